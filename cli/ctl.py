@@ -28,7 +28,7 @@ usage: stuntbroker ctl COMMAND [options]
   release ID         resume the requests that a fault holds or a stop has parked
   remove ID|--all    remove a fault or a stop, or all; what is kept there goes on
   plans              the plans that come with the broker
-  plan NAME|FILE     carry out a plan (JSON or YAML: faults, stops, clock) instead of all faults and stops
+  plan NAME|FILE     carry out a plan (JSON or YAML: states, faults, stops, nodes, clock)
   wait CONDITION     until it is true, at most --timeout TIME (10s): {"topic": "orders", "last_stable_offset": 5}
   seed STATE         bring about a state: {"hanging": {"topic": "orders"}}
   late REQUEST       have a request arrive late: {"api": "EndTxn", "transactional_id": "pay-1"}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.clock import Clock
     from stuntbroker.broker.metrics_server import MetricsServer
     from stuntbroker.cli.environment import Environment
-    from stuntbroker.control.rules.plan import Plan
+    from stuntbroker.control.plan import Plan
     from stuntbroker.control.server import ControlServer
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 
@@ -257,8 +257,8 @@ def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
 
 def _plan(name: str) -> Plan:
     """Return the plan of a name, or in a JSON or YAML file. Raises UsageError."""
+    from stuntbroker.control.plan import PLANS, read_plan
     from stuntbroker.control.rules.faults import FaultError
-    from stuntbroker.control.rules.plan import PLANS, read_plan
     from stuntbroker.fixture.plan_file import read_plan_file
 
     try:
@@ -435,9 +435,15 @@ async def _serve_http(
 
             controlled.replaced.append(replaced)
             if address.plan is not None:
-                from stuntbroker.control.rules.plan import apply_plan
+                from stuntbroker.control.plan import apply_plan
+                from stuntbroker.control.rules.faults import FaultError
 
-                await apply_plan(controlled.control, address.plan)
+                try:
+                    await apply_plan(controlled.control, address.plan)
+                except FaultError as fault:
+                    await broker.stop()
+                    advice = f"; {fault.hint}" if fault.hint else ""
+                    raise StorageError(f"the plan cannot be carried out: {fault}{advice}") from fault
             control = ControlServer(controlled, address.token)
             host, port = address.host, address.port
             ready["control"] = f"http://{(await control.start(host, port)).reachable()}"

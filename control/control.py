@@ -25,7 +25,7 @@ class Control:
         self.clock = ClockControl(broker.clock, broker)
         self.requests = RequestLog(broker)
         broker.router.add_interceptor(self.requests.intercept)
-        self.injector = Injector(broker, self.requests)
+        self.injector = Injector(broker, self.requests, self.clock)
         self.stops = Stops(broker, has_process=has_process)
         self.oracle = Oracle(broker)
         self.fences = FenceLog(broker.transactions.fences)

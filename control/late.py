@@ -6,17 +6,16 @@ With transaction version 1 the epoch stays the same from one transaction to the 
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, replace
-from struct import pack, unpack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.broker.apis import SERVED
 from stuntbroker.broker.cluster.nodes import NO_LEADER
-from stuntbroker.broker.plain_messages import error_codes, error_name, plain_message, response_class
+from stuntbroker.broker.plain_messages import error_codes, error_name, plain_message
 from stuntbroker.broker.topic_names import TXN_STATE
 from stuntbroker.broker.topics import coordinator_of
 from stuntbroker.control.observation.request_log import ELEMENTS_KEPT
+from stuntbroker.control.own_requests import ANSWER_S_MAX, ask
 from stuntbroker.control.rules.faults import API_NAMES, FaultError, check_number, check_text, part_of, texts_in
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
@@ -32,16 +31,14 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from stuntbroker.protocol.primitives import DecodeError, Message, skip_tags
+from stuntbroker.protocol.primitives import Message
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.listener import Address
     from stuntbroker.broker.server import Broker
     from stuntbroker.control.observation.request_log import LoggedRequest, RequestLog
 
 CLIENT_ID: Final = "stuntbroker-late"
 END_TXN, PRODUCE, ADD_PARTITIONS, WRITE_MARKERS = KEYS = (26, 0, 24, 27)
-ANSWER_S_MAX: Final = 10.0
 VERSION_WITH_IDS: Final = 13
 """Produce carries the ids of topics from here on."""
 ADD_SEVERAL_FROM: Final = 4
@@ -228,31 +225,15 @@ def request_of(broker: Broker, described: LateRequest) -> Message:
     return ProduceRequest(described.transactional_id, -1, round(ANSWER_S_MAX * 1_000), [data])
 
 
-class NotAnswered(Exception):
-    """A delayed request got no answer; the text says why."""
-
-
 async def deliver(broker: Broker, described: LateRequest) -> dict[str, Any]:
     """Send the request over a connection of its own; return its answer and the errors in it. Raises NotAnswered."""
-    answers = [await _answer_of(broker, part, node_id) for node_id, part in _by_node(broker, described).items()]
+    answers = [
+        await ask(broker, node_id, part.key, part.version, request_of(broker, part), CLIENT_ID)
+        for node_id, part in _by_node(broker, described).items()
+    ]
     errors = [error_name(code) for code in dict.fromkeys(code for answer in answers for code in error_codes(answer))]
     name = APIS[described.key].name
     return {"api": name, "version": described.version, "errors": errors, "answer": plain_message(answers[0])}
-
-
-async def _answer_of(broker: Broker, described: LateRequest, node_id: int) -> Message:
-    """Send the request to a node; return what it answers. Raises NotAnswered."""
-    flexible = described.version >= APIS[described.key].flexible_from
-    name = CLIENT_ID.encode()
-    body = bytearray(pack(">hhih", described.key, described.version, 1, len(name)) + name + bytes(flexible))
-    request_of(broker, described).encode(body, described.version)
-    node = broker.nodes.by_id.get(node_id) or broker.nodes.by_id[broker.nodes.controller]
-    address = node.listeners[broker.listeners[0].name].addresses[0].reachable()
-    frame = await _exchange(address, pack(">i", len(body)) + body)
-    try:
-        return response_class(described.key).decode(frame, described.version, skip_tags(frame, 4) if flexible else 4)
-    except (DecodeError, IndexError) as fault:
-        raise NotAnswered(f"the answer cannot be read: {fault}") from fault
 
 
 def _by_node(broker: Broker, described: LateRequest) -> dict[int, LateRequest]:
@@ -266,22 +247,3 @@ def _by_node(broker: Broker, described: LateRequest) -> dict[int, LateRequest]:
         leader = topic.placements[index].leader if topic is not None and is_there else NO_LEADER
         parts.setdefault(leader, replace(described, places=[])).places.append((name, index))
     return parts
-
-
-async def _exchange(address: Address, frame: bytes) -> bytes:
-    """What is answered to a frame, without its length."""
-    writer = None
-    try:
-        reader, writer = await asyncio.open_connection(address.host, address.port)
-        writer.write(frame)
-        (size,) = unpack(">i", await asyncio.wait_for(reader.readexactly(4), ANSWER_S_MAX))
-        return await asyncio.wait_for(reader.readexactly(size), ANSWER_S_MAX)
-    except asyncio.IncompleteReadError as fault:
-        raise NotAnswered("the broker has closed the connection instead of an answer") from fault
-    except TimeoutError as fault:
-        raise NotAnswered(f"there was no answer within {ANSWER_S_MAX:g} s") from fault
-    except OSError as fault:
-        raise NotAnswered(f"the broker cannot be reached at {address}: {fault.strerror}") from fault
-    finally:
-        if writer is not None:
-            writer.close()

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.cluster.moves import start_node, stop_node
+from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node, stop_node
 from stuntbroker.broker.cluster.nodes import Node
-from stuntbroker.control.rules.faults import TIMES_MS_MAX, Fault, FaultError, check_number, part_of
+from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.control.rules.faults import TIMES_MS_MAX, Fault, FaultError, check_number, check_text, part_of
+from stuntbroker.protocol.hashing import partition_for
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.topics import Topic
     from stuntbroker.control.control import Control
 
 RUNNING, STOPPED = NODE_STATES = ("running", "stopped")
 SLOW: Final = "delay_ms"
+INT_MAX: Final = (1 << 31) - 1
+MOVE_FIELDS: Final = {"topic", "partition", "group", "transactional_id", "node", "load_ms"}
+
+
+class NoSuchPlaceError(FaultError):
+    """A node or a partition that is not there."""
+
+
+class NodeStoppedError(FaultError):
+    """A node that would have to run."""
 
 
 def nodes(control: Control) -> list[dict[str, Any]]:
@@ -43,19 +56,91 @@ def _slow_fault(control: Control, node_id: int) -> Fault | None:
     return None
 
 
-async def change_node(control: Control, node: Node, change: Any) -> None:
-    """Stop, start or slow down a node. Raises FaultError, CannotListen, StorageError."""
+def known_node(control: Control, node_id: Any) -> Node:
+    """The node of an id. Raises NoSuchPlaceError."""
+    node = control.broker.nodes.by_id.get(node_id)
+    if node is None:
+        ids = ", ".join(map(str, control.broker.nodes.ids))
+        raise NoSuchPlaceError(f"there is no node {node_id}", f"there are {ids}; serve --nodes N makes more")
+    return node
+
+
+def read_node_change(change: Any) -> dict[str, Any]:
+    """What is to become of a node. Raises FaultError."""
     given = part_of({"node": change}, "node", {"state", "slow_ms"})
     check_number(given, "node", "slow_ms", 0, TIMES_MS_MAX)
     state = given.get("state")
     if not given or (state is not None and state not in NODE_STATES):
         raise FaultError("a node has state and slow_ms", 'as {"state": "stopped"}, or {"state": "running"}')
+    return given
+
+
+async def change_node(control: Control, node: Node, change: Any) -> None:
+    """Stop, start or slow down a node. Raises FaultError, CannotListen, StorageError."""
+    given = read_node_change(change)
     if "slow_ms" in given:
         _slow_down(control, node.id, given["slow_ms"])
-    if state == STOPPED:
+    if given.get("state") == STOPPED:
         stop_node(control.broker, node)
-    elif state == RUNNING:
+    elif given.get("state") == RUNNING:
         await start_node(control.broker, node)
+
+
+def read_move(rule: Any) -> dict[str, Any]:
+    """What moves, and where to. Raises FaultError."""
+    move = part_of({"move": rule}, "move", MOVE_FIELDS)
+    for name in ("topic", "group", "transactional_id"):
+        check_text(move, "move", name)
+    for name, highest in (("partition", INT_MAX), ("node", INT_MAX), ("load_ms", TIMES_MS_MAX)):
+        check_number(move, "move", name, 0, highest)
+    kinds = [name for name in ("topic", "group", "transactional_id") if name in move]
+    if len(kinds) != 1 or ("partition" in move and kinds != ["topic"]):
+        raise FaultError("move says what moves: a topic and a partition, a group, or a transactional_id")
+    if "node" not in move:
+        raise FaultError("move.node says where it goes", 'as {"topic": "orders", "partition": 0, "node": 2}')
+    return move
+
+
+def move(control: Control, rule: Any) -> dict[str, Any]:
+    """Have another node lead a partition, or coordinate a group or a transactional id.
+
+    Raises FaultError: NoSuchPlaceError, NodeStoppedError, or for what cannot be; StorageError.
+    """
+    broker = control.broker
+    given = read_move(rule)
+    topic, index = _place(control, given)
+    node = known_node(control, given["node"])
+    if not node.is_up:
+        raise NodeStoppedError(f"node {node.id} is stopped", "start it before, or give another one")
+    load_ms = given.get("load_ms", 0)
+    if load_ms and not topic.internal:
+        raise FaultError("move.load_ms is for a coordinator", "give a group or a transactional_id, or leave it out")
+    placement = topic.placements[index]
+    if node.id not in placement.replicas:
+        replicas = [node.id if each == placement.leader else each for each in placement.replicas]
+        reassign(broker, topic, index, replicas if node.id in replicas else [node.id, *replicas[1:]])
+    if placement.leader != node.id or load_ms or placement.is_loading:
+        change_leader(broker, topic, index, node.id, load_ms)
+    return {
+        "topic": topic.name,
+        "partition": index,
+        "node": placement.leader,
+        "leader_epoch": topic.partitions[index].leader_epoch,
+    }
+
+
+def _place(control: Control, given: dict[str, Any]) -> tuple[Topic, int]:
+    """The partition that moves: one of a topic, or the one that a group or a transactional id is kept in."""
+    topics = control.broker.topics
+    for kind, log in (("group", OFFSETS), ("transactional_id", TXN_STATE)):
+        if kind in given:
+            topic = topics.internal(log)
+            return topic, partition_for(given[kind], len(topic.partitions))
+    name, index = given["topic"], given.get("partition", 0)
+    known = topics.get(name)
+    if known is None or index >= len(known.partitions):
+        raise NoSuchPlaceError(f"there is no partition {name}-{index}", "GET /v1/topics lists them")
+    return known, index
 
 
 def _slow_down(control: Control, node_id: int, slow_ms: int) -> None:

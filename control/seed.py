@@ -35,21 +35,38 @@ OFFSET_MAX: Final = (1 << 63) - 1_000_000
 """What follows must have offsets, too."""
 
 
-def seed(broker: Broker, rule: Any) -> dict[str, Any]:
-    """Bring about a state, and return it. Raises FaultError, and then nothing has changed; StorageError.
-
-    The state survives a restart once `wait_until_durable` has returned.
-    """
+def read_seed(rule: Any) -> tuple[str, dict[str, Any]]:
+    """Return the kind of a seed, and its fields. Raises FaultError for what no broker could bring about."""
     given = part_of({"seed": rule}, "seed", set(KINDS))
     if len(given) != 1:
         raise FaultError("a seed has one part", f"one of {', '.join(KINDS)}")
     (kind,) = given
     if kind == "next_producer_id":
-        return _next_producer_id(broker, given)
+        check_number(given, "seed", kind, 0, PRODUCER_ID_MAX)
+        return kind, given
     fields = part_of(given, kind, KINDS[kind])
     for name in ("transactional_id", "topic"):
         check_text(fields, kind, name)
     check_number(fields, kind, "partition", 0, (1 << 31) - 1)
+    check_number(fields, kind, "producer_epoch", 0, EPOCH_LAST)
+    check_number(fields, kind, "producer_id", 0, PRODUCER_ID_MAX)
+    check_number(fields, kind, "age_ms", 0, AGE_MS_MAX)
+    check_number(fields, kind, "offset", 0, OFFSET_MAX)
+    check_number(fields, kind, "epoch", 0, COORDINATOR_EPOCH_MAX)
+    values = fields.get("values", ["hanging"])
+    if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
+        raise FaultError(f"{kind}.values must be a list of texts")
+    return kind, fields
+
+
+def seed(broker: Broker, rule: Any) -> dict[str, Any]:
+    """Bring about a state, and return it. Raises FaultError, and then nothing has changed; StorageError.
+
+    The state survives a restart once `wait_until_durable` has returned.
+    """
+    kind, fields = read_seed(rule)
+    if kind == "next_producer_id":
+        return _next_producer_id(broker, fields)
     if kind == "ids":
         return _ids(broker, fields)
     if kind == "coordinator_epoch":
@@ -62,8 +79,6 @@ def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     id_ = fields.get("transactional_id")
     if not id_:
         raise FaultError("ids.transactional_id says whose they are")
-    check_number(fields, "ids", "producer_epoch", 0, EPOCH_LAST)
-    check_number(fields, "ids", "producer_id", 0, PRODUCER_ID_MAX)
     before = broker.transactions.state_of(id_)
     if before is not None and fields.get("producer_id", before.producer_id) == before.producer_id:
         # A partition refuses records of an epoch below the last one that this producer id has used there.
@@ -97,9 +112,6 @@ def _hanging(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     """Append records of a transaction that the coordinator does not know, so that the last stable offset stays before them."""
     log = _log(broker, fields)
     values = fields.get("values", ["hanging"])
-    if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
-        raise FaultError("hanging.values must be a list of texts")
-    check_number(fields, "hanging", "age_ms", 0, AGE_MS_MAX)
     producer_id = broker.transactions.producer_ids.take()
     records = [(None, value.encode()) for value in values]
     written_at_ms = broker.clock.now_ms() - fields.get("age_ms", AGE_MS)
@@ -128,7 +140,6 @@ def _advance_producer_ids(broker: Broker, producer_id: int) -> None:
 def _next_offset(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     """Set the offset of the first record of an empty partition."""
     log = _log(broker, fields)
-    check_number(fields, "next_offset", "offset", 0, OFFSET_MAX)
     if log.next_offset or log.segments:
         raise FaultError(f"{log.topic}-{log.index} has had records", "give a partition that never had one")
     log.log_start_offset = log.next_offset = fields.get("offset", 0)

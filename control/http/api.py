@@ -16,7 +16,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from stuntbroker.control.http import copies_api, nodes_api
-from stuntbroker.control.http.operations import PROBLEM, Operation, Problem, body_of, number_of, problem_response
+from stuntbroker.control.http.operations import (
+    PROBLEM,
+    Operation,
+    Problem,
+    body_of,
+    guarded,
+    number_of,
+    problem_response,
+)
 from stuntbroker.control.http.schemas import (
     ADVANCE_BODY,
     ADVANCE_MS_MAX,
@@ -32,11 +40,12 @@ from stuntbroker.control.http.schemas import (
     WAIT_MS,
     WAIT_MS_MAX,
 )
-from stuntbroker.control.late import NotAnswered, deliver, read_late
+from stuntbroker.control.late import deliver, read_late
 from stuntbroker.control.observation import state
+from stuntbroker.control.own_requests import NotAnswered
+from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.rules.conditions import read_condition, wait_until
 from stuntbroker.control.rules.faults import FaultError, texts_in
-from stuntbroker.control.rules.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.rules.points import POINTS
 from stuntbroker.control.seed import seed, wait_until_durable
 from stuntbroker.storage.errors import StorageError
@@ -219,11 +228,7 @@ async def _plan(control: Control, request: Request) -> Any:
 
 
 async def _put_plan(control: Control, request: Request) -> Any:
-    try:
-        plan = read_plan(await body_of(request))
-    except FaultError as fault:
-        raise Problem(400, str(fault), fault.hint) from fault
-    await apply_plan(control, plan)
+    await apply_plan(control, read_plan(await body_of(request)))
     return plan_of(control)
 
 
@@ -353,7 +358,9 @@ OPERATIONS: Final = (
     Operation("DELETE", "/v1/stops", "Remove all stops; what waits there goes on", _remove_stops),
     Operation("DELETE", "/v1/stops/{id}", "Remove a stop, or those at a point; what waits there goes on", _remove_stop),
     Operation("GET", "/v1/plan", "All faults and stops and the clock, as a plan", _plan),
-    Operation("PUT", "/v1/plan", "Carry out a plan instead of all faults and stops", _put_plan, PLAN_BODY),
+    Operation(
+        "PUT", "/v1/plan", "Carry out a plan instead of all faults and stops", guarded(_put_plan, 400), PLAN_BODY
+    ),
     Operation("GET", "/v1/plans", "Plans that come with the broker", _plans),
     Operation("POST", "/v1/wait", "Wait until something is true", None, UNTIL_BODY, of_host=_wait),
     Operation("POST", "/v1/seed", "Bring about a state that would take long to come to", _seed, SEED_BODY),

@@ -7,7 +7,7 @@ from typing import Any, Final
 from stuntbroker.control.late import KEYS
 from stuntbroker.control.nodes import NODE_STATES
 from stuntbroker.control.rules.conditions import FIELDS as CONDITION_FIELDS
-from stuntbroker.control.rules.faults import NUMBERS, TEXT_MAX, TEXTS, TIMES_MS_MAX, VERBS
+from stuntbroker.control.rules.faults import HIGHEST, NUMBERS, TEXT_MAX, TEXTS, TIMES_MS_MAX, VERBS
 from stuntbroker.control.rules.points import ACTIONS
 from stuntbroker.protocol.api_keys import APIS
 
@@ -46,25 +46,18 @@ WHEN_BODY: Final = {
 }
 ERROR: Final = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
 HOLD: Final = {"anyOf": [{"const": True}, {"type": "object", "required": ["until"]}]}
+VALUES: Final[dict[str, dict[str, Any]]] = {
+    "error": ERROR,
+    "hold": HOLD,
+    **{verb: {**NUMBER, "maximum": highest} for verb, highest in HIGHEST.items()},
+}
 DO_BODY: Final = {
     "type": "object",
     "minProperties": 1,
     "maxProperties": 1,
     "additionalProperties": False,
     "properties": {
-        verb: {
-            **(
-                ERROR
-                if verb == "error"
-                else DURATION_MS
-                if verb.endswith("_ms")
-                else HOLD
-                if verb == "hold"
-                else {"const": True}
-            ),
-            "description": meaning,
-        }
-        for verb, meaning in VERBS.items()
+        verb: {**VALUES.get(verb, {"const": True}), "description": meaning} for verb, meaning in VERBS.items()
     },
 }
 FAULT_BODY: Final = {
@@ -117,17 +110,6 @@ UNTIL_BODY: Final = {
         "timeout_ms": {**NUMBER, "maximum": WAIT_MS_MAX},
     },
 }
-PLAN_BODY: Final = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "about": {"type": "string"},
-        "seed": NUMBER,
-        "clock": {"type": "object", "properties": {"paused": {"type": "boolean"}}, "additionalProperties": False},
-        "faults": {"type": "array", "items": FAULT_BODY},
-        "stops": {"type": "array", "items": PLANNED_STOP_BODY},
-    },
-}
 SEED_BODY: Final = {
     "type": "object",
     "minProperties": 1,
@@ -142,14 +124,22 @@ SEED_BODY: Final = {
     },
 }
 
+NODE_PROPERTIES: Final = {
+    "state": {"enum": list(NODE_STATES)},
+    "slow_ms": {**DURATION_MS, "description": "every request there is handled so much later; 0: none is"},
+}
 NODE_BODY: Final = {
     "type": "object",
     "minProperties": 1,
     "additionalProperties": False,
-    "properties": {
-        "state": {"enum": list(NODE_STATES)},
-        "slow_ms": {**DURATION_MS, "description": "every request there is handled so much later; 0: none is"},
-    },
+    "properties": NODE_PROPERTIES,
+}
+PLANNED_NODE_BODY: Final = {
+    "type": "object",
+    "minProperties": 2,
+    "required": ["id"],
+    "additionalProperties": False,
+    "properties": {"id": NUMBER, **NODE_PROPERTIES},
 }
 MOVE_BODY: Final[dict[str, Any]] = {
     "type": "object",
@@ -162,6 +152,24 @@ MOVE_BODY: Final[dict[str, Any]] = {
         "transactional_id": {"type": "string", "description": "its coordinator moves"},
         "node": {**NUMBER, "description": "where to"},
         "load_ms": {**DURATION_MS, "description": "how long the new coordinator knows nothing yet"},
+    },
+}
+PLAN_BODY: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "about": {"type": "string"},
+        "seed": NUMBER,
+        "seeds": {"type": "array", "items": SEED_BODY},
+        "clock": {
+            "type": "object",
+            "properties": {"paused": {"type": "boolean"}, "advance_ms": DURATION_MS},
+            "additionalProperties": False,
+        },
+        "faults": {"type": "array", "items": FAULT_BODY},
+        "stops": {"type": "array", "items": PLANNED_STOP_BODY},
+        "nodes": {"type": "array", "items": PLANNED_NODE_BODY},
+        "moves": {"type": "array", "items": MOVE_BODY},
     },
 }
 NAME: Final = {"type": "string", "maxLength": TEXT_MAX}

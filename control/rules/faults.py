@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from stuntbroker.broker.chance import SeededChance
 from stuntbroker.broker.plain_messages import Plain
+from stuntbroker.coordinator.state import EPOCH_LAST
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode
 
@@ -53,10 +54,22 @@ VERBS: Final = {
     "a condition as for `POST /v1/wait`",
     "reorder": "it is kept until the next request that matches is answered; that must come by another connection, "
     "and counts neither for `nth` nor for `times`",
+    "advance_ms": "it is carried out after so much of the broker's time has passed at once",
+    "producer_epoch": "it is carried out after its transactional id was given this producer epoch, as by `POST /v1/seed`, "
+    "where that can be; for InitProducerId",
+    "newer_instance": "it is carried out after a new instance of its producer has called InitProducerId, "
+    "which aborts an open transaction: the client is a zombie",
     "corrupt": "it is carried out, and every byte of the answer behind its correlation id is spoilt",
 }
 """What `do` may have, one of these: what becomes of the request. The tables in docs/control.md are written from these texts."""
 TIMES_MS_MAX: Final = 24 * 3_600_000
+HIGHEST: Final = {
+    "delay_ms": TIMES_MS_MAX,
+    "throttle_ms": TIMES_MS_MAX,
+    "advance_ms": TIMES_MS_MAX,
+    "producer_epoch": EPOCH_LAST,
+}
+"""Verbs with a number, and the highest that each takes."""
 TEXT_MAX: Final = 500
 """Patterns are looked at for every request."""
 API_NAMES: Final = {api.name.lower(): key for key, api in APIS.items()}
@@ -74,6 +87,8 @@ TRANSACTION: Final = 1
 
 OBSERVER: Final = "stuntbroker-fixture"
 """Client id of the objects by which tests look at a broker: only a rule that names it is for their requests."""
+NEWER_INSTANCE: Final = "stuntbroker-newer-instance"
+"""Client id of the instances that fence a producer for a rule: only one that names it is for their requests."""
 
 
 class FaultError(ValueError):
@@ -149,7 +164,7 @@ def match_as_json(match: Mapping[str, Any]) -> dict[str, Any]:
 
 def matches(match: Mapping[str, Any], subject: Subject) -> bool:
     """Whether a request is one of those that `read_match` was told of."""
-    if subject.client_id == OBSERVER and "client_id" not in match:
+    if subject.client_id in (OBSERVER, NEWER_INSTANCE) and "client_id" not in match:
         return False
     for name, wanted in match.items():
         if name == "api":
@@ -287,8 +302,8 @@ def _read_value(verb: str, value: Any) -> Any:
             return ErrorCode[value.upper()] if isinstance(value, str) else ErrorCode(value)
         except (KeyError, ValueError):
             raise FaultError(f"there is no error {value!r}", "use Kafka's names: NOT_COORDINATOR ...") from None
-    if verb.endswith("_ms"):
-        check_number({verb: value}, "do", verb, 0, TIMES_MS_MAX)
+    if verb in HIGHEST:
+        check_number({verb: value}, "do", verb, 0, HIGHEST[verb])
     elif value is not True and not (verb == "hold" and isinstance(value, dict)):
         raise FaultError(f"do.{verb} must be true")
     return value

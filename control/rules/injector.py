@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,14 +18,17 @@ from stuntbroker.broker.plain_messages import (
     plain_request,
 )
 from stuntbroker.control.observation.request_log import RequestLog
+from stuntbroker.control.own_requests import INIT_PRODUCER_ID, NotAnswered, begin_newer_instance
 from stuntbroker.control.rules.conditions import POLL_S, Term, read_condition, wait_until
-from stuntbroker.control.rules.faults import Fault, FaultError, Subject, matches, read_fault
+from stuntbroker.control.rules.faults import Fault, FaultError, Subject, matches, read_fault, texts_in
+from stuntbroker.control.seed import seed
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
     from stuntbroker.broker.router import Handler
     from stuntbroker.broker.server import Broker
+    from stuntbroker.control.clock import ClockControl
 
 FAULTS_MAX: Final = 1_000
 """Rules at the same time."""
@@ -78,15 +81,16 @@ class _Request:
 class Injector:
     """The faults of one broker, as an interceptor of all APIs; it is one only while there are faults."""
 
-    def __init__(self, broker: Broker, log: RequestLog) -> None:
+    def __init__(self, broker: Broker, log: RequestLog, clock: ClockControl) -> None:
         self._broker = broker
         self._log = log
+        self._clock = clock
         self._number = 0
         self.faults: dict[str, Fault] = {}
         self._kept: dict[str, list[_Request]] = {}
         """By the fault that keeps them: requests on hold, or waiting for the next one."""
         self._waiting: set[asyncio.Future[None]] = set()
-        """What waits to release requests on hold."""
+        """What waits to release requests on hold, or is done before others are carried out."""
 
     # --- the rules
 
@@ -136,6 +140,8 @@ class Injector:
     def forget(self) -> None:
         """Forget the requests that are kept: their broker is gone."""
         self._kept.clear()
+        for waiting in self._waiting:
+            waiting.cancel()
 
     def held(self, id_: str) -> int:
         """How many requests a fault keeps."""
@@ -215,6 +221,41 @@ class Injector:
                 self.release(fault.id)
                 return
             await asyncio.sleep(POLL_S)
+
+    def _advance_ms(self, fault: Fault, request: _Request) -> Any:
+        self._carry_out_after(self._clock.advance(fault.value), request)
+
+    def _producer_epoch(self, fault: Fault, request: _Request) -> Any:
+        if request.route.key == INIT_PRODUCER_ID and (id_ := request.fields["transactional_id"]):
+            try:
+                seed(self._broker, {"ids": {"transactional_id": id_, "producer_epoch": fault.value}})
+            except FaultError as refusal:  # It has come further already, or its transaction is open.
+                self._broker.events.info("epoch_not_given", transactional_id=id_, reason=str(refusal))
+        return request.handle(request.connection, request.request, request.version)
+
+    def _newer_instance(self, fault: Fault, request: _Request) -> Any:
+        ids = sorted(texts_in("transactional_id", request.fields))
+        if not ids:
+            return request.handle(request.connection, request.request, request.version)
+        self._carry_out_after(self._begin_newer_instances(ids), request)
+
+    async def _begin_newer_instances(self, ids: list[str]) -> None:
+        for id_ in ids:
+            try:
+                await begin_newer_instance(self._broker, id_)
+            except NotAnswered as fault:
+                self._broker.events.error("no_newer_instance", transactional_id=id_, reason=str(fault))
+
+    def _carry_out_after(self, work: Coroutine[Any, Any, None], request: _Request) -> None:
+        """Carry a request out when something else is done."""
+
+        async def work_first() -> None:
+            await work
+            request.carry_out_later()
+
+        waiting = asyncio.ensure_future(work_first())
+        self._waiting.add(waiting)
+        waiting.add_done_callback(self._waiting.discard)
 
     def _reorder(self, fault: Fault, request: _Request) -> Any:
         return self._hold(fault, request)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from stuntbroker.control.control import Control
-from stuntbroker.control.late import NotAnswered, deliver, read_late
+from stuntbroker.control.late import deliver, read_late
+from stuntbroker.control.own_requests import NotAnswered
 from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest

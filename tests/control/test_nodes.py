@@ -62,6 +62,21 @@ def topic_of(broker: Broker, name: str) -> list[dict[str, object]]:
     return partitions
 
 
+def test_a_plan_stops_and_slows_nodes_and_moves_what_they_lead(broker: Broker) -> None:
+    moves = [{"topic": "readers", "node": 3}, {"transactional_id": "pay", "node": 3}]
+    broker.apply_plan({"nodes": [{"id": 2, "state": "stopped"}, {"id": 3, "slow_ms": 1}], "moves": moves})
+
+    assert [(node.id, node.is_running, node.slow_ms) for node in broker.nodes] == [
+        (1, True, 0),
+        (2, False, 0),
+        (3, True, 1),
+    ]
+    assert broker.nodes.leader("readers", 0) == 3
+    assert refusal(broker, "/v1/move", {"topic": "readers", "node": 2})[0] == 409
+    with pytest.raises(ControlError, match="node 2 is stopped"):
+        broker.apply_plan({"moves": [{"topic": "readers", "node": 2}]})
+
+
 def test_a_restart_begins_with_every_node(broker: Broker) -> None:
     epoch = broker.nodes.move(3, topic="readers")
     broker.nodes.stop(1)

@@ -23,7 +23,7 @@ import yaml
 from stuntbroker import run_broker
 from stuntbroker.cli.environment import read_environment
 from stuntbroker.control.http.api import OPERATIONS
-from stuntbroker.control.rules.plan import PLANS
+from stuntbroker.control.plan import PLANS
 from stuntbroker.fixture.control import ControlClient
 from tests.client.producer.databases import postgres_server
 from tests.kit.process import DEADLINE_S, PYTEST, serving

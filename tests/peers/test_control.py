@@ -43,7 +43,8 @@ def clients(name: str) -> Iterator[Client]:
 
 @pytest.fixture
 def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    with run_broker(topics={"paid": 2}, nodes=getattr(request, "param", 1)) as running:
+    options = {"properties": {}, "nodes": 1, **getattr(request, "param", {})}
+    with run_broker(options["properties"], topics={"paid": 2}, nodes=options["nodes"]) as running:
         yield running
         assert "request_crashed" not in running.log
 
@@ -144,6 +145,31 @@ def test_a_client_gets_over_a_fault_of_its_commit(fault: str, client: Client, br
     payer.pays(0)
     payer.does("abort")
     assert values(broker) == BOTH
+
+
+END_TXN_VERSIONS = {"2.1": 1, "2.5": 1, "2.8": 3, "3.9": 4, "4.3": 5}
+"""Personality -> the highest version of EndTxn that it has."""
+
+
+@pytest.mark.parametrize(
+    ("broker", "version"),
+    [({"properties": {"stuntbroker.personality": name}}, version) for name, version in END_TXN_VERSIONS.items()],
+    indirect=["broker"],
+    ids=list(END_TXN_VERSIONS),
+)
+def test_a_commit_whose_answer_is_lost_is_made_once_on_every_version(
+    version: int, name: str, client: Client, broker: Broker
+) -> None:
+    payer = Payer(client, broker)
+    payer.pays(0, 1)
+    lost = broker.faults.add("EndTxn", lose_answer=True, times=1)
+
+    payer.does("commit")
+
+    assert lost.fired == 1
+    assert values(broker) == BOTH
+    versions = [each.version for each in broker.requests() if each.api == "EndTxn"]
+    assert versions == [version if name in SPEAKS_VERSION_2 else versions[0]] * 2
 
 
 def test_a_client_believes_an_answer_to_what_was_not_carried_out(client: Client, broker: Broker) -> None:
@@ -336,10 +362,51 @@ def test_a_hanging_transaction_stops_readers_until_it_is_aborted(client: Client,
     assert reading.result() == ["0"]
 
 
+# --- plans
+
+
+def test_a_plan_makes_its_producers_transaction_time_out(client: Client, broker: Broker) -> None:
+    broker.apply_plan("transaction-times-out")
+    payer = Payer(client, broker)
+    payer.pays(0)
+
+    payer.is_refused("commit")
+
+    assert transaction(broker.control, "pay-1")["phase"] == "CompleteAbort"
+    successor = Payer(client, broker, "successor")
+    successor.pays(1)
+    successor.does("commit")
+    assert broker.values("paid") == [b"1"]
+
+
+def test_a_plan_makes_a_zombie_of_its_client(client: Client, broker: Broker) -> None:
+    broker.apply_plan("zombie-after-a-pause")
+    zombie = Payer(client, broker)
+    zombie.pays(0)
+
+    zombie.is_refused("commit")
+
+    fence = broker.fences()[-1]
+    assert (fence["cause"], fence["client_id"]) == ("newer_instance", "payer")
+    assert fence["by_client_id"] == "stuntbroker-newer-instance"
+    assert broker.values("paid") == []
+
+
+def test_a_plan_uses_up_the_epochs_of_a_producer(client: Client, broker: Broker) -> None:
+    broker.apply_plan("epoch-roll-over")
+    for count in range(6):
+        payer = Payer(client, broker, f"payer-{count}")
+        payer.pays(0)
+        payer.does("commit")
+
+    assert broker.values("paid") == [b"0"] * 6
+    assert len({each.producer_id for each in broker.records("paid")}) > 1
+
+
 # --- nodes
 
 
-@pytest.mark.parametrize("broker", [3], indirect=True, ids=["three nodes"])
+@pytest.mark.parametrize("broker", [{"nodes": 3}], indirect=True, ids=["three nodes"])
 def test_a_commit_finds_a_coordinator_that_has_moved_and_leaders_that_are_gone(client: Client, broker: Broker) -> None:
     payer = Payer(client, broker)
     payer.pays(0, 1)

@@ -248,6 +248,10 @@ def test_a_token_that_was_given_is_wanted_everywhere_and_not_printed() -> None:
             "--plan 'nowhere': No such file or directory; give a JSON or YAML file, or one of commit-",
         ),
         (["--control", "--plan", "/dev/null"], "--plan '/dev/null' cannot be read: Expecting value"),
+        (
+            ["--control", "--plan", "hanging-transaction"],
+            "the plan cannot be carried out: there is no topic '*'; make one",
+        ),
         (["--control", "--plan", "PLAN"], "PLAN': faults[0]: do must have one verb; one of error, "),
     ],
 )

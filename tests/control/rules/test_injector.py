@@ -317,5 +317,30 @@ async def test_a_fault_is_named_beside_the_request_that_it_met(rig: Rig, control
     )
 
 
+async def test_time_passes_at_once_before_a_request_is_carried_out(rig: Rig, control: Control, client: Client) -> None:
+    given = begin(client)
+    began_ms = rig.broker.clock.now_ms()
+    control.injector.add(rule("EndTxn", advance_ms=80_000, times=1))
+    client.feed(frame(end_request(given), 4))
+    while not (answers := client.answers()):
+        await turn()
+
+    assert decode(answers[0], 26, 4).error_code == ErrorCode.PRODUCER_FENCED
+    assert phase_of(rig) == "CompleteAbort"
+    assert rig.broker.clock.now_ms() == began_ms + 80_000
+
+
+async def test_an_id_is_near_its_last_epoch_unless_it_is_further_or_in_use(
+    rig: Rig, control: Control, client: Client
+) -> None:
+    fault = control.injector.add(rule("InitProducerId", producer_epoch=32_700))
+    given = begin(client)
+    assert given.producer_epoch == 32_701
+    assert client.ask(InitProducerIdRequest("pay", 60_000), 4).producer_epoch == 32_703  # An abort takes one.
+    assert client.ask(InitProducerIdRequest("pay", 60_000), 4).producer_epoch == 32_704
+    assert client.ask(InitProducerIdRequest(None, 60_000), 4).producer_epoch == 0
+    assert fault.fired == 4
+
+
 def test_every_verb_is_carried_out(control: Control) -> None:
     assert all(callable(getattr(control.injector, f"_{verb}")) for verb in VERBS)

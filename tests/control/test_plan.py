@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from stuntbroker.control.control import Control
+from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.rules.faults import FaultError
-from stuntbroker.control.rules.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.fixture.plan_file import read_plan_file
 from tests.kit.control_rules import rule
+from tests.kit.rig import Rig
 
 FAULT = rule("EndTxn", times=1, lose_answer=True)
 STOP = {"point": "txn.reply", "action": "park", "match": {"transactional_id": "pay"}, "nth": 2, "times": 0}
@@ -50,12 +51,48 @@ def test_a_seed_is_for_faults_with_a_probability_and_no_seed_of_their_own() -> N
 
 
 @pytest.mark.parametrize("name", PLANS)
-async def test_every_plan_that_comes_with_the_broker_can_be_carried_out(name: str, control: Control) -> None:
+async def test_every_plan_that_comes_with_the_broker_can_be_carried_out(name: str, rig: Rig, control: Control) -> None:
+    rig.topic("t")
     await apply_plan(control, read_plan(PLANS[name]))
     at_work = plan_of(control)
     assert len(at_work["faults"]) == len(PLANS[name].get("faults", []))
     assert len(at_work["stops"]) == len(PLANS[name].get("stops", []))
-    assert at_work["faults"] or at_work["stops"]
+    assert at_work["faults"] or at_work["stops"] or PLANS[name]["seeds"]
+
+
+async def test_a_plan_brings_states_about_and_moves_time_on(rig: Rig, control: Control) -> None:
+    rig.topic("t")
+    rig.topic("u")
+    began_ms = rig.broker.clock.now_ms()
+    ids = {"transactional_id": "pay", "producer_epoch": 32_000}
+    await apply_plan(
+        control, read_plan({"seeds": [{"ids": ids}, {"hanging": {"topic": "?"}}], "clock": {"advance_ms": 60_000}})
+    )
+
+    assert rig.broker.transactions.state_of("pay").producer_epoch == 32_000
+    assert [rig.broker.topics.log(topic, 0).next_offset for topic in ("t", "u")] == [1, 1]
+    assert rig.broker.clock.now_ms() == began_ms + 60_000
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a topic that is not there": ({"seeds": [{"hanging": {"topic": "none"}}]}, "there is no partition none-0"),
+    "no topic at all": ({"seeds": [{"hanging": {"topic": "*"}}]}, "there is no topic '*'"),
+    "a node that is not there": ({"nodes": [{"id": 7, "slow_ms": 1}]}, "there is no node 7"),
+    "a move to a node that is not there": ({"moves": [{"group": "g", "node": 7}]}, "there is no node 7"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_what_this_broker_cannot_have_leaves_the_faults_as_they_were(name: str, control: Control) -> None:
+    document, reason = REFUSED[name]
+    control.injector.add(FAULT)
+    before = plan_of(control)
+
+    with pytest.raises(FaultError) as refused:
+        await apply_plan(control, read_plan(document))
+
+    assert str(refused.value).startswith(reason)
+    assert plan_of(control) == before
 
 
 WRONG: dict[str, tuple[Any, str]] = {
@@ -67,6 +104,16 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a stop at no point": ({"stops": [{}]}, "stops[0] has no point"),
     "too many faults": ({"faults": [FAULT] * 1_001}, "plan.faults has more than 1000 rules"),
     "too many stops": ({"stops": [STOP] * 1_001}, "plan.stops has more than 1000 rules"),
+    "a state of no kind": ({"seeds": [{"ids": {}}, {}]}, "seeds[1]: a seed has one part"),
+    "a state that cannot be": (
+        {"seeds": [{"ids": {"producer_epoch": 32_767}}]},
+        "seeds[0]: ids.producer_epoch must be a whole number",
+    ),
+    "a node without an id": ({"nodes": [{"state": "stopped"}]}, "nodes[0] has no id"),
+    "a node that does nothing": ({"nodes": [{"id": 1}]}, "nodes[0]: a node has state and slow_ms"),
+    "a move of nothing": ({"moves": [{"node": 1}]}, "moves[0]: move says what moves"),
+    "a move to nowhere": ({"moves": [{"topic": "t"}]}, "moves[0]: move.node says where it goes"),
+    "a clock that goes back": ({"clock": {"advance_ms": -1}}, "clock.advance_ms must be a whole number"),
     "a seed in words": ({"seed": "x"}, "plan.seed must be a whole number"),
     "another clock": ({"clock": {"ms": 1}}, "clock has no ms"),
     "a clock in words": ({"clock": {"paused": "yes"}}, "clock.paused must be true or false"),

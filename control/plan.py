@@ -1,60 +1,83 @@
-"""A plan: faults, stops and the clock in one document, and some that come with the broker."""
+"""A plan: states, faults, stops, time and nodes in one document, and some that come with the broker."""
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from stuntbroker.control.rules.faults import FaultError, check_number, part_of, read_fault
+from stuntbroker.control.nodes import change_node, known_node, move, read_move, read_node_change
+from stuntbroker.control.rules.faults import TIMES_MS_MAX, FaultError, check_number, part_of, read_fault
 from stuntbroker.control.rules.injector import FAULTS_MAX, read_release
 from stuntbroker.control.rules.points import POINTS
 from stuntbroker.control.rules.stops import STOPS_MAX, read_stop
+from stuntbroker.control.seed import read_seed, seed, wait_until_durable
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control
 
 PRODUCER_APIS: Final = ["Produce", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"]
 RULES_MAX: Final = min(FAULTS_MAX, STOPS_MAX)
-PARTS: Final = {"about", "seed", "clock", "faults", "stops"}
+PARTS: Final = {"about", "seed", "seeds", "clock", "faults", "stops", "nodes", "moves"}
+QUARTER_OF_AN_HOUR_MS: Final = 15 * 60_000
+"""`transaction.max.timeout.ms` by default."""
+LOOK_MS: Final = 20_000
+"""Twice the time between two looks at what has timed out."""
 
 
 class Plan(NamedTuple):
     """What `read_plan` has found right."""
 
+    seeds: list[dict[str, Any]]
     faults: list[dict[str, Any]]
     stops: list[tuple[str, dict[str, Any]]]
     """(point, rule)"""
+    nodes: list[tuple[int, dict[str, Any]]]
+    """(node id, what becomes of it)"""
+    moves: list[dict[str, Any]]
     is_paused: bool | None
     """None: the clock stays as it is."""
+    advance_ms: int
 
 
 def read_plan(document: Any) -> Plan:
     """A plan that can be carried out as a whole. Raises FaultError.
 
-        {"seed": 7, "clock": {"paused": false},
+        {"seed": 7, "clock": {"paused": false, "advance_ms": 60000},
+         "seeds": [{"ids": {"transactional_id": "pay-1", "producer_epoch": 32765}}],
          "faults": [{"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"lose_answer": true}}],
-         "stops": [{"point": "txn.PrepareCommit.after", "action": "kill"}]}
+         "stops": [{"point": "txn.PrepareCommit.after", "action": "kill"}],
+         "nodes": [{"id": 2, "state": "stopped"}], "moves": [{"transactional_id": "pay-1", "node": 3}]}
 
     `seed` is that of all faults with a probability and no seed of their own, each of which gets another one from it.
     """
     given = part_of({"plan": document}, "plan", PARTS)
     check_number(given, "plan", "seed", 0, 1 << 62)
-    clock = part_of(given, "clock", {"paused"})
+    clock = part_of(given, "clock", {"paused", "advance_ms"})
     if not isinstance(clock.get("paused", False), bool):
         raise FaultError("clock.paused must be true or false")
+    check_number(clock, "clock", "advance_ms", 0, TIMES_MS_MAX)
+    seeds = _list(given, "seeds")
+    for number, rule in enumerate(seeds):
+        _read(f"seeds[{number}]", lambda rule=rule: read_seed(rule))
     faults = []
     for number, rule in enumerate(_list(given, "faults")):
         faults.append(_seeded(rule, given["seed"] + number) if "seed" in given else rule)
         _read(f"faults[{number}]", lambda rule=faults[-1]: read_release(read_fault("", rule, 0)))
     stops = []
     for number, rule in enumerate(_list(given, "stops")):
-        if not isinstance(rule, dict) or not isinstance(rule.get("point"), str):
-            raise FaultError(
-                f"stops[{number}] has no point", 'as {"point": "txn.PrepareCommit.after", "action": "kill"}'
-            )
-        without_point = {name: value for name, value in rule.items() if name != "point"}
-        _read(f"stops[{number}]", lambda point=rule["point"], rule=without_point: read_stop("", point, rule))
-        stops.append((rule["point"], without_point))
-    return Plan(faults, stops, clock.get("paused"))
+        hint = 'as {"point": "txn.PrepareCommit.after", "action": "kill"}'
+        point, remainder = _named(f"stops[{number}]", rule, "point", str, hint)
+        _read(f"stops[{number}]", lambda point=point, remainder=remainder: read_stop("", point, remainder))
+        stops.append((point, remainder))
+    nodes = []
+    for number, rule in enumerate(_list(given, "nodes")):
+        node_id, remainder = _named(f"nodes[{number}]", rule, "id", int, 'as {"id": 2, "state": "stopped"}')
+        _read(f"nodes[{number}]", lambda remainder=remainder: read_node_change(remainder))
+        nodes.append((node_id, remainder))
+    moves = _list(given, "moves")
+    for number, rule in enumerate(moves):
+        _read(f"moves[{number}]", lambda rule=rule: read_move(rule))
+    return Plan(seeds, faults, stops, nodes, moves, clock.get("paused"), clock.get("advance_ms", 0))
 
 
 def _list(given: dict[str, Any], name: str) -> list[Any]:
@@ -64,6 +87,13 @@ def _list(given: dict[str, Any], name: str) -> list[Any]:
     if len(rules) > RULES_MAX:
         raise FaultError(f"plan.{name} has more than {RULES_MAX} rules")
     return rules
+
+
+def _named(where: str, rule: Any, name: str, kind: type, hint: str) -> tuple[Any, dict[str, Any]]:
+    """Return what a rule is about, and the rest of it. Raises FaultError."""
+    if not isinstance(rule, dict) or not isinstance(rule.get(name), kind):
+        raise FaultError(f"{where} has no {name}", hint)
+    return rule[name], {key: value for key, value in rule.items() if key != name}
 
 
 def _read(where: str, read: Any) -> None:
@@ -81,7 +111,20 @@ def _seeded(rule: Any, seed: int) -> Any:
 
 
 async def apply_plan(control: Control, plan: Plan) -> None:
-    """Take all faults and stops away, and carry out the plan instead."""
+    """Bring about the states of a plan, have its faults and stops instead of all others, and then its nodes and its time.
+
+    Raises FaultError for a state, node or partition that this broker cannot have: what comes before it is done, and the
+    faults and stops are still the others when it was a state or a node. Raises StorageError, CannotListen.
+    """
+    for node_id, _ in plan.nodes:
+        known_node(control, node_id)
+    for rule in plan.moves:
+        known_node(control, rule["node"])
+    for rule in plan.seeds:
+        for each in _seeds_of_topics(control, rule):
+            seed(control.broker, each)
+    if plan.seeds:
+        await wait_until_durable(control.broker)
     for id_ in list(control.stops.stops):
         control.stops.remove(id_)
     for id_ in list(control.injector.faults):
@@ -90,8 +133,26 @@ async def apply_plan(control: Control, plan: Plan) -> None:
         control.injector.add(rule)
     for point, rule in plan.stops:
         control.stops.add(point, rule)
+    for node_id, change in plan.nodes:
+        await change_node(control, known_node(control, node_id), change)
+    for rule in plan.moves:
+        move(control, rule)
     if plan.is_paused is not None:
         await (control.clock.pause() if plan.is_paused else control.clock.resume())
+    if plan.advance_ms:
+        await control.clock.advance(plan.advance_ms)
+
+
+def _seeds_of_topics(control: Control, rule: dict[str, Any]) -> list[dict[str, Any]]:
+    """A seed for each topic of a pattern: a plan that comes with the broker cannot know their names. Raises FaultError."""
+    hanging = rule.get("hanging", {})
+    pattern = hanging.get("topic", "")
+    if "*" not in pattern and "?" not in pattern:
+        return [rule]
+    names = [topic.name for topic in control.broker.topics if not topic.internal and fnmatchcase(topic.name, pattern)]
+    if not names:
+        raise FaultError(f"there is no topic {pattern!r}", "make one before, as by --topic orders")
+    return [{"hanging": {**hanging, "topic": name}} for name in names]
 
 
 def plan_of(control: Control) -> dict[str, Any]:
@@ -137,11 +198,37 @@ PLANS: Final[dict[str, dict[str, Any]]] = {
         "about": "The disk refuses the first decision to commit; the second time it is written.",
         "stops": [{"point": "txn.PrepareCommit.before", "action": "fail"}],
     },
+    "disk-full": {
+        "about": "The disk is full at the fiftieth write: the broker's process ends, with all that it has acknowledged.",
+        "stops": [{"point": "log.write.before", "action": "fail", "nth": 50}],
+    },
+    "epoch-roll-over": {
+        "about": "Every transactional id is near its last epoch: soon its producer has another producer id.",
+        "faults": [{"match": {"api": "InitProducerId"}, "do": {"producer_epoch": 32_763}}],
+    },
+    "hanging-transaction": {
+        "about": "Every topic has a transaction that no coordinator knows of: read_committed stops in front of it.",
+        "seeds": [{"hanging": {"topic": "*"}}],
+    },
     "rebalance-during-transaction": {
         "about": "A member of a group hears at its third heartbeat that the group rebalances.",
         "faults": [
             {"match": {"api": "Heartbeat"}, "when": {"nth": 3, "times": 1}, "do": {"error": "REBALANCE_IN_PROGRESS"}}
         ],
+    },
+    "transaction-times-out": {
+        "about": "The client sleeps before its first commit: a quarter of an hour passes, and the transaction is aborted.",
+        "faults": [
+            {
+                "match": {"api": "EndTxn"},
+                "when": {"times": 1},
+                "do": {"advance_ms": QUARTER_OF_AN_HOUR_MS + LOOK_MS},
+            }
+        ],
+    },
+    "zombie-after-a-pause": {
+        "about": "While the client pauses before its first commit, a new instance of it begins: it is a zombie.",
+        "faults": [{"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"newer_instance": True}}],
     },
     "slow-broker": {
         "about": "A third of all Produce and EndTxn requests are handled 200 ms later.",

@@ -1,0 +1,85 @@
+"""Requests that a test has the broker send to itself, over connections of their own, as a client would."""
+
+from __future__ import annotations
+
+import asyncio
+from struct import pack, unpack
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.apis import SERVED
+from stuntbroker.broker.plain_messages import error_codes, error_name, response_class
+from stuntbroker.broker.topic_names import TXN_STATE
+from stuntbroker.broker.topics import coordinator_of
+from stuntbroker.control.rules.faults import NEWER_INSTANCE
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.primitives import DecodeError, Message, skip_tags
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.listener import Address
+    from stuntbroker.broker.server import Broker
+
+ANSWER_S_MAX: Final = 10.0
+RETRY_S: Final = 0.005
+INIT_PRODUCER_ID: Final = 22
+TIMEOUT_MS: Final = 60_000
+_RETRIABLE: Final = {
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+}
+
+
+class NotAnswered(Exception):
+    """A request got no answer; the text says why."""
+
+
+async def ask(broker: Broker, node_id: int, key: int, version: int, request: Message, client_id: str) -> Message:
+    """Send a request to a node, or to the controller when there is no such node; return the answer. Raises NotAnswered."""
+    flexible = version >= APIS[key].flexible_from
+    name = client_id.encode()
+    body = bytearray(pack(">hhih", key, version, 1, len(name)) + name + bytes(flexible))
+    request.encode(body, version)
+    node = broker.nodes.by_id.get(node_id) or broker.nodes.by_id[broker.nodes.controller]
+    address = node.listeners[broker.listeners[0].name].addresses[0].reachable()
+    frame = await _exchange(address, pack(">i", len(body)) + body)
+    try:
+        return response_class(key).decode(frame, version, skip_tags(frame, 4) if flexible else 4)
+    except (DecodeError, IndexError) as fault:
+        raise NotAnswered(f"the answer cannot be read: {fault}") from fault
+
+
+async def begin_newer_instance(broker: Broker, transactional_id: str) -> None:
+    """Call InitProducerId for an id as a new instance of its producer does: the one before is fenced. Raises NotAnswered."""
+    version = SERVED[INIT_PRODUCER_ID][1]
+    timeout_ms = min(TIMEOUT_MS, broker.config["transaction.max.timeout.ms"])
+    request = InitProducerIdRequest(transactional_id, timeout_ms)
+    for _ in range(round(ANSWER_S_MAX / RETRY_S)):
+        leader = coordinator_of(broker.topics.internal(TXN_STATE), transactional_id).leader
+        codes = list(error_codes(await ask(broker, leader, INIT_PRODUCER_ID, version, request, NEWER_INSTANCE)))
+        if not codes:
+            return
+        if not _RETRIABLE.issuperset(codes):
+            break
+        await asyncio.sleep(RETRY_S)
+    raise NotAnswered(f"InitProducerId for {transactional_id!r} is answered by {', '.join(map(error_name, codes))}")
+
+
+async def _exchange(address: Address, frame: bytes) -> bytes:
+    """What is answered to a frame, without its length."""
+    writer = None
+    try:
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(frame)
+        (size,) = unpack(">i", await asyncio.wait_for(reader.readexactly(4), ANSWER_S_MAX))
+        return await asyncio.wait_for(reader.readexactly(size), ANSWER_S_MAX)
+    except asyncio.IncompleteReadError as fault:
+        raise NotAnswered("the broker has closed the connection instead of an answer") from fault
+    except TimeoutError as fault:
+        raise NotAnswered(f"there was no answer within {ANSWER_S_MAX:g} s") from fault
+    except OSError as fault:
+        raise NotAnswered(f"the broker cannot be reached at {address}: {fault.strerror}") from fault
+    finally:
+        if writer is not None:
+            writer.close()
