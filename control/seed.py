@@ -9,7 +9,7 @@ from stuntbroker.broker.cluster.moves import change_leader
 from stuntbroker.broker.topic_names import TXN_STATE
 from stuntbroker.control.rules.faults import FaultError, check_number, check_text, part_of
 from stuntbroker.coordinator.state import EPOCH_LAST
-from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
+from stuntbroker.protocol.batches.records import SEQUENCE_MAX, TRANSACTIONAL, build_batch, read_header
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.storage.errors import StorageError
 
@@ -21,6 +21,7 @@ KINDS: Final = {
     "hanging": {"topic", "partition", "values", "age_ms"},
     "next_producer_id": set(),
     "next_offset": {"topic", "partition", "offset"},
+    "next_sequence": {"topic", "partition", "producer_id", "producer_epoch", "sequence"},
     "coordinator_epoch": {"transactional_id", "epoch"},
 }
 """What can be seeded, and the fields of each."""
@@ -53,6 +54,7 @@ def read_seed(rule: Any) -> tuple[str, dict[str, Any]]:
     check_number(fields, kind, "age_ms", 0, AGE_MS_MAX)
     check_number(fields, kind, "offset", 0, OFFSET_MAX)
     check_number(fields, kind, "epoch", 0, COORDINATOR_EPOCH_MAX)
+    check_number(fields, kind, "sequence", 0, SEQUENCE_MAX)
     values = fields.get("values", ["hanging"])
     if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
         raise FaultError(f"{kind}.values must be a list of texts")
@@ -71,6 +73,8 @@ def seed(broker: Broker, rule: Any) -> dict[str, Any]:
         return _ids(broker, fields)
     if kind == "coordinator_epoch":
         return _coordinator_epoch(broker, fields)
+    if kind == "next_sequence":
+        return _next_sequence(broker, fields)
     return (_hanging if kind == "hanging" else _next_offset)(broker, fields)
 
 
@@ -151,6 +155,30 @@ def _next_offset(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
             log.log_start_offset = log.next_offset = 0
         raise
     return {"topic": log.topic, "partition": log.index, "next_offset": log.next_offset}
+
+
+def _next_sequence(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
+    """Append a record of a producer with the sequence before this one."""
+    log = _log(broker, fields)
+    producer_id = fields.get("producer_id")
+    if producer_id is None:
+        raise FaultError("next_sequence.producer_id says whose it is", "GET /v1/transactions has it")
+    known = log.producers.producers.get(producer_id)
+    lowest = 0 if known is None else max(0, known.epoch)
+    check_number(fields, "next_sequence", "producer_epoch", lowest, EPOCH_LAST)
+    epoch, sequence = fields.get("producer_epoch", lowest), fields.get("sequence", 0)
+    before = sequence - 1 if sequence else SEQUENCE_MAX
+    batch = build_batch(
+        [(None, b"seeded")], broker.clock.now_ms(), producer_id=producer_id, producer_epoch=epoch, base_sequence=before
+    )
+    if log.producers.is_open(read_header(batch)):
+        raise FaultError(
+            f"the transaction of producer {producer_id} is open in {log.topic}-{log.index}", "end it before"
+        )
+    if producer_id >= broker.transactions.producer_ids.next:
+        _advance_producer_ids(broker, producer_id + 1)
+    offset = log.append_own(batch)
+    return {"producer_id": producer_id, "producer_epoch": epoch, "next_sequence": sequence, "offset": offset}
 
 
 def _log(broker: Broker, fields: dict[str, Any]) -> Any:

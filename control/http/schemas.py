@@ -120,6 +120,10 @@ SEED_BODY: Final = {
         "hanging": {"type": "object", "description": "topic, partition, values, age_ms"},
         "next_producer_id": NUMBER,
         "next_offset": {"type": "object", "description": "topic, partition, offset"},
+        "next_sequence": {
+            "type": "object",
+            "description": "topic, partition, producer_id, producer_epoch, sequence",
+        },
         "coordinator_epoch": {"type": "object", "description": "transactional_id, epoch"},
     },
 }

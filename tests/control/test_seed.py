@@ -13,11 +13,14 @@ from stuntbroker import run_broker
 from stuntbroker.cli.main import run
 from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.control.seed import OFFSET_MAX, seed, wait_until_durable
+from stuntbroker.protocol.batches.records import build_batch
+from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.kit.rig import Client, Rig, SyncedAtOnce
 from tests.kit.rig import running_rig as running_rig
 from tests.kit.two_calls import begin, end
-from tests.kit.valid_requests import batch
+from tests.kit.valid_requests import START_MS, batch
 
 
 @pytest.fixture
@@ -70,6 +73,23 @@ async def test_producer_ids_go_on_from_the_one_that_was_given(rig: Rig, client: 
     seed(rig.broker, {"next_producer_id": 4_000_000_000})
     given = client.ask(InitProducerIdRequest(None, 60_000), 4)
     assert given.producer_id == 4_000_000_000
+
+
+async def test_a_sequence_goes_on_behind_its_end_with_zero(rig: Rig, client: Client) -> None:
+    given = client.ask(InitProducerIdRequest(None, 60_000), 4)
+    whose = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
+    seed(rig.broker, {"next_sequence": {"topic": "t", "partition": 1, "sequence": 2**31 - 2, **whose}})
+
+    answers = []
+    for records, sequence in ((3, 2**31 - 1), (3, 2**31 - 2), (3, 2**31 - 2), (1, 1), (1, 0)):
+        values = [(None, b"value")] * records
+        data = PartitionProduceData(1, build_batch(values, START_MS, base_sequence=sequence, **whose))
+        answer = client.ask(ProduceRequest(None, -1, 1_000, [TopicProduceData("t", partition_data=[data])]), 9)
+        (part,) = answer.responses[0].partition_responses
+        answers.append((part.error_code, part.base_offset))
+
+    out_of_order = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert answers == [out_of_order, (0, 1), (0, 1), (0, 4), out_of_order]  # The third is the second once more.
 
 
 @pytest.mark.parametrize("with_records", [False, True])
@@ -139,6 +159,22 @@ WRONG: dict[str, tuple[Any, str]] = {
         {"hanging": {"topic": "__transaction_state"}},
         "__transaction_state is the broker's own",
     ),
+    "nobody's sequence": (
+        {"next_sequence": {"topic": "t", "sequence": 5}},
+        "next_sequence.producer_id says whose it is",
+    ),
+    "a sequence above the last": (
+        {"next_sequence": {"sequence": 1 << 31}},
+        "next_sequence.sequence must be a whole number",
+    ),
+    "a sequence of an older epoch": (
+        {"next_sequence": {"topic": "t", "partition": 1, "producer_id": 9, "producer_epoch": 3, "sequence": 5}},
+        "next_sequence.producer_epoch must be a whole number from 4 to",
+    ),
+    "a sequence within a transaction": (
+        {"next_sequence": {"topic": "t", "partition": 1, "producer_id": 9, "sequence": 5}},
+        "the transaction of producer 9 is open in t-1",
+    ),
     "an unknown topic": ({"hanging": {"topic": "x"}}, "there is no partition x-0"),
     "values that are none": ({"hanging": {"topic": "t", "values": []}}, "hanging.values must be a list"),
     "a partition with records": ({"next_offset": {"topic": "t", "partition": 1, "offset": 5}}, "t-1 has had records"),
@@ -150,7 +186,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 async def test_a_seed_that_cannot_be_is_refused_and_changes_nothing(name: str, rig: Rig, client: Client) -> None:
     begin(client)
     seed(rig.broker, {"ids": {"transactional_id": "old", "producer_epoch": 5}})
-    rig.log("t", 1).append_own(bytearray(batch(1)))
+    rig.log("t", 1).append_own(bytearray(batch(1, producer_id=9, epoch=4, sequence=0)))
     rule, reason = WRONG[name]
     before = rig.broker.transactions.producer_ids.next, rig.broker.transactions.ids()
     with pytest.raises(FaultError) as refused:
