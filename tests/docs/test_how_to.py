@@ -143,7 +143,7 @@ def test_the_tests_of_the_page_about_failures_pass(tmp_path: Path) -> None:
     (tmp_path / "test_page.py").write_text("".join(blocks("fail-on-purpose.md", "python")), encoding="utf-8")
 
     done = run([sys.executable, "-m", *PYTEST, "-q", "--stuntbroker-strict"], tmp_path)
-    assert "14 passed" in done.stdout, done.stdout + done.stderr
+    assert "16 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_test_of_the_page_about_nodes_passes(tmp_path: Path) -> None:
