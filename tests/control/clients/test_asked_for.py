@@ -142,3 +142,20 @@ async def test_bufstream_a_delayed_commit_ends_the_next_transaction_or_is_refuse
         expected = [b"first"] if errors else [b"first", b"half"]
         await asyncio.to_thread(broker.assert_committed, "payments", expected)
         await producer.stop()
+
+
+def test_a_disk_that_is_full_costs_nothing_that_was_acknowledged(broker: Broker) -> None:
+    broker.apply_plan("disk-full")
+    producer = producer_of(broker)
+    committed = []
+    with pytest.raises(confluent_kafka.KafkaException):
+        for number in range(60):
+            write(producer, str(number))
+            producer.commit_transaction(2)
+            committed.append(str(number))
+
+    assert not broker.is_running
+    broker.restart()
+    values = [value.decode() for value in broker.values("payments") if value is not None]
+    assert committed and values[: len(committed)] == committed
+    assert len(values) <= len(committed) + 1  # A commit may have been carried out, and its answer was not.
