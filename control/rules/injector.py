@@ -223,7 +223,7 @@ class Injector:
             await asyncio.sleep(POLL_S)
 
     def _advance_ms(self, fault: Fault, request: _Request) -> Any:
-        self._carry_out_after(self._clock.advance(fault.value), request)
+        self._carry_out_after(lambda: self._clock.advance(fault.value), request)
 
     def _producer_epoch(self, fault: Fault, request: _Request) -> Any:
         if request.route.key == INIT_PRODUCER_ID and (id_ := request.fields["transactional_id"]):
@@ -237,7 +237,7 @@ class Injector:
         ids = sorted(texts_in("transactional_id", request.fields))
         if not ids:
             return request.handle(request.connection, request.request, request.version)
-        self._carry_out_after(self._begin_newer_instances(ids), request)
+        self._carry_out_after(lambda: self._begin_newer_instances(ids), request)
 
     async def _begin_newer_instances(self, ids: list[str]) -> None:
         for id_ in ids:
@@ -246,11 +246,11 @@ class Injector:
             except NotAnswered as fault:
                 self._broker.events.error("no_newer_instance", transactional_id=id_, reason=str(fault))
 
-    def _carry_out_after(self, work: Coroutine[Any, Any, None], request: _Request) -> None:
+    def _carry_out_after(self, work: Callable[[], Coroutine[Any, Any, None]], request: _Request) -> None:
         """Carry a request out when something else is done."""
 
         async def work_first() -> None:
-            await work
+            await work()
             request.carry_out_later()
 
         waiting = asyncio.ensure_future(work_first())

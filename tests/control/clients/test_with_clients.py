@@ -240,3 +240,18 @@ def test_a_broker_that_is_started_again_can_be_controlled_again(broker: Broker) 
     broker.restart(kill=True)
     assert broker.faults.all() == []
     broker.clock.advance(hours=1)
+
+
+def test_a_commit_is_carried_out_when_no_newer_instance_can_be(broker: Broker) -> None:
+    broker.faults.add(
+        "InitProducerId", client_id="stuntbroker-newer-instance", error="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+    )
+    broker.faults.add("EndTxn", newer_instance=True, times=1)
+    producer = producer_of(broker)
+    producer.begin_transaction()
+    producer.produce("payments", "42 EUR")
+    producer.commit_transaction(10)
+
+    broker.assert_committed("payments", ["42 EUR"])
+    assert "no_newer_instance" in broker.log
+    assert "InitProducerId for 'pay-1' is answered by TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in broker.log
