@@ -440,9 +440,9 @@ async def _serve_http(
 
                 try:
                     await apply_plan(controlled.control, address.plan)
-                except FaultError as fault:
+                except (FaultError, StorageError, CannotListen) as fault:
                     await broker.stop()
-                    advice = f"; {fault.hint}" if fault.hint else ""
+                    advice = f"; {fault.hint}" if isinstance(fault, FaultError) and fault.hint else ""
                     raise StorageError(f"the plan cannot be carried out: {fault}{advice}") from fault
             control = ControlServer(controlled, address.token)
             host, port = address.host, address.port
