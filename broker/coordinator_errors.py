@@ -13,7 +13,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.fences import FENCED
 from stuntbroker.broker.properties import KIP_588
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT
 from stuntbroker.protocol.errors import ErrorCode
@@ -50,8 +49,8 @@ def coordinator_code(connection: Connection, transactional_id: str, error: int, 
     transactions = connection.broker.transactions
     knows_fencing = version >= PRODUCER_FENCED_FROM[key]
     has_draft_codes = connection.listener.profile == KIP_588
-    if error in FENCED:
-        transactions.fences.log_refusal(connection, transactional_id)
+    if error:
+        transactions.fences.refuse(connection, transactional_id, error)
     if error == TRANSACTION_TIMED_OUT:
         actor = transactions.find(transactional_id) if has_draft_codes else None
         init_version = actor.txn.init_version if actor is not None else -1

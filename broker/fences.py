@@ -9,6 +9,7 @@
 | epoch_exhausted | the same, and as the epochs were used up it got another producer id |
 | timeout | the transaction was open for longer than its time-out, and the coordinator aborted it |
 | admin | an administrator ended the transaction, or fenced its producer |
+| group_generation | its consumer has left the group, or is of a generation before: another may have its partitions |
 | unknown | it was before the last start of the broker, or too many were fenced since |
 """
 
@@ -34,20 +35,28 @@ ADMIN_CLIENT: Final = "adminclient"
 OUR_ADMIN_CLIENT: Final = "stuntbroker"
 """The client id of `stuntbroker txn`; those of our producers have more behind it."""
 FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+FENCING: Final = FENCED | {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+"""What a fenced producer may be told: the last, when its transactional id has another producer id by now."""
+NO_MEMBER: Final = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
+"""What tells a producer that the consumer whose offsets it commits is fenced (KIP-447)."""
 
 
 class Fence:
     """Why a producer was fenced: the cause, and the client that caused it, where it was one."""
 
-    __slots__ = ("at_ms", "by_client", "by_client_id", "cause", "fenced_client", "is_logged")
+    __slots__ = ("at_ms", "by_client", "by_client_id", "cause", "fenced_client", "first_seen_ms", "is_logged")
 
-    def __init__(self, cause: str, by_client_id: str, by_client: str, fenced_client: str, at_ms: int) -> None:
+    def __init__(
+        self, cause: str, by_client_id: str, by_client: str, fenced_client: str, first_seen_ms: int, at_ms: int
+    ) -> None:
         self.cause = cause
         self.by_client_id = by_client_id
         self.by_client = by_client
         """Address of who fenced; empty for the broker itself."""
         self.fenced_client = fenced_client
         """Address of the producer that was fenced; empty where it is not known."""
+        self.first_seen_ms = first_seen_ms
+        """When that producer got the transactional id, since 1970; -1 where it is not known."""
         self.at_ms = at_ms
         """Monotonic."""
         self.is_logged = False
@@ -78,8 +87,8 @@ class Fences:
         self._events = events
         self._fences: dict[str, list[Fence]] = {}
         """The oldest first."""
-        self._holders: dict[str, str] = {}
-        """Transactional id -> address of the client that was given its producer id and epoch last."""
+        self._holders: dict[str, tuple[str, int]] = {}
+        """Transactional id -> address of the client that was given its producer id and epoch last, and when."""
         self._unknown: dict[str, None] = {}
         """Transactional ids of refused producers of whose fence nothing is known, and of which the log has said so."""
         self.refused: Callable[[Refusal], None] | None = None
@@ -87,22 +96,33 @@ class Fences:
 
     def hold(self, transactional_id: str, client: str) -> None:
         """Note the address of the client that has a transactional id from now on."""
-        _put(self._holders, transactional_id, client)
+        holder = self._holders.get(transactional_id)
+        if holder is None or holder[0] != client:
+            _put(self._holders, transactional_id, (client, self._clock.now_ms()))
 
     def add(self, transactional_id: str, cause: str, connection: ClientConnection | None) -> None:
         """Note that the producer that has this id is fenced from now on, by a client or by the broker itself."""
         by_client_id, by_client = ("", "") if connection is None else (connection.client_id, connection.peer)
-        fence = Fence(
-            cause, by_client_id, by_client, self._holders.get(transactional_id, ""), self._clock.monotonic_ms()
-        )
+        holder = self._holders.get(transactional_id, ("", -1))
+        fence = Fence(cause, by_client_id, by_client, *holder, self._clock.monotonic_ms())
         self._unknown.pop(transactional_id, None)
         before = self._fences.pop(transactional_id, [])
         _put(self._fences, transactional_id, [*before[1 - FENCES_OF_AN_ID :], fence])
 
-    def log_refusal(self, connection: ClientConnection, transactional_id: str) -> None:
-        """Write one line for a producer that is refused, the first time after it was fenced."""
+    def refuse(self, connection: ClientConnection, transactional_id: str, error: int) -> None:
+        """Write one line when an error tells a producer that it is fenced, the first time after it was."""
+        if error in FENCED:
+            self._tell(connection, transactional_id, self._fence_of(transactional_id, connection.peer))
+        elif error in FENCING:
+            # Who was never fenced names a producer id that nobody has, or that expired.
+            if fence := self._fence_of(transactional_id, connection.peer):
+                self._tell(connection, transactional_id, fence)
+        elif error in NO_MEMBER:
+            fence = Fence("group_generation", "", "", connection.peer, -1, self._clock.monotonic_ms())
+            self._tell(connection, transactional_id, fence)
+
+    def _tell(self, connection: ClientConnection, transactional_id: str, fence: Fence | None) -> None:
         clock = self._clock
-        fence = self._fence_of(transactional_id, connection.peer)
         if self.refused is not None:
             before_ms = -1 if fence is None else clock.monotonic_ms() - fence.at_ms
             self.refused(

@@ -134,8 +134,7 @@ def _added(
 def _refusal(connection: Connection, transactional_id: str, error: int, version: int) -> int:
     """The coordinator's error as Produce carries it."""
     code = leader_code(error, PRODUCE, version)
-    if code == ErrorCode.INVALID_PRODUCER_EPOCH:
-        connection.broker.transactions.fences.log_refusal(connection, transactional_id)
+    connection.broker.transactions.fences.refuse(connection, transactional_id, code)
     return code
 
 

@@ -70,7 +70,9 @@ class BrokerHost:
 
     def find(self, name: str) -> Snapshot | None:
         """The snapshot of an id or name, the newest one where several have the name; None when there is none."""
-        return next((each for each in reversed(self.snapshots.values()) if name in (each.id, each.name)), None)
+        newest_first = list(reversed(self.snapshots.values()))
+        named = [each for each in newest_first if name and each.name == name]
+        return self.snapshots.get(name) or (named[0] if named else None)
 
     async def restore(self, snapshot: Snapshot) -> None:
         """Put a broker with the state of a snapshot in the place of this one. Raises StorageError."""
@@ -164,8 +166,10 @@ class BrokerHost:
         return id_, host
 
     async def remove_fork(self, id_: str) -> None:
-        """Stop a fork, and the forks that were made of it. Nothing of it is left."""
-        await self.forks.pop(id_).close()
+        """Stop a fork, and the forks that were made of it; nothing of it is left. Another request may have stopped it."""
+        fork = self.forks.pop(id_, None)
+        if fork is not None:
+            await fork.close()
 
     async def close(self) -> None:
         """Stop this broker, which is a fork."""

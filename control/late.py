@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from stuntbroker.broker.apis import SERVED
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.plain_messages import error_codes, error_name, plain_message
 from stuntbroker.broker.topic_names import TXN_STATE
 from stuntbroker.broker.topics import coordinator_of
 from stuntbroker.control.observation.request_log import ELEMENTS_KEPT
-from stuntbroker.control.own_requests import ANSWER_S_MAX, ask
+from stuntbroker.control.own_requests import ANSWER_S_MAX, ask, version_range
 from stuntbroker.control.rules.faults import API_NAMES, FaultError, check_number, check_text, part_of, texts_in
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
@@ -79,7 +78,7 @@ def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
         raise FaultError(f"there is no transactional id {id_!r}", "GET /v1/transactions lists them")
     _check(given)
     last = _last(log, key, id_)
-    low, high, _ = SERVED[key]
+    low, high = version_range(broker, key)
     version = given.get(
         "version",
         last.version
@@ -88,6 +87,9 @@ def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
         if key == ADD_PARTITIONS
         else high,
     )
+    if high < low:
+        hint = "let one of stuntbroker.personality be later"
+        raise FaultError(f"no listener of this broker serves {APIS[key].name}", hint)
     if not low <= version <= high:
         raise FaultError(f"{APIS[key].name} has no version {version} here", f"from {low} to {high}")
     sent = SentFields(txn.producer_id, txn.producer_epoch, True, sorted(txn.partitions))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node, stop_node
 from stuntbroker.broker.cluster.nodes import Node
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
-from stuntbroker.control.rules.faults import TIMES_MS_MAX, Fault, FaultError, check_number, check_text, part_of
+from stuntbroker.control.rules.faults import DELAY, TIMES_MS_MAX, Fault, FaultError, check_number, check_text, part_of
 from stuntbroker.protocol.hashing import partition_for
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from stuntbroker.control.control import Control
 
 RUNNING, STOPPED = NODE_STATES = ("running", "stopped")
-SLOW: Final = "delay_ms"
 INT_MAX: Final = (1 << 31) - 1
 MOVE_FIELDS: Final = {"topic", "partition", "group", "transactional_id", "node", "load_ms"}
 
@@ -51,7 +50,7 @@ def node_as_json(control: Control, node: Node) -> dict[str, Any]:
 def _slow_fault(control: Control, node_id: int) -> Fault | None:
     """The fault that makes a node slow: the one that delays everything there."""
     for fault in control.injector.faults.values():
-        if fault.verb == SLOW and fault.match == {"node": node_id} and not fault.when:
+        if fault.is_slow_node and fault.match == {"node": node_id}:
             return fault
     return None
 
@@ -148,4 +147,4 @@ def _slow_down(control: Control, node_id: int, slow_ms: int) -> None:
     if before is not None:
         control.injector.remove(before.id)
     if slow_ms:
-        control.injector.add({"match": {"node": node_id}, "do": {SLOW: slow_ms}})
+        control.injector.add({"match": {"node": node_id}, "do": {DELAY: slow_ms}})

@@ -6,7 +6,7 @@ import asyncio
 from struct import pack, unpack
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.apis import SERVED
+from stuntbroker.broker.personality import versions_of
 from stuntbroker.broker.plain_messages import error_codes, error_name, response_class
 from stuntbroker.broker.topic_names import TXN_STATE
 from stuntbroker.broker.topics import coordinator_of
@@ -35,14 +35,37 @@ class NotAnswered(Exception):
     """A request got no answer; the text says why."""
 
 
+def version_range(broker: Broker, key: int) -> tuple[int, int]:
+    """Lowest and highest version of an API that the listeners of this broker serve; (0, -1) where none serves it.
+
+    A listener that shows itself as an older Kafka serves fewer.
+    """
+    ranges = [versions_of(listener.personality).get(key) for listener in broker.listeners]
+    served = [each for each in ranges if each is not None]
+    return (min(low for low, _ in served), max(high for _, high in served)) if served else (0, -1)
+
+
+def _listener_name(broker: Broker, key: int, version: int) -> str:
+    """The first listener that serves a version of an API. Raises NotAnswered."""
+    for listener in broker.listeners:
+        low, high = versions_of(listener.personality).get(key, (0, -1))
+        if low <= version <= high:
+            return listener.name
+    raise NotAnswered(f"no listener of this broker serves version {version} of {APIS[key].name}")
+
+
 async def ask(broker: Broker, node_id: int, key: int, version: int, request: Message, client_id: str) -> Message:
-    """Send a request to a node, or to the controller when there is no such node; return the answer. Raises NotAnswered."""
+    """Send a request to a node, or to the controller when there is no such node; return the answer. Raises NotAnswered.
+
+    It comes by the first listener that serves the version.
+    """
+    listener = _listener_name(broker, key, version)
     flexible = version >= APIS[key].flexible_from
     name = client_id.encode()
     body = bytearray(pack(">hhih", key, version, 1, len(name)) + name + bytes(flexible))
     request.encode(body, version)
     node = broker.nodes.by_id.get(node_id) or broker.nodes.by_id[broker.nodes.controller]
-    address = node.listeners[broker.listeners[0].name].addresses[0].reachable()
+    address = node.listeners[listener].addresses[0].reachable()
     frame = await _exchange(address, pack(">i", len(body)) + body)
     try:
         return response_class(key).decode(frame, version, skip_tags(frame, 4) if flexible else 4)
@@ -52,7 +75,7 @@ async def ask(broker: Broker, node_id: int, key: int, version: int, request: Mes
 
 async def begin_newer_instance(broker: Broker, transactional_id: str) -> None:
     """Call InitProducerId for an id as a new instance of its producer does: the one before is fenced. Raises NotAnswered."""
-    version = SERVED[INIT_PRODUCER_ID][1]
+    _, version = version_range(broker, INIT_PRODUCER_ID)
     timeout_ms = min(TIMEOUT_MS, broker.config["transaction.max.timeout.ms"])
     request = InitProducerIdRequest(transactional_id, timeout_ms)
     for _ in range(round(ANSWER_S_MAX / RETRY_S)):

@@ -91,7 +91,7 @@ def _list(given: dict[str, Any], name: str) -> list[Any]:
 
 def _named(where: str, rule: Any, name: str, kind: type, hint: str) -> tuple[Any, dict[str, Any]]:
     """Return what a rule is about, and the rest of it. Raises FaultError."""
-    if not isinstance(rule, dict) or not isinstance(rule.get(name), kind):
+    if not isinstance(rule, dict) or type(rule.get(name)) is not kind:
         raise FaultError(f"{where} has no {name}", hint)
     return rule[name], {key: value for key, value in rule.items() if key != name}
 
@@ -120,6 +120,8 @@ async def apply_plan(control: Control, plan: Plan) -> None:
         known_node(control, node_id)
     for rule in plan.moves:
         known_node(control, rule["node"])
+    for point, stop in plan.stops:
+        control.stops.read(point, stop)
     for rule in plan.seeds:
         for each in _seeds_of_topics(control, rule):
             seed(control.broker, each)

@@ -89,6 +89,8 @@ def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
         check_number(fields, "ids", "producer_epoch", max(0, before.producer_epoch), EPOCH_LAST)
     producer_id = fields.get("producer_id")
     ids = broker.transactions.producer_ids
+    if producer_id is not None and (owner := _owner_of(broker, producer_id)) not in (None, id_):
+        raise FaultError(f"producer id {producer_id} is that of {owner!r}", "no two transactional ids have the same")
     if producer_id is not None and producer_id >= ids.next:
         _advance_producer_ids(broker, producer_id + 1)  # The broker never gives this id to another producer.
     default = 0 if before is None or producer_id is not None else max(0, before.producer_epoch)
@@ -96,6 +98,15 @@ def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     if txn is None:
         raise FaultError(f"the transaction of {id_!r} is open", "end it before")
     return {"transactional_id": id_, "producer_id": txn.producer_id, "producer_epoch": txn.producer_epoch}
+
+
+def _owner_of(broker: Broker, producer_id: int) -> str | None:
+    """The transactional id that has a producer id, or had it before; None when no other may have it."""
+    for id_ in broker.transactions.ids():
+        txn = broker.transactions.state_of(id_)
+        if txn is not None and producer_id in (txn.producer_id, txn.previous_producer_id, txn.next_producer_id):
+            return id_
+    return None
 
 
 def _coordinator_epoch(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
@@ -144,9 +155,12 @@ def _advance_producer_ids(broker: Broker, producer_id: int) -> None:
 def _next_offset(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     """Set the offset of the first record of an empty partition."""
     log = _log(broker, fields)
+    offset = fields.get("offset", 0)
+    if log.log_start_offset >= offset > 0:  # A plan of the start has done it before, and the data were kept.
+        return {"topic": log.topic, "partition": log.index, "next_offset": log.next_offset}
     if log.next_offset or log.segments:
         raise FaultError(f"{log.topic}-{log.index} has had records", "give a partition that never had one")
-    log.log_start_offset = log.next_offset = fields.get("offset", 0)
+    log.log_start_offset = log.next_offset = offset
     try:
         log.begin()  # The next start reads the offset from the name of the first segment.
         broker.data_dir.write_start_offsets()

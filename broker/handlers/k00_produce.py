@@ -234,10 +234,9 @@ def _append_all(broker: Services, accepted_batches: list[AcceptedBatch], now_ms:
 
 def _log_fencing(connection: Connection, transactional_id: str | None, accepted_batches: list[AcceptedBatch]) -> None:
     """One line in the log when the batches are those of a producer that was fenced."""
-    if transactional_id is not None and any(
-        entry[0].error_code == INVALID_PRODUCER_EPOCH for entry in accepted_batches
-    ):
-        connection.broker.transactions.fences.log_refusal(connection, transactional_id)
+    if transactional_id is not None:
+        for error in {entry[0].error_code for entry in accepted_batches}:
+            connection.broker.transactions.fences.refuse(connection, transactional_id, error)
 
 
 def _unacknowledged(connection: Connection, failed: bool) -> Any:

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.coordinator_errors import leader_code
-from stuntbroker.broker.fences import FENCED
+from stuntbroker.broker.fences import NO_MEMBER
 from stuntbroker.broker.request_part import RequestPart
 from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Steps, run_in_slices
 from stuntbroker.broker.topic_names import OFFSETS
@@ -164,11 +164,13 @@ class _Commit:
         )
         for answer, error in zip(self.answers, errors, strict=True):
             answer.error_code = error
+        if not NO_MEMBER.isdisjoint(errors):
+            fences = self.connection.broker.transactions.fences
+            fences.refuse(self.connection, request.transactional_id, next(filter(None, errors)))
         self.connection.reply(self.response)
 
     def _fail(self, error: int) -> None:
-        if error in FENCED:
-            self.connection.broker.transactions.fences.log_refusal(self.connection, self.request.transactional_id)
+        self.connection.broker.transactions.fences.refuse(self.connection, self.request.transactional_id, error)
         for answer in self.answers:
             answer.error_code = error
         self.connection.reply(self.response)

@@ -5,6 +5,7 @@ Answers are JSON. Errors are problem+json (RFC 9457) with a `hint` that says wha
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -44,7 +45,7 @@ from stuntbroker.control.late import deliver, read_late
 from stuntbroker.control.observation import state
 from stuntbroker.control.own_requests import NotAnswered
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
-from stuntbroker.control.rules.conditions import read_condition, wait_until
+from stuntbroker.control.rules.conditions import POLL_S, read_condition, wait_until
 from stuntbroker.control.rules.faults import FaultError, texts_in
 from stuntbroker.control.rules.points import POINTS
 from stuntbroker.control.seed import seed, wait_until_durable
@@ -136,7 +137,7 @@ async def _stops(control: Control, request: Request) -> Any:
 
 async def _add_stop(control: Control, request: Request) -> Any:
     try:
-        return control.stops.add(request.path_params["id"], await body_of(request)).as_json()
+        return control.stops.add(request.path_params["id"], await body_of(request, may_be_empty=True)).as_json()
     except FaultError as fault:
         raise Problem(400, str(fault), fault.hint) from fault
 
@@ -153,13 +154,24 @@ async def _release_stop(control: Control, request: Request) -> Any:
     return {"released": sum(control.stops.release(stop) for stop in _known_stops(control, request))}
 
 
-async def _wait_for_stop(control: Control, request: Request) -> Any:
-    stops, body = _known_stops(control, request), await body_of(request)
+async def _wait_for_stop(host: BrokerHost, request: Request) -> Any:
+    """Wait until stops have fired, also those of the broker that takes the place of this one meanwhile."""
+    _known_stops(host.control, request)
+    body = await body_of(request, may_be_empty=True)
+    if unknown := body.keys() - {"count", "timeout_ms"}:
+        raise Problem(400, f"there is no {', '.join(sorted(unknown))}", "give count and timeout_ms")
     count, timeout_ms = _wanted(body, "count", 1, 1), _wanted(body, "timeout_ms", WAIT_MS, 0)
-    if not await control.stops.wait(stops, count, timeout_ms / 1_000):
-        what = ", ".join(f"{stop.id} at {stop.point}: {stop.fired} of {stop.matched} that match" for stop in stops)
-        raise Problem(408, f"not within {timeout_ms} ms: {what}", "see GET /v1/requests for what came")
-    return {"stops": [stop.as_json() for stop in stops]}
+    deadline_ms = host.broker.clock.client_ms() + timeout_ms
+    while True:
+        stops = host.control.stops.named(request.path_params["id"])
+        if not stops:
+            raise Problem(409, "it was removed meanwhile, or is not in the snapshot that was restored")
+        if sum(stop.fired for stop in stops) >= count:
+            return {"stops": [stop.as_json() for stop in stops]}
+        if host.broker.clock.client_ms() >= deadline_ms:
+            what = ", ".join(f"{stop.id} at {stop.point}: {stop.fired} of {stop.matched} that match" for stop in stops)
+            raise Problem(408, f"not within {timeout_ms} ms: {what}", "see GET /v1/requests for what came")
+        await asyncio.sleep(POLL_S)
 
 
 def _wanted(body: dict[str, Any], name: str, default: int, lowest: int) -> int:
@@ -217,7 +229,7 @@ async def _deliver_late(control: Control, request: Request) -> Any:
     try:
         return await deliver(control.broker, described)
     except NotAnswered as fault:
-        raise Problem(502, str(fault), "is the id parked at a stop, or a fault at work?") from fault
+        raise Problem(502, str(fault), "is the id parked at a stop, a fault at work, or the node stopped?") from fault
 
 
 # --- plans
@@ -264,7 +276,7 @@ async def _fences(control: Control, request: Request) -> Any:
 
 async def _fence(control: Control, request: Request) -> Any:
     id_ = request.path_params["id"]
-    for fence in control.fences.fences:
+    for fence in reversed(control.fences.fences):
         if id_ in (fence["id"], fence["transactional_id"]):
             return fence
     raise Problem(404, f"there is no fence {id_!r}", "GET /v1/fences lists them")
@@ -353,8 +365,16 @@ OPERATIONS: Final = (
     Operation(
         "POST", "/v1/stops/{id}/release", "Resume everything that is parked at a stop, or at a point", _release_stop
     ),
-    Operation("POST", "/v1/stops/{id}/wait", "Wait until a stop has fired", _wait_for_stop, WAIT_BODY),
-    Operation("POST", "/v1/stops/{id}", "Stop at a point: park, fail or kill", _add_stop, STOP_BODY),
+    Operation(
+        "POST",
+        "/v1/stops/{id}/wait",
+        "Wait until a stop has fired",
+        None,
+        WAIT_BODY,
+        of_host=_wait_for_stop,
+        needs_body=False,
+    ),
+    Operation("POST", "/v1/stops/{id}", "Stop at a point: park, fail or kill", _add_stop, STOP_BODY, needs_body=False),
     Operation("DELETE", "/v1/stops", "Remove all stops; what waits there goes on", _remove_stops),
     Operation("DELETE", "/v1/stops/{id}", "Remove a stop, or those at a point; what waits there goes on", _remove_stop),
     Operation("GET", "/v1/plan", "All faults and stops and the clock, as a plan", _plan),
@@ -441,7 +461,7 @@ def make_app(host: BrokerHost, more_routes: Iterable[Route]) -> Starlette:
                 return problem_response(500, f"{type(fault).__name__}: {fault}", "this is a mistake of the broker's")
 
         # An id is the last part of a path, but for that of a fault, and may itself have slashes in it.
-        path = each.path.replace("{id}", "{id:path}") if each.path.endswith("/{id}") else each.path
+        path = each.path.replace("{id}", "{id:text}") if each.path.endswith("/{id}") else each.path
         routes.append(Route(path, endpoint, methods=[each.method]))
     return Starlette(
         routes=[*routes, *more_routes], exception_handlers={Problem: _problem, HTTPException: _http_problem}

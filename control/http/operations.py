@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -21,6 +22,23 @@ BODY_MAX: Final = 1 << 20
 PROBLEM: Final = "application/problem+json"
 Subject = TypeVar("Subject")
 """What an operation is about: the control of a broker, or the host of several."""
+
+
+class TextConvertor(Convertor[str]):
+    """The end of a path, which may have slashes and line feeds in it: ids are whatever their clients want."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        """Return the text as it is in the path."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """Return the text as it is in the path."""
+        return value
+
+
+register_url_convertor("text", TextConvertor())
 
 
 class Problem(Exception):

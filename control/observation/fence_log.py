@@ -10,7 +10,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.fences import FENCED
+from stuntbroker.broker.fences import FENCING
 from stuntbroker.broker.interception import handle_and_look
 from stuntbroker.broker.plain_messages import PRODUCE, decoded_answer, error_codes
 from stuntbroker.protocol.api_keys import APIS
@@ -26,6 +26,8 @@ ADVICE: Final = {
     "epoch_exhausted": "Another instance has this transactional id now. Stop this one, or give each instance an id of its own.",
     "timeout": "The transaction was open for longer than transaction.timeout.ms and was aborted. Abort, and begin anew; "
     "where work between begin and commit takes long, raise the time-out.",
+    "group_generation": "The consumer has left its group, or the group has a newer generation: another may have its partitions. "
+    "Abort, and go on from the committed offsets.",
     "admin": "An administrator ended the transaction or fenced its producer. Abort, or make a new producer.",
     "unknown": "It was fenced before the last start of the broker, or long ago. Make a new producer.",
 }
@@ -64,6 +66,8 @@ class FenceLog:
         }
         if fence is not None:
             entry["fenced_before_ms"] = refusal.fenced_before_ms
+            if fence.first_seen_ms >= 0 and fence.fenced_client == refusal.client:
+                entry["first_seen_ms"] = fence.first_seen_ms
             if fence.by_client:
                 entry |= {"by_client_id": fence.by_client_id, "by_client": fence.by_client}
         self.fences.append(entry)
@@ -89,7 +93,7 @@ class FenceLog:
         if version >= MESSAGES_FROM:
             for topic in getattr(response, "responses", ()):
                 for part in topic.partition_responses:
-                    if part.error_code in FENCED:
+                    if part.error_code in FENCING:
                         part.error_message = reason(fence)
         return response
 

@@ -56,7 +56,7 @@ class Page:
         return [
             Route("/", self._index),
             Route("/page/events", self._events),
-            Route("/page/transactions/{id:path}", self._transaction),
+            Route("/page/transactions/{id:text}", self._transaction),
             Route("/page/partitions/{topic}/{index:int}", self._partition),
             Route("/page/{asset}", self._asset),
             Route("/page/do/{what}", self._do, methods=["POST"]),

@@ -23,11 +23,9 @@ NAMES: Final = {"phase": [phase.kafka_name for phase in Phase], "state": [each.v
 COMMITTED_OFFSET: Final = "committed_offset"
 AT_LEAST: Final = frozenset({*OF_PARTITION, COMMITTED_OFFSET})
 """What only grows, and is waited for until it is as large."""
+SUBJECTS: Final = {"transactional_id", "topic", "partition", "group"}
 FIELDS: Final = {
-    "transactional_id",
-    "topic",
-    "partition",
-    "group",
+    *SUBJECTS,
     COMMITTED_OFFSET,
     *OF_TRANSACTION,
     *OF_PARTITION,
@@ -82,8 +80,14 @@ def read_condition(condition: Any) -> list[Term]:
         _check(given, COMMITTED_OFFSET, int)
         what = f"{COMMITTED_OFFSET} of {given['group']} in {place[0]}-{place[1]}"
         terms.append(Term(what, ("offset", (given["group"], place)), COMMITTED_OFFSET, given[COMMITTED_OFFSET]))
+    used = {term.subject[0] for term in terms} | ({"topic", "group"} if COMMITTED_OFFSET in given else set())
+    for subject, known in (("transactional_id", OF_TRANSACTION), ("topic", OF_PARTITION), ("group", OF_GROUP)):
+        if subject in given and terms and subject not in used:
+            raise FaultError(
+                f"until says nothing of the {subject} that could be true", f"give one of {', '.join(sorted(known))}"
+            )
     if not terms:
-        raise FaultError("until says nothing that could be true", f"give one of {', '.join(sorted(FIELDS))}")
+        raise FaultError("until says nothing that could be true", f"give one of {', '.join(sorted(FIELDS - SUBJECTS))}")
     return sorted(terms)
 
 

@@ -24,7 +24,7 @@ MATCH: Final = {
     "client_id": "of the client; a pattern, as all texts here",
     "transactional_id": "that the request names, also in FindCoordinator",
     "group": "the same for a consumer group",
-    "topic": "by name; requests that carry ids are matched by the name too",
+    "topic": "by name; requests that carry ids are matched by the name too, and a fetch by what its session reads",
     "partition": "number of a partition that the request names",
     "listener": "by which the client came",
     "node": "id of the node to which the client came",
@@ -40,9 +40,10 @@ WHEN: Final = {
     "after_ms": "not before so much of the broker's time has passed",
 }
 """What `when` may have: for which of these requests the rule fires."""
+DELAY: Final = "delay_ms"
 VERBS: Final = {
     "error": 'it is answered by an error code (`"NOT_COORDINATOR"`, or the number) in all places that have one; nothing is done',
-    "delay_ms": "it is handled so much later, in the broker's time",
+    DELAY: "it is handled so much later, in the broker's time",
     "no_answer": "nothing is done, and the client never hears of it; its connection waits",
     "close": "nothing is done, and the connection is closed",
     "throttle_ms": "it is carried out, and the answer tells the client to wait so long",
@@ -64,7 +65,7 @@ VERBS: Final = {
 """What `do` may have, one of these: what becomes of the request. The tables in docs/control.md are written from these texts."""
 TIMES_MS_MAX: Final = 24 * 3_600_000
 HIGHEST: Final = {
-    "delay_ms": TIMES_MS_MAX,
+    DELAY: TIMES_MS_MAX,
     "throttle_ms": TIMES_MS_MAX,
     "advance_ms": TIMES_MS_MAX,
     "producer_epoch": EPOCH_LAST,
@@ -198,6 +199,11 @@ class Fault:
     def __post_init__(self) -> None:
         self._chance = SeededChance(self.when.get("seed", 0))
 
+    @property
+    def is_slow_node(self) -> bool:
+        """Whether it is that which makes a node slow: it delays everything there."""
+        return self.verb == DELAY and self.match.keys() == {"node"} and not self.when
+
     def fires(self, subject: Subject, now_ms: int) -> bool:
         """Whether this request is one that it was made for; counts it."""
         if not matches(self.match, subject) or now_ms < self.made_at_ms + self.when.get("after_ms", 0):
@@ -299,7 +305,11 @@ def check_number(part: dict[str, Any], where: str, name: str, lowest: int, highe
 def _read_value(verb: str, value: Any) -> Any:
     if verb == "error":
         try:
-            return ErrorCode[value.upper()] if isinstance(value, str) else ErrorCode(value)
+            if isinstance(value, str):
+                return ErrorCode[value.upper()]
+            if type(value) is not int:  # True and 2.0 equal error codes.
+                raise ValueError(value)
+            return ErrorCode(value)
         except (KeyError, ValueError):
             raise FaultError(f"there is no error {value!r}", "use Kafka's names: NOT_COORDINATOR ...") from None
     if verb in HIGHEST:

@@ -8,6 +8,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import NO_ANSWER
+from stuntbroker.broker.fetch_sessions import INITIAL_EPOCH
 from stuntbroker.broker.interception import handle_and_look, send
 from stuntbroker.broker.plain_messages import (
     ANSWER_HEADER_SIZE,
@@ -33,6 +34,32 @@ if TYPE_CHECKING:
 FAULTS_MAX: Final = 1_000
 """Rules at the same time."""
 REORDER: Final = "reorder"
+
+
+def fields_of(connection: Connection, request: Any) -> Plain:
+    """The fields of a request; those of an incremental fetch have the partitions that its session remembers (KIP-227)."""
+    fields = plain_request(connection.route.key, request)
+    if fields.get("session_epoch", INITIAL_EPOCH) <= INITIAL_EPOCH:
+        return fields
+    session = connection.broker.fetch_sessions.sessions.get(fields["session_id"])
+    if session is None:
+        return fields
+    name, encode = ("topic_id", bytes.hex) if session.uses_ids else ("topic", str)
+    named = {
+        (each[name], part["partition"] if isinstance(part, dict) else part)
+        for topics in (fields["topics"], fields["forgotten_topics_data"])
+        for each in topics
+        for part in each["partitions"]
+    }
+    remembered: dict[str, list[Plain]] = {}
+    for topic, index in session.partitions:
+        if (encode(topic), index) not in named:
+            remembered.setdefault(encode(topic), []).append({"partition": index})
+    topics = [
+        {"topic": "", "topic_id": "", name: topic, "partitions": partitions} for topic, partitions in remembered.items()
+    ]
+    kept = {field: value for field, value in fields.items() if field != "forgotten_topics_data"}
+    return {**kept, "topics": [*fields["topics"], *topics]}
 
 
 def subject_of(connection: Connection, fields: Plain, version: int) -> Subject:
@@ -104,6 +131,9 @@ class Injector:
         if not self.faults:
             self._broker.router.add_interceptor(self.intercept)
         self.faults[fault.id] = fault
+        if not fault.is_slow_node:  # Slowness goes last: it takes no request from a fault that is about more.
+            for slow in [each for each in self.faults.values() if each.is_slow_node]:
+                self.faults[slow.id] = self.faults.pop(slow.id)
         return fault
 
     def count_on_from(self, before: Injector) -> None:
@@ -152,7 +182,7 @@ class Injector:
     def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
         """Do to a request what the first rule wants that fires."""
         logged = self._log.current.get(connection)
-        fields = plain_request(connection.route.key, request)
+        fields = fields_of(connection, request)
         subject = subject_of(connection, fields, version)
         now_ms = self._broker.clock.monotonic_ms()
         for fault in list(self.faults.values()):

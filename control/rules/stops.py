@@ -7,7 +7,6 @@ before the point is in the files, nothing after it.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from collections.abc import Callable, Collection, Iterable
@@ -17,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.broker.interception import handle_and_look, send
-from stuntbroker.broker.plain_messages import plain_request
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.control.rules.faults import (
     FaultError,
@@ -28,7 +26,7 @@ from stuntbroker.control.rules.faults import (
     part_of,
     read_match,
 )
-from stuntbroker.control.rules.injector import subject_of
+from stuntbroker.control.rules.injector import fields_of, subject_of
 from stuntbroker.control.rules.points import (
     ACTIONS,
     AFTER,
@@ -174,7 +172,6 @@ class Stops:
         self._number = 0
         self.stops: dict[str, Stop] = {}
         self._kill = kill or _end_this_process
-        self._changed = asyncio.Event()
         self._intercepts = False
         self._ending: dict[str, ParkedTransaction] = {}
         """By transactional id, what ends the transaction whose markers are to be written."""
@@ -183,13 +180,18 @@ class Stops:
 
     # --- the stops
 
+    def read(self, point: str, rule: Any) -> Stop:
+        """The stop that a rule describes, which this broker can have. Raises FaultError."""
+        stop = read_stop(f"stop-{self._number + 1}", point, rule)
+        if stop.action == KILL and not self._has_process:
+            raise FaultError("a fork has no process of its own that could end", "park there, and fork again")
+        return stop
+
     def add(self, point: str, rule: Any) -> Stop:
         """Add a stop at a point. Raises FaultError."""
         if len(self.stops) >= STOPS_MAX:
             raise FaultError(f"there are {STOPS_MAX} stops already", "remove those that are not needed any more")
-        stop = read_stop(f"stop-{self._number + 1}", point, rule)
-        if stop.action == KILL and not self._has_process:
-            raise FaultError("a fork has no process of its own that could end", "park there, and fork again")
+        stop = self.read(point, rule)
         self._number += 1
         self.stops[stop.id] = stop
         self._update_hooks()
@@ -216,22 +218,6 @@ class Stops:
             except StorageError as fault:  # Who asked is answered by the coordinator.
                 self._broker.events.error("stop_released_into_a_fault", stop=stop.id, reason=str(fault))
         return len(parked)
-
-    async def wait(self, stops: Collection[Stop], count: int, timeout_s: float) -> bool:
-        """Wait until stops have fired `count` times together; False when they have not in this time of the machine."""
-        if sum(stop.fired for stop in stops) >= count:
-            return True
-
-        async def fired() -> None:
-            while sum(stop.fired for stop in stops) < count:
-                self._changed.clear()
-                await self._changed.wait()
-
-        try:
-            await asyncio.wait_for(fired(), timeout_s)
-        except TimeoutError:
-            return False
-        return True
 
     def _update_hooks(self) -> None:
         """Hook into requests, transactions and disk writes only where there are stops."""
@@ -292,7 +278,6 @@ class Stops:
         fired = [stop for stop in self.stops.values() if stop.point in points and is_matching(stop) and stop.fires()]
         if not fired:
             return False
-        self._changed.set()
         if any(stop.action == KILL for stop in fired):
             self._end_process()
         for stop in fired:
@@ -325,7 +310,6 @@ class Stops:
             if stop.point != point or not fnmatchcase(topic, stop.match.get("topic", "*")):
                 continue
             if stop.match.get("partition", partition) == partition and stop.fires():
-                self._changed.set()
                 if stop.action == KILL:
                     self._kill()  # Does not return, but in our own tests.
                 raise StorageError(f"{stop.id} has it fail at {point}")
@@ -334,7 +318,7 @@ class Stops:
 
     def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
         """Stop a request before it is carried out, or before it is answered."""
-        fields = plain_request(connection.route.key, request)
+        fields = fields_of(connection, request)
         subject = subject_of(connection, fields, version)
         description = f"{APIS[subject.key].name} of {subject.client_id or connection.peer}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -193,6 +194,28 @@ async def test_a_fork_cannot_be_killed_as_the_process_is_not_its_own(rig: Rig, c
     await host.remove_forks()
 
 
+async def test_forks_may_be_removed_by_several_at_once(rig: Rig, control: Control) -> None:
+    host = BrokerHost(control)
+    snapshot = await host.snapshot()
+    for _ in range(3):
+        await host.fork(snapshot)
+    await asyncio.gather(*(host.remove_forks() for _ in range(3)))
+    assert host.forks == {}
+
+
+async def test_a_snapshot_is_found_by_its_id_and_by_a_name_but_not_by_none(rig: Rig, control: Control) -> None:
+    host = BrokerHost(control)
+    for name in ("", "", "snapshot-2", "mine", "mine"):
+        await host.snapshot(name)
+    shown = {name: host.find(name) for name in ("", "snapshot-2", "mine", "other")}
+    assert {name: each and each.id for name, each in shown.items()} == {
+        "": None,
+        "snapshot-2": "snapshot-2",
+        "mine": "snapshot-5",
+        "other": None,
+    }
+
+
 async def test_what_is_not_the_broker_s_is_neither_copied_nor_removed(
     rig: Rig, control: Control, tmp_path: Path
 ) -> None:
@@ -232,6 +255,14 @@ async def test_a_broker_that_held_data_at_its_start_is_not_reset(rig: Rig, contr
 def broker() -> Iterator[Broker]:
     with run_broker(topics={"payments": 2}) as running:
         yield running
+
+
+def wait_for_stop(broker: Broker, id_: str, count: int) -> int:
+    """Wait over a connection of its own until a stop has fired so often; return how often it has."""
+    with closing(ControlClient(broker.control_url)) as client:
+        (stop,) = client.post(f"/v1/stops/{id_}/wait", {"count": count}, 20)["stops"]
+    fired: int = stop["fired"]
+    return fired
 
 
 def producer_of(broker: Broker) -> confluent_kafka.Producer:
@@ -332,6 +363,19 @@ def test_a_snapshot_that_there_is_not_is_named(broker: Broker) -> None:
         with pytest.raises(ControlError, match="there is no snapshot 'nope'") as raised:
             call("nope")
         assert raised.value.status == 404
+
+
+def test_waiting_for_a_stop_goes_on_over_a_restore_and_ends_when_the_stop_is_removed(broker: Broker) -> None:
+    stop = broker.stops.fail("txn.Empty.before")
+    broker.snapshot("with a stop")
+    with ThreadPoolExecutor(2) as pool:
+        waits = [pool.submit(wait_for_stop, broker, stop.id, count) for count in (1, 2)]
+        broker.restore("with a stop")
+        producer_of(broker)
+        assert waits[0].result() == 1
+        stop.remove()
+        with pytest.raises(ControlError, match="it was removed meanwhile"):
+            waits[1].result()
 
 
 def test_a_wait_goes_on_over_a_restore_and_looks_at_the_new_state(broker: Broker) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+import confluent_kafka
 import pytest
 
 from stuntbroker import run_broker
@@ -111,6 +112,19 @@ def test_a_node_is_made_slow_by_a_fault_that_all_can_see(broker: Broker) -> None
     assert broker.faults.all() == []
 
 
+def test_slowness_takes_no_request_from_other_faults(broker: Broker) -> None:
+    before = broker.faults.add("Metadata", close=True, times=1)
+    for node in broker.nodes:
+        broker.nodes.slow(node.id, ms=1)
+    after = broker.faults.add("InitProducerId", error="CONCURRENT_TRANSACTIONS", times=1)
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": broker.bootstrap, "transactional.id": "slow", "log_level": 0}
+    )
+    producer.init_transactions(10)
+
+    assert (before.fired, after.fired) == (1, 1)
+
+
 @pytest.mark.parametrize(
     "path, body, status, text",
     [
@@ -174,7 +188,6 @@ def test_a_fault_may_be_one_of_a_node(broker: Broker) -> None:
 
 
 def test_the_epoch_of_a_coordinator_can_be_seeded_and_markers_of_an_older_one_are_refused(broker: Broker) -> None:
-    import confluent_kafka
 
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "old"})
     producer.init_transactions(10)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.control.control import Control
+from stuntbroker.control.host import BrokerHost
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.fixture.plan_file import read_plan_file
@@ -95,7 +96,20 @@ async def test_what_this_broker_cannot_have_leaves_the_faults_as_they_were(name:
     assert plan_of(control) == before
 
 
+async def test_a_plan_that_would_end_a_fork_s_process_changes_nothing(control: Control) -> None:
+    host = BrokerHost(control)
+    control.injector.add(FAULT)
+    _, fork = await host.fork(await host.snapshot())
+    before = plan_of(fork.control)
+    document = {"faults": [], "stops": [{"point": "txn.PrepareCommit.after", "action": "kill"}]}
+    with pytest.raises(FaultError, match="a fork has no process"):
+        await apply_plan(fork.control, read_plan(document))
+    assert plan_of(fork.control) == before
+    await host.remove_forks()
+
+
 WRONG: dict[str, tuple[Any, str]] = {
+    "a node that is true": ({"nodes": [{"id": True, "state": "stopped"}]}, "nodes[0] has no id"),
     "no object": ([], "plan must be an object"),
     "another part": ({"rules": []}, "plan has no rules"),
     "faults that are none": ({"faults": {}}, "plan.faults must be a list"),

@@ -105,6 +105,14 @@ def test_an_offset_that_was_seeded_survives(with_records: bool, kill: bool) -> N
         assert [record.offset - 9 * 10**18 for record in broker.records("orders")] == [0, 1][: 1 + with_records]
 
 
+async def test_an_offset_is_seeded_once_however_often_a_plan_asks_for_it(rig: Rig) -> None:
+    rig.topic("t")
+    rule = {"next_offset": {"topic": "t", "offset": 5_000}}
+    seed(rig.broker, rule)
+    rig.log("t", 0).append_own(bytearray(batch(1)))
+    assert seed(rig.broker, rule)["next_offset"] == 5_001
+
+
 async def test_producer_ids_that_were_seeded_are_nobody_else_s_also_after_a_restart(tmp_path: Path) -> None:
     async with running_rig(tmp_path) as rig:
         number = rig.broker.transactions.producer_ids.next + 1
@@ -150,6 +158,7 @@ WRONG: dict[str, tuple[Any, str]] = {
         "ids.producer_epoch must be",
     ),
     "an open transaction": ({"ids": {"transactional_id": "pay"}}, "the transaction of 'pay' is open"),
+    "ids of another": ({"ids": {"transactional_id": "x", "producer_id": 0}}, "producer id 0 is that of 'pay'"),
     "producer ids backwards": ({"next_producer_id": 0}, "seed.next_producer_id must be a whole number from "),
     "an epoch below the present one": (
         {"ids": {"transactional_id": "old", "producer_epoch": 2}},

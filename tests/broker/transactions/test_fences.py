@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from stuntbroker.broker.fences import Refusal
+from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -110,8 +112,48 @@ async def test_epochs_that_are_used_up_are_told_as_the_cause(data_dir: Path) -> 
         assert not write(client, ID, owner, "42 EUR")
         successor = take_over(rig, b"worker-2")
         assert successor[0] != owner[0]
+        refusals: list[Refusal] = []
+        rig.broker.transactions.fences.refused = refusals.append
         assert write(client, ID, owner, "late", sequence=1) in FENCED
+        for request in (add_offsets(client, ID, owner), end(client, ID, owner).error_code):
+            assert request == ErrorCode.INVALID_PRODUCER_ID_MAPPING
         assert [facts["cause"] for facts in described(rig)] == ["epoch_exhausted"]
+        assert [APIS[each.api_key].name for each in refusals] == ["Produce", "AddOffsetsToTxn", "EndTxn"]
+
+
+async def test_who_names_a_producer_id_that_was_never_fenced_is_told_nothing(data_dir: Path) -> None:
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        owner = pair(init(client, ID))
+        answer = end(client, ID, (owner[0] + 1, 0))
+        assert answer.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        assert described(rig) == []
+
+
+async def test_offsets_of_who_is_no_member_of_the_group_are_told_as_fenced_by_the_group(data_dir: Path) -> None:
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client(peer=ZOMBIE)
+        owner = pair(init(client, ID))
+        code = commit_in_txn(client, ID, owner, 1, member_id="gone", generation=1)
+        assert code in {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}
+        [facts] = described(rig)
+        assert (facts["cause"], facts["fenced_before_ms"]) == ("group_generation", 0)
+
+
+async def test_who_was_fenced_is_known_since_it_got_its_id(data_dir: Path) -> None:
+    async with running_rig(data_dir) as rig:
+        refusals: list[Refusal] = []
+        rig.broker.transactions.fences.refused = refusals.append
+        client = rig.client(peer=ZOMBIE)
+        rig.clock.ms += 70
+        seen_ms = rig.clock.now_ms()
+        owner = pair(init(client, ID))
+        rig.clock.ms += 5
+        take_over(rig, b"worker-2")
+        assert end(client, ID, owner).error_code in FENCED
+        [refusal] = refusals
+        assert refusal.fence is not None and refusal.fence.first_seen_ms == seen_ms
 
 
 async def test_a_fence_of_before_the_start_is_told_without_a_cause(data_dir: Path) -> None:

@@ -77,6 +77,17 @@ def test_a_fence_is_shown_with_its_cause_and_in_the_timeline_of_its_id(broker: B
     assert timeline.index("InitProducerId v") < timeline.index("fence-1")
 
 
+def test_a_fence_that_no_client_caused_is_shown(broker: Broker, browser: Browser) -> None:
+    producer = producer_of(broker)
+    write(producer, "42 EUR")
+    broker.clock.advance(minutes=15)
+    with pytest.raises(confluent_kafka.KafkaException):
+        producer.commit_transaction(10)
+
+    assert "<td>timeout</td>" in browser.get("/")
+    assert "cause timeout. " in browser.get("/page/transactions/pay-1")
+
+
 def test_records_and_control_records_are_shown_in_their_place(broker: Broker, browser: Browser) -> None:
     producer = producer_of(broker)
     write(producer, "one")

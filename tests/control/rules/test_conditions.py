@@ -96,6 +96,10 @@ WRONG: dict[str, tuple[Any, str]] = {
     "an offset in words": ({"topic": "t", "end_offset": "1"}, "until.end_offset must be a whole number"),
     "a truth in words": ({"transactional_id": "pay", "is_open": "no"}, "until.is_open must be true or false"),
     "an id that is no text": ({"transactional_id": 1, "is_open": True}, "until.transactional_id must be a text"),
+    "a group of which nothing is said": (
+        {"topic": "t", "end_offset": 0, "group": "g"},
+        "until says nothing of the group that could be true",
+    ),
     "an offset of no group": (
         {"topic": "t", "committed_offset": 1},
         "until.committed_offset needs a group and a topic",

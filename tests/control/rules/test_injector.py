@@ -15,7 +15,7 @@ from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
-from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.kit.control_rules import rule
@@ -69,6 +69,30 @@ def test_a_partition_among_thousands_can_be_meant_and_each_is_answered(rig: Rig,
     answer = rig.client().ask(MetadataRequest(topics), 9)
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.LEADER_NOT_AVAILABLE] * 3_000
     assert len(control.requests.requests[-1].fields["topics"]) == 20
+
+
+@pytest.mark.parametrize("version", [7, 13])
+def test_a_fetch_is_matched_by_what_its_session_reads(version: int, rig: Rig, control: Control, client: Client) -> None:
+    topic = rig.topic("two", 2)
+    id_ = topic.id if version >= 13 else bytes(16)
+    partitions = [FetchPartition(index, -1, 0, partition_max_bytes=1 << 20) for index in range(2)]
+    opened = client.ask(
+        FetchRequest(max_wait_ms=0, session_epoch=0, topics=[FetchTopic("two", id_, partitions)]), version
+    )
+    fault = control.injector.add(rule("Fetch", topic="two", partition=1, error="NOT_LEADER_OR_FOLLOWER"))
+
+    request = FetchRequest(max_wait_ms=0, session_id=opened.session_id, session_epoch=1)
+    answer = client.ask(request, version)
+    (shown,) = answer.responses
+    assert {(part.partition_index, part.error_code) for part in shown.partitions} == {(0, 6), (1, 6)}
+    request = FetchRequest(
+        max_wait_ms=0,
+        session_id=opened.session_id,
+        session_epoch=1,
+        forgotten_topics_data=[ForgottenTopic("two", id_, [1])],
+    )
+    client.ask(request, version)
+    assert fault.fired == 1
 
 
 # --- what becomes of a request

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -383,16 +382,6 @@ async def test_a_stop_fires_once_or_so_many_times_or_always(rig: Rig, control: C
         for stop in (once, twice, always):
             control.stops.release(stop)
         assert (once.fired, twice.fired, always.fired) == (1, min(2, number + 1), number + 1)
-
-
-async def test_waiting_ends_when_something_comes_and_says_when_nothing_does(
-    rig: Rig, control: Control, client: Client
-) -> None:
-    stop = control.stops.add("metadata.before", {})
-    assert not await control.stops.wait([stop], 1, 0)
-    asyncio.get_running_loop().call_soon(client.feed, frame(MetadataRequest([]), 9))
-    assert await control.stops.wait([stop], 1, 10)
-    assert await control.stops.wait([stop], 1, 0)
 
 
 # --- on the way to the disk

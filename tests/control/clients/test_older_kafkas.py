@@ -1,0 +1,66 @@
+"""What the broker sends to itself for a test comes by a listener that serves it, whichever Kafka the listeners are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import confluent_kafka
+import pytest
+
+from stuntbroker import run_broker
+from stuntbroker.broker.personality import PERSONALITIES
+from stuntbroker.fixture.control import ControlClient, ControlError
+from tests.kit.process import serving
+
+APIS_THAT_CAN_BE_LATE = ("Produce", "AddPartitionsToTxn", "WriteTxnMarkers", "EndTxn")
+TWO_LISTENERS = {
+    "listeners": "OLD://127.0.0.1:0,NEW://127.0.0.1:0",
+    "listener.security.protocol.map": "OLD:PLAINTEXT,NEW:PLAINTEXT",
+    "stuntbroker.personality": "OLD:2.5,NEW:4.3",
+}
+
+
+def producer_of(bootstrap: str) -> confluent_kafka.Producer:
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": "pay-1", "log_level": 0})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce("payments", "42 EUR", partition=0)
+    producer.flush(10)
+    return producer
+
+
+def check_zombie_and_late_requests(control: ControlClient, bootstrap: str, apis: Iterable[str]) -> None:
+    producer_of(bootstrap)
+    for api in apis:
+        where = {} if api == "EndTxn" else {"topic": "payments"}
+        assert control.post("/v1/late", {"api": api, "transactional_id": "pay-1", **where})["api"] == api
+    control.post("/v1/reset", {})
+    producer = producer_of(bootstrap)
+    control.post("/v1/faults", {"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"newer_instance": True}})
+    with pytest.raises(confluent_kafka.KafkaException):
+        producer.commit_transaction(10)
+    assert control.get("/v1/faults")["faults"][0]["fired"] == 1
+    assert control.get("/v1/fences")["fences"][-1]["cause"] == "newer_instance"
+
+
+@pytest.mark.parametrize("release", PERSONALITIES)
+def test_producers_are_fenced_and_requests_come_late_in_every_kafka(release: str) -> None:
+    with run_broker({"stuntbroker.personality": release}, topics={"payments": 1}) as broker:
+        served = [api for api in APIS_THAT_CAN_BE_LATE if release > "2.5" or api != "WriteTxnMarkers"]
+        check_zombie_and_late_requests(broker.control, broker.bootstrap, served)
+
+
+def test_a_marker_of_a_version_that_no_listener_serves_is_refused_with_the_reason() -> None:
+    with run_broker({"stuntbroker.personality": "2.5"}, topics={"payments": 1}) as broker:
+        producer_of(broker.bootstrap)
+        with pytest.raises(ControlError, match="no listener of this broker serves WriteTxnMarkers; let one of"):
+            broker.deliver_late("WriteTxnMarkers", "pay-1", topic="payments")
+
+
+def test_the_listener_that_serves_a_version_is_chosen_not_the_first() -> None:
+    settings = [text for name, value in TWO_LISTENERS.items() for text in ("--set", f"{name}={value}")]
+    with serving("--control", "--topic", "payments:1", *settings) as broker:
+        ready = dict(word.split("=", 1) for word in broker.line.split()[1:])
+        control = ControlClient(ready["control"])
+        check_zombie_and_late_requests(control, ready["listener.NEW"], APIS_THAT_CAN_BE_LATE)
+        control.close()
