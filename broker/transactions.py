@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from stuntbroker.broker.fences import Fences
-from stuntbroker.broker.marker_slices import next_slice
+from stuntbroker.broker.marker_slices import MarkerSlices
 from stuntbroker.broker.producer_ids import ProducerIds
 from stuntbroker.broker.properties import KIP_588
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
@@ -24,15 +24,7 @@ from stuntbroker.coordinator.records import (
     state_of,
     updated_at_ms_of,
 )
-from stuntbroker.coordinator.requests import (
-    AddPartitions,
-    Context,
-    EndTxn,
-    InitProducerId,
-    Reply,
-    Request,
-    TimeOut,
-)
+from stuntbroker.coordinator.requests import AddPartitions, Context, EndTxn, InitProducerId, Reply, Request, TimeOut
 from stuntbroker.coordinator.state import (
     MAY_EXPIRE,
     ONGOING,
@@ -92,6 +84,7 @@ class Transactions:
         """What is appended is as durable as configured."""
         self.hold: Hold | None = None
         self.markers_at_once_max = MARKERS_IN_A_SLICE_MAX
+        self._slices = MarkerSlices(broker, self._write_markers)
         self._stops: TxnStops | None = None
         self.replayed: Callable[[], None] | None = None
         """Called once every actor is there again, before what is prepared is finished: for a copy of another broker."""
@@ -114,11 +107,24 @@ class Transactions:
         """Ask `stops` on the way of every transaction from now on; None: nobody is asked."""
         self._stops = stops
         self.hold = None if stops is None else stops.hold
-        self.markers_at_once_max = MARKERS_IN_A_SLICE_MAX if stops is None else -1
+        self.node_changed()
+
+    def node_changed(self) -> None:
+        """Whether markers are written in the turn that decides them: not while there are stops, or a node is stopped."""
+        are_up = all(node.is_up for node in self.broker.topics.nodes.by_id.values())
+        is_free = self._stops is None and are_up and not self._slices.unwritten
+        self.markers_at_once_max = MARKERS_IN_A_SLICE_MAX if is_free else -1
 
     def leader_changed(self) -> None:
         """A partition of the log has another leader: its leader epoch is the coordinator epoch of the ids in it."""
         self._has_moved = any(log.leader_epoch != FIRST_EPOCH for log in self._log)
+
+    def leader_found(self, partition: TopicPartition) -> None:
+        """Go on with the transactions whose markers waited for the leader of a partition."""
+        for transactional_id in self._slices.waiting_for(partition):
+            actor = self.find(transactional_id)
+            if actor is not None and actor.txn.phase in PREPARED and not actor.busy:
+                actor.finish(self)
 
     def _use_log(self, partitions: list[PartitionLog]) -> None:
         self._log = partitions
@@ -278,29 +284,23 @@ class Transactions:
         self._write_markers(txn, txn.partitions)
         return self._never_syncs
 
-    def write_markers_in_slices(self, txn: Txn, on_written: Callable[[], None], on_failed: Callable[[], None]) -> None:
-        """Write the markers of a transaction of very many partitions, some of them in a turn."""
+    def write_markers_in_slices(
+        self,
+        txn: Txn,
+        on_written: Callable[[], None],
+        on_failed: Callable[[], None],
+        on_waiting: Callable[[], None],
+    ) -> None:
+        """Write the markers of a transaction of very many partitions, some of them in a turn; or while nodes are stopped."""
         on_written, on_failed = self._reporting(on_written), self._reporting(on_failed)
         written = on_written if self._never_syncs else partial(self.when_synced, on_written)
-        if self._stops is not None:
+        if self._stops is None:
+            self._slices.write(txn, written, on_failed, self._reporting(on_waiting))
+            self.node_changed()
+        elif any(map(self._slices.has_no_leader, txn.partitions)):
+            self.broker.timers.soon(self._reporting(on_waiting))
+        else:
             self._stops.write_markers(txn, partial(self._write_markers, txn), written, on_failed)
-            return
-        partitions = iter(txn.partitions)
-
-        def go_on() -> None:
-            chosen = next_slice(self.broker.topics.logs, partitions)
-            try:
-                self._write_markers(txn, chosen)
-            except StorageError as fault:
-                self.broker.events.error("txn_not_finished", transactional_id=txn.transactional_id, fault=str(fault))
-                on_failed()
-                return
-            if chosen:
-                self.broker.timers.soon(go_on)
-            else:
-                written()
-
-        self.broker.timers.soon(go_on)
 
     def _write_markers(self, txn: Txn, partitions: Iterable[TopicPartition]) -> None:
         broker = self.broker

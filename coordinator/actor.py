@@ -65,10 +65,17 @@ class Ports(Protocol):
     def write_markers(self, txn: Txn) -> bool:
         """End the prepared transaction in every partition that still exists. True when that is as durable as configured."""
 
-    def write_markers_in_slices(self, txn: Txn, on_written: Callable[[], None], on_failed: Callable[[], None]) -> None:
+    def write_markers_in_slices(
+        self,
+        txn: Txn,
+        on_written: Callable[[], None],
+        on_failed: Callable[[], None],
+        on_waiting: Callable[[], None],
+    ) -> None:
         """Do what `write_markers` does, and give others their turn meanwhile.
 
-        Calls `on_written` when all markers are written and as durable as configured, or `on_failed`; never before it returns.
+        Calls `on_written` when all markers are written and as durable as configured, `on_failed`, or `on_waiting` when some
+        partition cannot have its marker yet and `finish` will be called; never before it returns.
         """
 
     def reject_new_records(self, txn: Txn) -> None:
@@ -263,19 +270,25 @@ class Actor:
         if ports.write_markers(txn):
             self._complete(execution.context, ports)
             return False
-        # The Complete record must not reach the disk before a marker: that partition would stay open for ever. The reply,
-        # which the Prepare record has made true, need not wait for the markers.
+        # The Complete record must not reach the disk before a marker: that partition would stay open for ever.
+        self._reply_before_markers(execution)
+        ports.when_synced(lambda: self._complete_and_continue(execution, ports))
+        return True
+
+    def _reply_before_markers(self, execution: _Execution) -> None:
+        """Give the reply that the Prepare record has made true, if that is what follows the markers."""
         effects, position = execution.effects, execution.position
         if position < len(effects) and isinstance(reply := effects[position], Reply):
             execution.position = position + 1
             execution.reply(reply)
-        ports.when_synced(lambda: self._complete_and_continue(execution, ports))
-        return True
 
     def write_markers_in_slices(self, txn: Txn, execution: _Execution, ports: Ports) -> None:
         """Write the markers, then complete the transaction and perform the effects that are left of a request."""
         ports.write_markers_in_slices(
-            txn, lambda: self._complete_and_continue(execution, ports), lambda: self._give_up(execution, ports)
+            txn,
+            lambda: self._complete_and_continue(execution, ports),
+            lambda: self._give_up(execution, ports),
+            lambda: self._stay_prepared(execution, ports),
         )
 
     def _append(self, txn: Txn, ports: Ports, deferred: bool) -> bool:
@@ -311,6 +324,12 @@ class Actor:
         finally:
             if not suspended:
                 self._drain_mailbox(ports)
+
+    def _stay_prepared(self, execution: _Execution, ports: Ports) -> None:
+        """Markers wait for the leader of their partition: whoever wants a new transaction meanwhile has to come again."""
+        self._reply_before_markers(execution)
+        execution.reply(Reply(ErrorCode.CONCURRENT_TRANSACTIONS))
+        self._drain_mailbox(ports)
 
     def _give_up(self, execution: _Execution, ports: Ports) -> None:
         """A marker could not be written: the transaction stays prepared until `finish` succeeds."""

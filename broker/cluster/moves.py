@@ -40,6 +40,8 @@ def change_leader(
             _hand_over(broker, topic, index, load_ms)
         for waiter in list(log.waiters):
             waiter()
+        if placement.leader != NO_LEADER:
+            broker.transactions.leader_found(log.name)
 
 
 def _hand_over(broker: Services, topic: Topic, index: int, load_ms: int) -> None:
@@ -91,6 +93,7 @@ def stop_node(broker: Services, node: Node) -> None:
     After a fault, it may be called again.
     """
     node.is_up = False
+    broker.transactions.node_changed()
     broker.close_node(node.id)
     _elect_leaders(broker, node)
 
@@ -100,6 +103,7 @@ async def start_node(broker: Services, node: Node) -> None:
     if not node.is_up:
         await broker.open_node(node.id)
         node.is_up = True
+        broker.transactions.node_changed()
     _elect_leaders(broker, node)
 
 
