@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from stuntbroker.broker.dynamic_config import DynamicConfig, Refusal
 from stuntbroker.broker.properties import TOPIC as TOPIC_CONFIGS
 from stuntbroker.broker.properties import ConfigError, check_topic_config
-from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.topic_names import TopicNameError, check_name
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:

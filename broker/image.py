@@ -25,7 +25,7 @@ from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.features import FIRST_EPOCH, LEVEL_MAX
 from stuntbroker.broker.properties import INT_MAX, LONG_MAX
 from stuntbroker.broker.quotas import ENTITY_TYPES, Entity, Values, entity_of
-from stuntbroker.broker.topic_names import TopicNameError, check_name
+from stuntbroker.protocol.topic_names import TopicNameError, check_name
 from stuntbroker.storage.ownership import Deleted
 
 PLACED: Final = {"placed"}

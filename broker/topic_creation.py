@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stuntbroker.broker.cluster.assignments import problem_of_assignments
 from stuntbroker.broker.properties import ConfigError, check_topic_config
-from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
+from stuntbroker.protocol.topic_names import TopicNameError, check_name
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Services

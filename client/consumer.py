@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord
 from aiokafka.client import ConnectionGroup
+from aiokafka.errors import ConsumerStoppedError, NoOffsetForPartitionError
 from aiokafka.errors import IllegalStateError as AiokafkaIllegalStateError
-from aiokafka.errors import NoOffsetForPartitionError
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.group import SyncGroupRequest
 from aiokafka.structs import TopicPartition
@@ -155,8 +155,11 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
 
         Abort it first: offsets that are part of an open transaction are waited for. A partition without a committed offset
         begins where `auto_offset_reset` says; one that another member has by now is left alone. Unlike `seek_to_committed`
-        it goes back to offset 0 too. Raises OperationTimedOutError, and aiokafka's NoOffsetForPartitionError.
+        it goes back to offset 0 too. Raises OperationTimedOutError, and aiokafka's NoOffsetForPartitionError and, after
+        `stop`, ConsumerStoppedError.
         """
+        if self._closed:
+            raise ConsumerStoppedError
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 for partition in sorted(self.assignment()):

@@ -156,6 +156,13 @@ class ProducerTelemetry(Telemetry):
         span.set_status(StatusCode.ERROR, str(fault))
         span.end()
 
+    def record_rejected(self, topic: str, partition: int, error: ProducerError) -> None:
+        """A record was not taken, as it can never be written."""
+        if self.tracer is not None:
+            span, _ = self.begin_record(topic, partition, [])
+            self.end_unsent(span, error)
+        self.batch_ended(topic, partition, 1, 0.0, error)
+
     def batch_ended(
         self, topic: str, partition: int, records: int, seconds: float, error: ProducerError | None
     ) -> None:

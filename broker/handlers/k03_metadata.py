@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.properties import PARTITIONS_MAX
 from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
-from stuntbroker.broker.topic_names import INTERNAL, TopicNameError, check_name
+from stuntbroker.broker.topic_names import INTERNAL
 from stuntbroker.broker.topics import Topic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -22,6 +22,7 @@ from stuntbroker.protocol.messages.metadata_response import (
     MetadataResponseTopic,
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
+from stuntbroker.protocol.topic_names import TopicNameError, check_name
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:

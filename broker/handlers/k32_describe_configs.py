@@ -12,7 +12,6 @@ from stuntbroker.broker.config_view import Entry, broker_configs, cluster_config
 from stuntbroker.broker.properties import BROKER as BROKER_PROPERTIES
 from stuntbroker.broker.properties import TOPIC as TOPIC_PROPERTIES
 from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
-from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.describe_configs_response import (
@@ -21,6 +20,7 @@ from stuntbroker.protocol.messages.describe_configs_response import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from stuntbroker.protocol.topic_names import TopicNameError, check_name
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection

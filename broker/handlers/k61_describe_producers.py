@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
-from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest
 from stuntbroker.protocol.messages.describe_producers_response import (
@@ -14,6 +13,7 @@ from stuntbroker.protocol.messages.describe_producers_response import (
     ProducerState,
     TopicResponse,
 )
+from stuntbroker.protocol.topic_names import TopicNameError, check_name
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection

@@ -46,6 +46,7 @@ class Connections:
         thread, twin = self._thread, self._twin
         if thread is None or twin is None or not thread.is_running:
             return
+        thread.check()
         self._twin = None
         try:
             thread.call(twin.stop)

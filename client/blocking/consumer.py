@@ -68,6 +68,7 @@ class TransactionalConsumer:
         thread, consumer = self._thread, self._started
         if thread is None or consumer is None or not thread.is_running:
             return
+        thread.check()
         self._started = None
         try:
             thread.call(consumer.stop)

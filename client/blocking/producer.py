@@ -26,6 +26,7 @@ from stuntbroker.client.blocking.handover import (
 from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
 from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.producer import producer as asynchronous
+from stuntbroker.client.producer.arguments import Offsets
 from stuntbroker.client.producer.batches import BatchLike, Headers, read_batch
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
@@ -288,7 +289,7 @@ class TransactionalProducer:
         """Return the partitions of a topic."""
         return self._call(lambda: self._twin.partitions_for(topic))
 
-    def send_offsets_to_transaction(self, offsets: asynchronous.Offsets, group_metadata: GroupMetadata | str) -> None:
+    def send_offsets_to_transaction(self, offsets: Offsets, group_metadata: GroupMetadata | str) -> None:
         """Commit offsets of a consumer group with the transaction (KIP-447). An offset is that of the next record to read."""
         self._call(lambda: self._twin.send_offsets_to_transaction(offsets, group_metadata))
 

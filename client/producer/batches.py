@@ -31,6 +31,27 @@ Content: TypeAlias = bytes | bytearray | memoryview | None
 Headers = Sequence[tuple[str, bytes | None]]
 
 
+class _RecordCallback:
+    """What is called when a record is written; it equals another one of the same record and callback."""
+
+    __slots__ = ("_callback", "_record")
+
+    def __init__(self, record: RecordFuture, callback: Callable[[RecordFuture], object]) -> None:
+        self._record = record
+        self._callback = callback
+
+    def __call__(self, waiter: asyncio.Future[None]) -> None:
+        self._callback(self._record)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _RecordCallback) and self._record is other._record and self._callback == other._callback
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self._record), self._callback))
+
+
 class RecordFuture:
     """The result of one `send`. Awaiting it gives RecordMetadata, or raises ProduceFailedError.
 
@@ -85,7 +106,11 @@ class RecordFuture:
 
     def add_done_callback(self, callback: Callable[[RecordFuture], object]) -> None:
         """Call `callback(self)` from the event loop when the record is written or has failed."""
-        self._batch.waiter().add_done_callback(lambda _: callback(self))
+        self._batch.waiter().add_done_callback(_RecordCallback(self, callback))
+
+    def remove_done_callback(self, callback: Callable[[RecordFuture], object]) -> int:
+        """Do not call `callback`. Return how often it would have been called."""
+        return self._batch.remove_callback(_RecordCallback(self, callback))
 
 
 class Batch:
@@ -176,6 +201,10 @@ class Batch:
         else:
             self._waiters.append(waiter)
         return waiter
+
+    def remove_callback(self, callback: Callable[[asyncio.Future[None]], object]) -> int:
+        """Do not call `callback` of any waiter. Return how often it would have been called."""
+        return sum(waiter.remove_done_callback(callback) for waiter in self._waiters)
 
     def resolve(
         self,

@@ -95,7 +95,8 @@ class Calls:
         self.check_open(call.value)
         if self._pending is not None:
             before, name = self._pending.call.value, self._session.transactional_id
-            raise IllegalStateError(f"{call.value}(): {before}() of producer {name!r} has not ended; call that again")
+            what = "has not ended" if not self._pending.task.done() else "has ended, and nobody has taken its result"
+            raise IllegalStateError(f"{call.value}(): {before}() of producer {name!r} {what}; call that again")
         self._session.check(call)
 
     def check_open(self, name: str) -> None:
@@ -159,15 +160,17 @@ class Calls:
         task = asyncio.ensure_future(work)
         self._waiting.add(task)
         try:
-            return await asyncio.wait_for(task, self._max_block_s)
-        except TimeoutError:
-            raise self._timed_out(name) from None
-        except asyncio.CancelledError:
-            if not self.is_open and not _is_cancelling():
-                raise self._closed_meanwhile(name) from None
-            raise
+            # Not asyncio.wait_for: before Python 3.12, it takes a result that comes at the same time for a cancellation's end.
+            await asyncio.wait({task}, timeout=self._max_block_s)
         finally:
             self._waiting.discard(task)
+            is_late = not task.done()
+            if is_late:
+                task.cancel()
+                await asyncio.wait({task})
+        if task.cancelled():
+            raise self._timed_out(name) if is_late else self._closed_meanwhile(name)
+        return task.result()
 
     def _timed_out(self, name: str, advice: str = "") -> OperationTimedOutError:
         text = f"{name}() of {self._session.transactional_id!r} has not ended within {self._max_block_s:g} s{advice}"
@@ -192,12 +195,6 @@ class Calls:
         if self._pending is not None:
             self._pending.task.cancel()
             await asyncio.wait({self._pending.task})
-
-
-def _is_cancelling() -> bool:
-    """Return whether somebody has cancelled the task that runs."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _resolve(waiter: asyncio.Future[bool], has_ended: bool) -> None:

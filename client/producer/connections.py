@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection, CloseReason
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError, UnknownTopicOrPartitionError
+from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import errors as blocking_errors
 from stuntbroker.client.connection import API_VERSIONS, API_VERSIONS_FIRST, Address, chosen_version, reason
 from stuntbroker.client.producer.errors import DisconnectedError, IllegalStateError, UnsupportedVersionError
 from stuntbroker.client.producer.frames import read_without_task
+from stuntbroker.client.producer.session import log
 from stuntbroker.client.requests import Answer, Call
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -54,14 +56,22 @@ class Link:
 
 
 def guard_connections(client: AIOKafkaClient) -> None:
-    """Make a write to a connection that was just closed the error of a broken connection, whatever the event loop.
+    """Keep what happens to a connection from ending aiokafka's background tasks, for which nobody would start others.
 
-    asyncio's own loops ignore such a write. uvloop raises RuntimeError, and that would end aiokafka's background tasks.
+    A write to a connection that was just closed is the error of a broken connection, whatever the event loop: asyncio's own
+    loops ignore it, uvloop raises RuntimeError. Whatever else keeps a connection from being made is as if its broker were away.
     """
     get_connection = client._get_conn
 
     async def get_guarded(*arguments: Any, **options: Any) -> AIOKafkaConnection | None:
-        connection = await get_connection(*arguments, **options)
+        try:
+            connection = await get_connection(*arguments, **options)
+        except (
+            Exception
+        ) as fault:  # As of a token provider: it is no reason to give up, and would end a background task.
+            log.warning("no connection to broker %s: %r", arguments[0], fault)
+            client.force_metadata_update()
+            return None
         if connection is not None and "send" not in vars(connection):
             connection.send = partial(_send, connection, connection.send)
         return connection
@@ -69,12 +79,33 @@ def guard_connections(client: AIOKafkaClient) -> None:
     client._get_conn = get_guarded
 
 
+async def close_client(client: AIOKafkaClient) -> None:
+    """Close all connections of a client, also when the task that reads its metadata has failed."""
+    reading, client._sync_task = client._sync_task, None
+    if reading is not None:
+        reading.cancel()
+        await asyncio.wait({reading})
+        if not reading.cancelled() and (fault := reading.exception()) is not None:
+            log.warning("metadata was not read any more: %r", fault)
+    await client.close()
+
+
 def _send(connection: AIOKafkaConnection, send: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     try:
-        return send(*arguments, **options)
+        answer = send(*arguments, **options)
     except RuntimeError as fault:
         connection.close(reason=CloseReason.CONNECTION_BROKEN)
         raise KafkaConnectionError(f"connection to {connection.host}:{connection.port} broken: {fault}") from fault
+    return _closing_when_late(connection, answer) if isinstance(arguments[0], MetadataRequest) else answer
+
+
+async def _closing_when_late(connection: AIOKafkaConnection, answer: Awaitable[Any]) -> Any:
+    """aiokafka asks for metadata again over a connection that has not answered, and would not be answered there either."""
+    try:
+        return await answer
+    except TimeoutError:
+        connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
+        raise
 
 
 class SharedConnections(Protocol):
@@ -120,7 +151,7 @@ class Connections:
     async def stop(self) -> None:
         """Close all connections."""
         self.is_open = False
-        await self._client.close()
+        await close_client(self._client)
 
     async def __aenter__(self) -> Self:
         try:
@@ -155,8 +186,12 @@ class Connections:
         return sorted(self._client.cluster.available_partitions_for_topic(topic) or ())
 
     async def wait_for_topic(self, topic: str) -> Sequence[int]:
-        """Read metadata until it has the topic. Raises aiokafka's UnknownTopicOrPartitionError, and others of its errors."""
-        await self._client._wait_on_metadata(topic)
+        """Read metadata until it has the topic, as long as the caller waits. Raises aiokafka's TopicAuthorizationFailedError."""
+        while not self.partitions(topic):
+            try:
+                await self._client._wait_on_metadata(topic)
+            except UnknownTopicOrPartitionError:  # Not within the time-out of one request.
+                await asyncio.sleep(self._client._retry_backoff)
         return self.partitions(topic)
 
     def leader(self, topic: str, partition: int) -> int | None:

@@ -10,6 +10,7 @@ from typing import Any, SupportsIndex
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
+from stuntbroker.client.producer.arguments import check_topic
 from stuntbroker.client.producer.batches import Content, EncodedRecords, Headers, RecordFuture
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections
@@ -26,6 +27,7 @@ from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import Call, State
 from stuntbroker.client.telemetry import ProducerTelemetry
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.topic_names import TopicNameError
 
 
 class Dispatcher:
@@ -69,6 +71,9 @@ class Dispatcher:
             future = self.send_nowait(topic, value, key, partition, timestamp_ms, headers)
             if future is not None:
                 return future
+            refused = self._refused_topic(topic, partition)
+            if refused is not None:
+                return refused
             await self._wait(topic, partition, transaction)
 
     def send_nowait(
@@ -87,9 +92,11 @@ class Dispatcher:
             return None
         size = len(key or b"") + len(value or b"") + BATCH_OVERHEAD
         if headers:
+            headers = headers if isinstance(headers, list) else list(headers)
             size += sum(len(name) + len(content or b"") for name, content in headers)
         if size > self._max_request_size:
-            return self._rejected(topic, partition, size)
+            text = f"a record of {size} bytes for topic {topic!r} is larger than max_request_size, {self._max_request_size}"
+            return self._rejected(topic, partition, text, ErrorCode.MESSAGE_TOO_LARGE)
         if partition is None:
             partition = self._choose(topic, key, partitions)
         if self._telemetry is None or self._telemetry.tracer is None:
@@ -120,6 +127,9 @@ class Dispatcher:
             future = self.send_batch_nowait(batch, topic, partition)
             if future is not None:
                 return future
+            refused = self._refused_topic(topic, partition)
+            if refused is not None:
+                return refused
             await self._wait(topic, partition, transaction)
 
     def send_batch_nowait(self, batch: EncodedRecords, topic: str, partition: int) -> RecordFuture | None:
@@ -148,7 +158,8 @@ class Dispatcher:
         try:
             await self._calls.within("send", self._ready(topic, partition))
         except OperationTimedOutError as fault:
-            self.fail(fault)
+            is_known = bool(self._connections.partitions(topic))
+            self.fail(fault if is_known else OperationTimedOutError(f"{fault}: topic {topic!r} is not known"))
         except KafkaError as fault:
             self.fail(ProducerError(f"no metadata of topic {topic!r}: {fault}", getattr(fault, "errno", None)))
         if self._session.transactions != transaction:
@@ -169,16 +180,24 @@ class Dispatcher:
         self._session.fail_abortable(cause)
         self._sender.drop()
 
-    def _rejected(self, topic: str, partition: int | None, size: int) -> RecordFuture:
-        """A record that is too large fails, and the transaction with it, as in Apache Kafka's producer."""
-        cause = ProducerError(
-            f"a record of {size} bytes for topic {topic!r} is larger than max_request_size, {self._max_request_size}",
-            ErrorCode.MESSAGE_TOO_LARGE,
-        )
-        error = ProduceFailedError(cause.args[0], FailureType.MESSAGE_REJECTED, cause.code)
+    def _refused_topic(self, topic: str, partition: int | None) -> RecordFuture | None:
+        """The record for what no topic can be called; None for a name that may be one. Raises TypeError."""
+        try:
+            check_topic(topic)
+        except TopicNameError as fault:
+            return self._rejected(topic, partition, str(fault), ErrorCode.INVALID_TOPIC_EXCEPTION)
+        return None
+
+    def _rejected(self, topic: str, partition: int | None, text: str, code: ErrorCode) -> RecordFuture:
+        """A record that can never be written fails, and the transaction with it, as in Apache Kafka's producer."""
+        cause = ProducerError(text, code)
+        error = ProduceFailedError(text, FailureType.MESSAGE_REJECTED, code)
         error.__cause__ = cause
         self.fail(cause)
-        return self._sender.failed_record(topic, partition or 0, error)
+        future = self._sender.failed_record(topic, partition or 0, error)
+        if self._telemetry is not None:
+            self._telemetry.record_rejected(topic, partition or 0, error)
+        return future
 
     def _choose(self, topic: str, key: Any, partitions: Sequence[int]) -> int:
         available = self._connections.available_partitions

@@ -38,6 +38,9 @@ Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 Serializer = Callable[[Any], bytes]
 
 
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+TIMEOUT_MS_MAX: Final = 0x7FFF_FFFF
+"""What prepared transactions ask for, which do not time out (KIP-939)."""
 BACKOFF_MS_MIN: Final = 1
 """Whatever `retry_backoff_ms` is: without any a producer would use up a processor."""
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -48,6 +51,19 @@ def check_at_least(least: int, **values: int) -> None:
     for name, value in values.items():
         if value < least:
             raise ValueError(f"{name} is {value}: it has to be at least {least}")
+
+
+def timeout_ms_of(transaction_timeout_ms: int | None, enable_2pc: bool) -> int:
+    """Return the time-out of transactions that a producer asks for. Raises ValueError for what does not go together."""
+    if enable_2pc:
+        if transaction_timeout_ms is not None:
+            raise ValueError("transaction_timeout_ms cannot be set with enable_2pc: such transactions do not time out")
+        return TIMEOUT_MS_MAX
+    timeout_ms = TRANSACTION_TIMEOUT_MS if transaction_timeout_ms is None else transaction_timeout_ms
+    check_at_least(1, transaction_timeout_ms=timeout_ms)
+    if timeout_ms > TIMEOUT_MS_MAX:
+        raise ValueError(f"transaction_timeout_ms is {timeout_ms}: at most {TIMEOUT_MS_MAX} can be sent")
+    return timeout_ms
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
-from aiokafka.structs import OffsetAndMetadata, RecordMetadata, TopicPartition
+from aiokafka.structs import RecordMetadata
 
 from stuntbroker.client.prepared_state import PreparedState
+from stuntbroker.client.producer.arguments import Offsets, check_text, check_topic, group_of, identity_of, offsets_of
 from stuntbroker.client.producer.batches import BatchLike, Headers, RecordFuture, read_batch
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections, SharedConnections, check_shared
@@ -31,6 +32,7 @@ from stuntbroker.client.producer.options import (
     check_at_least,
     check_security,
     codec_number,
+    timeout_ms_of,
 )
 from stuntbroker.client.producer.sender import Sender
 from stuntbroker.client.producer.session import Session, log
@@ -42,11 +44,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
 BOOTSTRAP_SERVERS: Final = "localhost"
-TRANSACTION_TIMEOUT_MS: Final = 60_000
-TIMEOUT_MS_TWO_PHASE: Final = 0x7FFF_FFFF
-"""Prepared transactions do not time out (KIP-939)."""
 _numbers = itertools.count(1)
-Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata | tuple[int, str]"]
 
 
 class TransactionalProducer:
@@ -113,13 +111,11 @@ class TransactionalProducer:
             raise ValueError(
                 "transactional_id is empty: a transactional producer needs a name that outlives its process"
             )
-        if enable_2pc and transaction_timeout_ms is not None:
-            raise ValueError("transaction_timeout_ms cannot be set with enable_2pc: such transactions do not time out")
-        timeout_ms = TRANSACTION_TIMEOUT_MS if transaction_timeout_ms is None else transaction_timeout_ms
-        check_at_least(1, transaction_timeout_ms=timeout_ms, max_block_ms=max_block_ms)
+        check_text("transactional_id", transactional_id)
+        check_at_least(1, max_block_ms=max_block_ms)
         check_security(security)
         self._ending: dict[str, Any] = {
-            "timeout_ms": TIMEOUT_MS_TWO_PHASE if enable_2pc else timeout_ms,
+            "timeout_ms": timeout_ms_of(transaction_timeout_ms, enable_2pc),
             "is_two_phase": enable_2pc,
         }
         self._key_serializer = key_serializer
@@ -227,10 +223,11 @@ class TransactionalProducer:
             async with asyncio.timeout(self._max_block_s):
                 if self._calls.pending not in (None, Call.INIT_TRANSACTIONS, Call.JOIN_TRANSACTION):
                     await self._calls.wait()
-                if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR) and not self._session.is_shared:
+                if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR) and not self._session.is_joined:
                     await self.abort_transaction()
         except (KafkaError, TimeoutError) as fault:
-            log.warning("%r was closed with an open transaction: %s", self.transactional_id, fault)
+            reason = str(fault) or f"it has not ended within {self._max_block_s:g} s"
+            log.warning("%r was closed with an open transaction: %s", self.transactional_id, reason)
 
     async def _close(self) -> None:
         if self._session.state is not State.CLOSED:
@@ -293,7 +290,7 @@ class TransactionalProducer:
         `identity`: what `share_transaction` returned, or its text. `flush` before another producer commits; `stop` leaves
         the transaction open. Raises FatalError, OperationTimedOutError.
         """
-        identity = _identity(identity)
+        identity = identity_of(identity)
         await self._calls.run(
             Call.JOIN_TRANSACTION, State.INITIALIZING, lambda: self._transactions.join(identity), identity
         )
@@ -320,7 +317,8 @@ class TransactionalProducer:
         """Begin a transaction, commit it at the end of the block, and abort it if the block or the commit raises.
 
         What was raised goes on. After CommitFailedError and any other TransactionAbortableError the producer is ready for
-        the next transaction; after OperationTimedOutError of the commit, `commit_transaction` has to be repeated.
+        the next transaction; after OperationTimedOutError of the commit, `commit_transaction` has to be repeated, and so
+        it has when the task was cancelled meanwhile: the commit goes on.
         """
         await self.begin_transaction()
         try:
@@ -373,7 +371,7 @@ class TransactionalProducer:
         stored. False if there is no transaction. Raises ValueError for a text that is no state. A commit that is refused
         is fatal and aborts nothing: a new producer that keeps the transaction can commit it.
         """
-        state = _identity(state)
+        state = identity_of(state)
         session, call = self._session, Call.COMPLETE_TRANSACTION
         if self._calls.pending is not call:
             self._calls.check(call)
@@ -398,7 +396,7 @@ class TransactionalProducer:
         """Add a record to the transaction; return a future of where it is written. Do not wait for each.
 
         Waits while the topic's metadata is not known, or the buffer is full. Raises TransactionAbortableError, FatalError,
-        IllegalStateError; whatever a serializer raises.
+        IllegalStateError; TypeError for a topic that is no text; whatever a serializer raises.
         """
         if not self._calls.is_open:
             self._calls.check_open("send")
@@ -443,10 +441,11 @@ class TransactionalProducer:
         self._calls.check(Call.FLUSH)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Return the partitions of a topic. Raises OperationTimedOutError, ProducerError."""
+        """Return the partitions of a topic. Raises OperationTimedOutError, ProducerError; ValueError, TypeError for no name."""
         self._calls.check_open("partitions_for")
         partitions = self._connections.partitions(topic)
         if not partitions:
+            check_topic(topic)
             try:
                 partitions = await self._calls.within("partitions_for", self._connections.wait_for_topic(topic))
             except ProducerError:
@@ -459,13 +458,12 @@ class TransactionalProducer:
         """Commit offsets of a consumer group with the transaction (KIP-447). An offset is that of the next record to read.
 
         `group_metadata`: what `TransactionalConsumer.group_metadata()` returns, or a group id alone, which fences nobody.
-        Raises TransactionAbortableError, FatalError.
+        Raises TransactionAbortableError, FatalError; ValueError, TypeError for what no request can carry.
         """
         self._calls.check(Call.SEND_OFFSETS)
         if not offsets:
             return
-        group = GroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
-        committed = {(where[0], where[1]): _offset(offset) for where, offset in offsets.items()}
+        group, committed = group_of(group_metadata), offsets_of(offsets)
         try:
             await self._calls.within("send_offsets_to_transaction", self._coordination.commit_offsets(group, committed))
         except OperationTimedOutError as fault:
@@ -485,16 +483,3 @@ class TransactionalProducer:
         except ProducerError:
             self._sender.drop()
             raise
-
-
-def _identity(value: PreparedState | str) -> PreparedState:
-    """Return a state that was given itself or as text. Raises ValueError, TypeError."""
-    if isinstance(value, str):
-        return PreparedState.parse(value)
-    if not isinstance(value, PreparedState):
-        raise TypeError(f"a PreparedTxnState or its text is needed, not {type(value).__name__}")
-    return value
-
-
-def _offset(value: int | OffsetAndMetadata | tuple[int, str]) -> tuple[int, str]:
-    return (value, "") if isinstance(value, int) else (value[0], value[1])

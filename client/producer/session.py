@@ -46,6 +46,8 @@ class Session:
         """Why a request is being repeated at the moment, for the message of a time-out."""
         self.is_shared = False
         """Whether other producers write to the transaction too."""
+        self.is_joined = False
+        """Whether it is another producer's: who closes this one leaves it open."""
         self.ongoing: PreparedState | None = None
         """The pair of a prepared transaction that init_transactions kept (KIP-939)."""
         self.transaction_version = 0
@@ -112,7 +114,7 @@ class Session:
         self.groups_added.clear()
         self.has_started = False
         self.may_have_started = False
-        self.is_shared = False
+        self.is_shared = self.is_joined = False
         self.ongoing = None
         self.error = None
 

@@ -59,6 +59,7 @@ class Transactions:
         self._sender.start_epoch()
         session.reset_transaction()
         session.share()
+        session.is_joined = True
         session.has_started = True
         session.move(State.IN_TRANSACTION)
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import NoOffsetForPartitionError
+from aiokafka.errors import ConsumerStoppedError, NoOffsetForPartitionError
 
 from stuntbroker.client import (
     GroupMetadata,
@@ -127,3 +127,12 @@ async def test_a_fetch_that_waits_to_be_repeated_does_not_keep_a_consumer_from_c
     assert all(fetch.cancelled() for fetch in waiting)
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == before
+
+
+async def test_a_consumer_that_is_stopped_goes_back_to_nothing_and_opens_no_connection(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("t")
+    async with TransactionalConsumer("t", bootstrap_servers=stuntbroker.bootstrap, group_id="group") as consumer:
+        await consumer.getmany(timeout_ms=100)
+    with pytest.raises(ConsumerStoppedError):
+        await consumer.reset_to_committed()
+    assert not any(connection.connected() for connection in consumer._client._conns.values())

@@ -78,7 +78,17 @@ STATES = {
     "Kind.REFRESH",
     "Kind.ABORTABLE_WITH_BUMP",
 }
-OBJECTS = {"None", "NO_ANSWER", "batch", "bytes", "segment", "other.__class__", "EndTxn", "InitProducerId"}
+OBJECTS = {
+    "None",
+    "NO_ANSWER",
+    "other._record",
+    "batch",
+    "bytes",
+    "segment",
+    "other.__class__",
+    "EndTxn",
+    "InitProducerId",
+}
 IDENTITIES = OBJECTS | PHASES | STATES
 """What a compiled module may compare by `is`: objects that stay objects. A number or an error code does not."""
 

@@ -30,7 +30,7 @@ OURS = {
     "stuntbroker.broker.cluster", "stuntbroker.broker.cluster.nodes", "stuntbroker.broker.marker_slices",
     "stuntbroker.storage.leader_epochs",
     "stuntbroker.broker.authorizer", "stuntbroker.broker.client_connection", "stuntbroker.broker.slices",
-    "stuntbroker.broker.temporary_folder", "stuntbroker.broker.topic_names",
+    "stuntbroker.broker.temporary_folder", "stuntbroker.broker.topic_names", "stuntbroker.protocol.topic_names",
     "stuntbroker.broker.chance", "stuntbroker.broker.clock", "stuntbroker.broker.config", "stuntbroker.broker.connection",
     "stuntbroker.broker.events", "stuntbroker.broker.fetch_sessions", "stuntbroker.broker.features",
     "stuntbroker.broker.fences", "stuntbroker.broker.file_limits",

@@ -22,6 +22,7 @@ from stuntbroker.client import (
     TransactionAbortableError,
     TransactionalProducer,
 )
+from stuntbroker.fixture.broker import Broker
 
 ILLEGAL_GENERATION, TRANSACTION_ABORTABLE, INVALID_RECORD, LOADING = 22, 120, 87, 14
 
@@ -386,3 +387,66 @@ async def test_partitions_for_needs_a_producer_that_is_open_and_takes_its_time_o
             gate.set()
         with pytest.raises(IllegalStateError):
             await producer.partitions_for("t")
+
+
+@pytest.mark.parametrize("turns_before", range(6))
+async def test_who_is_cancelled_while_its_records_are_written_is_cancelled(turns_before: int, level: int) -> None:
+    """asyncio.wait_for of Python 3.11 gives the result instead, and the task goes on as if nobody had cancelled it."""
+    gate = Gate("Produce")
+    async with in_transaction(level, gate) as (producer, _):
+        record = await producer.send("t", b"x", partition=0)
+        flushing = asyncio.create_task(producer.flush())
+        await gate.reached()
+        gate.open()
+        await record
+        for _ in range(turns_before):
+            await asyncio.sleep(0)
+        if not flushing.done():
+            flushing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await flushing
+        await producer.abort_transaction()
+
+
+async def test_a_commit_whose_block_was_cancelled_goes_on_and_is_to_be_called_again(level: int) -> None:
+    gate = Gate("EndTxn (commit)")
+    async with in_transaction(level, gate) as (producer, broker):
+        await producer.send_and_wait("t", b"x", partition=0)
+
+        async def commit() -> None:
+            await producer.commit_transaction()
+
+        committing = asyncio.create_task(commit())
+        await gate.reached()
+        committing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await committing
+        with pytest.raises(IllegalStateError, match="has not ended; call that again"):
+            await producer.begin_transaction()
+        gate.open()
+        while producer.state is not State.READY:
+            await asyncio.sleep(0.001)
+        await turns()
+        with pytest.raises(IllegalStateError, match="has ended, and nobody has taken its result; call that again"):
+            await producer.begin_transaction()
+        await producer.commit_transaction()
+        await producer.begin_transaction()
+        assert broker.committed == [b"x"]
+        await producer.abort_transaction()
+
+
+async def test_who_has_shared_a_transaction_aborts_it_when_it_is_closed_and_who_has_joined_it_does_not(
+    stuntbroker: Broker,
+) -> None:
+    stuntbroker.create_topic("t", 2)
+    options: dict[str, Any] = {"bootstrap_servers": stuntbroker.bootstrap, "transactional_id": "id"}
+    async with TransactionalProducer(**options) as first:
+        await first.init_transactions()
+        await first.begin_transaction()
+        await first.send_and_wait("t", b"one", partition=0)
+        identity = first.share_transaction()
+        async with TransactionalProducer(**options) as second:
+            await second.join_transaction(identity)
+            await second.send_and_wait("t", b"two", partition=1)
+        assert [each.state for each in stuntbroker.transactions()] == ["Ongoing"]
+    assert [each.state for each in stuntbroker.transactions()] == ["CompleteAbort"]

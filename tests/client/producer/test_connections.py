@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
+import aiokafka.client
 import pytest
 from model_broker import ModelBroker
 
+from stuntbroker.client import TransactionalProducer
 from stuntbroker.client.producer.connections import Connections
 from stuntbroker.client.producer.coordination import FIND_COORDINATOR
 from stuntbroker.client.producer.errors import DisconnectedError
+from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.find_coordinator_response import FindCoordinatorResponse
 
@@ -33,3 +39,64 @@ async def test_a_write_that_the_event_loop_refuses_is_a_broken_connection(monkey
             assert (await run(connections)).node_id == 1
         finally:
             await connections.stop()
+
+
+class Bootstrapped:
+    """aiokafka's `create_conn`, which fails so often after the first connections."""
+
+    def __init__(self, failures: int) -> None:
+        self._create = aiokafka.client.create_conn
+        self.is_away = False
+        self.failures = failures
+
+    async def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if self.is_away and self.failures:
+            self.failures -= 1
+            raise RuntimeError("identity provider: 503")
+        return await self._create(*arguments, **options)
+
+
+async def test_whatever_keeps_a_connection_from_being_made_is_as_if_the_broker_were_away(
+    monkeypatch: pytest.MonkeyPatch, stuntbroker: Broker
+) -> None:
+    created = Bootstrapped(failures=2)
+    monkeypatch.setattr(aiokafka.client, "create_conn", created)
+    stuntbroker.create_topic("orders")
+    options: dict[str, Any] = {"bootstrap_servers": stuntbroker.bootstrap, "retry_backoff_ms": 1}
+    async with TransactionalProducer(transactional_id="id", **options) as producer:
+        await producer.init_transactions()
+        created.is_away = True
+        stuntbroker.restart()
+        await producer.begin_transaction()
+        await producer.send_and_wait("orders", b"x")
+        await producer.commit_transaction()
+    assert created.failures == 0
+    stuntbroker.assert_committed("orders", ["x"])
+
+
+async def test_connections_are_closed_when_the_reading_of_metadata_has_failed(stuntbroker: Broker) -> None:
+    connections = Connections(bootstrap_servers=stuntbroker.bootstrap)
+    await connections.start()
+    link = await connections.link(1)
+
+    async def fail() -> None:
+        raise RuntimeError("a defect")
+
+    connections._client._sync_task.cancel()
+    connections._client._sync_task = asyncio.ensure_future(fail())
+    await asyncio.sleep(0)
+    await connections.stop()
+    assert not link.connection.connected()
+
+
+async def test_metadata_that_is_not_answered_is_asked_for_again_over_another_connection(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("orders")
+    options: dict[str, Any] = {"bootstrap_servers": stuntbroker.bootstrap, "request_timeout_ms": 300}
+    async with TransactionalProducer(transactional_id="id", **options) as producer:
+        await producer.init_transactions()
+        fault = stuntbroker.faults.add("Metadata", client_id="stuntbroker-producer-*", no_answer=True, times=1)
+        await producer.begin_transaction()
+        await producer.send_and_wait("orders", b"x")
+        await producer.commit_transaction()
+        assert fault.fired == 1
+    stuntbroker.assert_committed("orders", ["x"])

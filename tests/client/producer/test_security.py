@@ -81,6 +81,8 @@ async def test_options_of_sasl_are_those_of_aiokafkas_connections(monkeypatch: p
         def __init__(self, **options: Any) -> None:
             given.append(options)
 
+        _sync_task = None
+
         async def bootstrap(self) -> None:
             raise KafkaConnectionError("not needed")
 

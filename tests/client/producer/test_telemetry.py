@@ -260,3 +260,27 @@ json.dumps([name for name in sys.modules if name.startswith('opentelemetry')]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+async def test_a_record_that_is_not_taken_is_a_span_and_counts_as_failed(broker: ModelBroker, spans: Spans) -> None:
+    measured: list[Measurement] = []
+    producer = TransactionalProducer(
+        bootstrap_servers=str(broker.address),
+        transactional_id="id",
+        max_request_size=500,
+        tracer=spans.tracer,
+        on_measurement=measured.append,
+    )
+    async with producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await producer.send("t", b"x" * 1_000, partition=0)
+        await producer.abort_transaction()
+
+    (span,) = spans.named("send t")
+    assert (attributes(span)["error.type"], span.status.status_code) == ("MESSAGE_TOO_LARGE", StatusCode.ERROR)
+    assert [
+        (each.value, each.attributes["error.type"])
+        for each in measured
+        if each.name == "messaging.client.sent.messages" and "error.type" in each.attributes
+    ] == [(1, "MESSAGE_TOO_LARGE")]

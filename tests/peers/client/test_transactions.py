@@ -352,8 +352,8 @@ async def test_a_topic_that_does_not_exist_costs_the_transaction_and_not_the_pro
     topic = await create_topic(each_bootstrap, own)
     async with producing(each_bootstrap, own, max_block_ms=5_000) as producer:
         await producer.begin_transaction()
-        with pytest.raises(TransactionAbortableError):
-            await producer.send("no topic has such a name", b"value")
+        with pytest.raises(ProduceFailedError):
+            await producer.send_and_wait("no topic has such a name", b"value")
         await producer.abort_transaction()
         await commit(producer, topic, "next")
 

@@ -1,0 +1,70 @@
+"""What an application hands to a producer's calls, checked before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
+
+from stuntbroker.client.prepared_state import PreparedState
+from stuntbroker.client.producer.coordination import GroupMetadata
+from stuntbroker.protocol.topic_names import check_name
+
+Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata | tuple[int, str]"]
+OFFSET_MAX: Final = (1 << 63) - 1
+PARTITION_MAX: Final = (1 << 31) - 1
+TEXT_BYTES_MAX: Final = (1 << 15) - 1
+"""Of a text in a request."""
+
+
+def check_topic(topic: Any) -> None:
+    """Raise TypeError for what is no text; TopicNameError, a ValueError, for what no topic can be called."""
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic is a text, not {type(topic).__name__}")
+    check_name(topic)
+
+
+def check_text(what: str, text: Any) -> None:
+    """Raise TypeError for what is no text, ValueError for one that no request can carry."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is a text, not {type(text).__name__}")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as fault:
+        raise ValueError(f"{what} {text!r} has no UTF-8: {fault.reason}") from None
+    if size > TEXT_BYTES_MAX:
+        raise ValueError(f"{what} has {size} bytes: at most {TEXT_BYTES_MAX} can be sent")
+
+
+def identity_of(value: PreparedState | str) -> PreparedState:
+    """Return a state that was given itself or as text. Raises ValueError, TypeError."""
+    if isinstance(value, str):
+        return PreparedState.parse(value)
+    if not isinstance(value, PreparedState):
+        raise TypeError(f"a PreparedTxnState or its text is needed, not {type(value).__name__}")
+    return value
+
+
+def group_of(value: GroupMetadata | str) -> GroupMetadata:
+    """Return the member of a group, or the group alone, that was given. Raises ValueError, TypeError."""
+    group = GroupMetadata(value) if isinstance(value, str) else value
+    check_text("a group id", group.group_id)
+    check_text("a member id", group.member_id)
+    return group
+
+
+def offsets_of(offsets: Offsets) -> dict[TopicPartition, tuple[int, str]]:
+    """Return offsets with their metadata. Raises ValueError, TypeError for what no request can carry."""
+    checked = {}
+    for (topic, partition), value in offsets.items():
+        check_topic(topic)
+        offset, metadata = (value, "") if isinstance(value, int) else (value[0], value[1])
+        for what, number, highest in (("partition", partition, PARTITION_MAX), ("offset", offset, OFFSET_MAX)):
+            if not isinstance(number, int):
+                raise TypeError(f"the {what} of {topic!r} is a whole number, not {type(number).__name__}")
+            if not 0 <= number <= highest:
+                raise ValueError(f"{number} is no {what} of {topic!r}: it has to be from 0 to {highest}")
+        check_text(f"the metadata of an offset of {topic!r}", metadata)
+        checked[TopicPartition(topic, partition)] = offset, metadata
+    return checked

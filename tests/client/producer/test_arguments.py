@@ -1,0 +1,148 @@
+"""What an application hands to the producer is checked before anything is sent, and costs nobody else anything."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiokafka.structs import TopicPartition
+
+from stuntbroker.client import (
+    Connections,
+    FailureType,
+    GroupMetadata,
+    ProduceFailedError,
+    TransactionAbortableError,
+    TransactionalProducer,
+)
+from stuntbroker.fixture.broker import Broker
+from stuntbroker.protocol.errors import ErrorCode
+
+NO_TOPICS: tuple[Any, ...] = (None, 5, b"orders", ["orders"])
+NO_NAMES = ("", "bad name!", "caf\udce9", "..", "x" * 250)
+WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "an id that is no text": ({"transactional_id": 5}, TypeError, "transactional_id is a text, not int"),
+    "an id without UTF-8": ({"transactional_id": "\udce9"}, ValueError, "transactional_id '\\udce9' has no UTF-8"),
+    "an id that is too long": ({"transactional_id": "x" * 40_000}, ValueError, "transactional_id has 40000 bytes"),
+    "a time-out that is too long": (
+        {"transactional_id": "id", "transaction_timeout_ms": 1 << 40},
+        ValueError,
+        "transaction_timeout_ms is 1099511627776",
+    ),
+}
+WRONG_OFFSETS: dict[str, tuple[Any, Any, type[Exception]]] = {
+    "an offset below 0": ({TopicPartition("t", 0): -5}, "group", ValueError),
+    "an offset above the last": ({TopicPartition("t", 0): 1 << 63}, "group", ValueError),
+    "an offset that is a fraction": ({TopicPartition("t", 0): (1.5, "")}, "group", TypeError),
+    "a partition below 0": ({TopicPartition("t", -1): 5}, "group", ValueError),
+    "metadata without UTF-8": ({TopicPartition("t", 0): (5, "\udce9")}, "group", ValueError),
+    "a topic that is no name": ({TopicPartition("bad name!", 0): 5}, "group", ValueError),
+    "a group that is no text": ({TopicPartition("t", 0): 5}, GroupMetadata(5), TypeError),  # type: ignore[arg-type]
+    "a group without UTF-8": ({TopicPartition("t", 0): 5}, "\udce9", ValueError),
+}
+
+
+@pytest.fixture
+async def producer(stuntbroker: Broker) -> Any:
+    stuntbroker.create_topic("orders")
+    stuntbroker.create_topic("other")
+    options: dict[str, Any] = {"bootstrap_servers": stuntbroker.bootstrap, "max_block_ms": 10_000}
+    async with TransactionalProducer(transactional_id="id", **options) as created:
+        await created.init_transactions()
+        await created.begin_transaction()
+        yield created
+
+
+async def write_elsewhere(producer: TransactionalProducer, broker: Broker) -> None:
+    """Topics of which no metadata is known yet can be written to all the same."""
+    await producer.send("other", b"later")
+    await producer.commit_transaction()
+    broker.assert_committed("other", ["later"])
+
+
+async def test_what_is_no_topic_is_a_type_error_and_nothing_else_changes(
+    producer: TransactionalProducer, stuntbroker: Broker
+) -> None:
+    for topic in NO_TOPICS:
+        with pytest.raises(TypeError):
+            await producer.send(topic, b"x")
+        with pytest.raises(TypeError):
+            await producer.partitions_for(topic)
+    await write_elsewhere(producer, stuntbroker)
+
+
+@pytest.mark.parametrize("topic", NO_NAMES)
+async def test_a_record_for_what_no_topic_is_called_is_rejected_and_the_next_transaction_is_as_any(
+    topic: str, producer: TransactionalProducer, stuntbroker: Broker
+) -> None:
+    with pytest.raises(ProduceFailedError) as refused:
+        await producer.send_and_wait(topic, b"x")
+    assert refused.value.failure_type is FailureType.MESSAGE_REJECTED
+    assert refused.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    with pytest.raises(ValueError, match="Topic name is invalid"):
+        await producer.partitions_for(topic)
+    await producer.abort_transaction()
+    await producer.begin_transaction()
+    await write_elsewhere(producer, stuntbroker)
+
+
+async def test_a_name_that_no_topic_can_have_is_no_trouble_to_who_shares_the_connections(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("other")
+    async with Connections(bootstrap_servers=stuntbroker.bootstrap) as connections:
+        for id_, topic in (("first", "caf\udce9"), ("second", "other")):
+            async with TransactionalProducer(connections=connections, transactional_id=id_) as producer:
+                await producer.init_transactions()
+                await producer.begin_transaction()
+                await producer.send(topic, b"x")
+                await (producer.commit_transaction() if topic == "other" else producer.abort_transaction())
+    stuntbroker.assert_committed("other", ["x"])
+
+
+@pytest.mark.parametrize("name", WRONG_OPTIONS)
+async def test_an_option_that_no_request_can_carry_is_refused_at_once(name: str) -> None:
+    options, kind, text = WRONG_OPTIONS[name]
+    with pytest.raises(kind) as refused:
+        TransactionalProducer(**options)
+    assert str(refused.value).startswith(text)
+
+
+@pytest.mark.parametrize("name", WRONG_OFFSETS)
+async def test_offsets_that_no_request_can_carry_are_refused_and_the_transaction_goes_on(
+    name: str, producer: TransactionalProducer, stuntbroker: Broker
+) -> None:
+    offsets, group, kind = WRONG_OFFSETS[name]
+    with pytest.raises(kind):
+        await producer.send_offsets_to_transaction(offsets, group)
+    await write_elsewhere(producer, stuntbroker)
+
+
+async def test_headers_may_be_any_sequence(producer: TransactionalProducer, stuntbroker: Broker) -> None:
+    await producer.send("orders", b"x", headers=(("name", b"value"),))
+    await producer.commit_transaction()
+    (record,) = stuntbroker.records("orders")
+    assert list(record.headers) == [("name", b"value")]
+
+
+async def test_records_can_be_waited_for_as_futures_can(producer: TransactionalProducer) -> None:
+    records = [await producer.send("orders", b"x") for _ in range(3)]
+    called: list[Any] = []
+    records[0].add_done_callback(called.append)
+    records[0].add_done_callback(print)
+    assert records[0].remove_done_callback(print) == 1
+    done, pending = await asyncio.wait(records)  # type: ignore[type-var]
+    assert (done, pending) == (set(records), set())
+    assert called == [records[0]]
+    assert records[0].remove_done_callback(called.append) == 0
+
+
+async def test_a_topic_that_nobody_has_made_is_named_when_its_time_is_over(stuntbroker_factory: Any) -> None:
+    broker = stuntbroker_factory(**{"auto.create.topics.enable": "false"})
+    options: dict[str, Any] = {"bootstrap_servers": broker.bootstrap, "max_block_ms": 300}
+    async with TransactionalProducer(transactional_id="id", **options) as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        with pytest.raises(TransactionAbortableError) as raised:
+            await producer.send("nowhere", b"x")
+        assert "topic 'nowhere' is not known" in str(raised.value)
+        await producer.abort_transaction()
