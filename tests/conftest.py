@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[1]
 sys.path.extend(str(folder) for folder in (ROOT, ROOT / "tools") if str(folder) not in sys.path)
 TOGETHER: Final = (
-    ("spark/test_audit_cluster",),  # A Spark cluster of its own.
-    # A Spark session.
-    ("spark/test_audit", "spark/test_checkpoint", "spark/test_faults_single", "spark/test_sink", "spark/test_source"),
-    ("spark/",),  # Another one, for all others.
+    ("spark/",),  # A Spark session.
     ("conformance/",),  # Apache Kafka and our broker, side by side.
     ("cli/test_kafka_transactions", "cli/test_txn"),  # The same.
 )
