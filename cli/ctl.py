@@ -28,7 +28,8 @@ usage: stuntbroker ctl COMMAND [options]
   release ID         resume the requests that a fault holds or a stop has parked
   remove ID|--all    remove a fault or a stop, or all; what is kept there goes on
   plans              the plans that come with the broker
-  plan NAME|FILE     carry out a plan (JSON or YAML: states, faults, stops, nodes, clock)
+  plan [NAME|FILE]   carry out a plan (JSON or YAML: states, faults, stops, nodes, clock), or show what is at work
+  wait-stop ID       until a stop has fired, so often [--count N], at most --timeout TIME (10s)
   wait CONDITION     until it is true, at most --timeout TIME (10s): {"topic": "orders", "last_stable_offset": 5}
   seed STATE         bring about a state: {"hanging": {"topic": "orders"}}
   late REQUEST       have a request arrive late: {"api": "EndTxn", "transactional_id": "pay-1"}
@@ -37,15 +38,20 @@ usage: stuntbroker ctl COMMAND [options]
   move WHAT          have another node lead or coordinate: {"transactional_id": "pay-1", "node": 2, "load_ms": 500}
   snapshots          all snapshots
   snapshot [NAME]    keep the broker's whole state, open transactions included
+  forget NAME        delete a snapshot
   restore NAME       put the broker into the state of a snapshot
   reset              put it into the state of its start
   forks              the copies that run beside it
   fork [NAME]        start copies in the state of a snapshot, or of now   [--count N]
   unfork [ID]        stop a copy, or all
   requests           the last requests         [--limit N, default 20]
-  transactions       every transactional id
-  fences             who was told to be fenced, and why
+  transactions [ID]  every transactional id, or one with its last requests and fences
+  fences [ID]        who was told to be fenced, and why; or one fence with what to do
+  topics             all partitions, and what holds back their last stable offsets
+  groups             all consumer groups
+  clients            who is connected
   oracle             whether every promise of transactions was kept so far
+  exactly-once RULE  what was not written exactly once: {"input": "orders", "output": "payments", "key": "key"}
   left-open          transactions, members, producers that nobody has ended; faults, stops that never fired
 
   They work against a broker that was started with --control, and take
@@ -140,15 +146,17 @@ def _add_fault(client: ControlClient, given: Options) -> Any:
 def _add_stop(client: ControlClient, given: Options) -> Any:
     point, *rules = given[""]
     rule = _rule("stop", rules[0]) if rules else {}
-    return {"stops": [client.post(f"/v1/stops/{quote(point, safe='')}", rule)]}
+    return {"stops": [client.post(f"/v1/stops/{_in_path(point)}", rule)]}
 
 
 def _path_of(name: str) -> str:
     """Where a fault or a stop is, by its id; a stop also by the name of its point."""
-    return f"/v1/{'faults' if name.startswith('fault-') else 'stops'}/{quote(name, safe='')}"
+    return f"/v1/{'faults' if name.startswith('fault-') else 'stops'}/{_in_path(name)}"
 
 
-def _apply_plan(client: ControlClient, given: Options) -> Any:
+def _plan(client: ControlClient, given: Options) -> Any:
+    if not given.get(""):
+        return client.get("/v1/plan")
     return client.put("/v1/plan", plan_document(client, given[""][0]))
 
 
@@ -156,6 +164,20 @@ def _wait(client: ControlClient, given: Options) -> Any:
     ms = _time("wait --timeout", single(given, "--timeout", "10s"))
     body = {"until": _rule("wait", given[""][0]), "timeout_ms": ms}
     return client.post("/v1/wait", body, ms / 1_000 + TIMEOUT_S)
+
+
+def _wait_for_stop(client: ControlClient, given: Options) -> Any:
+    ms = _time("wait-stop --timeout", single(given, "--timeout", "10s"))
+    body = {"count": number(given, "--count", 1, 1, 1 << 31), "timeout_ms": ms}
+    return client.post(f"/v1/stops/{_in_path(given[''][0])}/wait", body, ms / 1_000 + TIMEOUT_S)
+
+
+def _in_path(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _one_or_all(path: str) -> Callable[[ControlClient, Options], Any]:
+    return lambda client, given: client.get("/".join((path, *map(_in_path, given.get("", [])))))
 
 
 def _seed(client: ControlClient, given: Options) -> Any:
@@ -168,7 +190,7 @@ def _deliver_late(client: ControlClient, given: Options) -> Any:
 
 def _change_node(client: ControlClient, given: Options) -> Any:
     node_id, change = given[""]
-    return {"nodes": [client.post(f"/v1/nodes/{quote(node_id, safe='')}", _rule("node", change))]}
+    return {"nodes": [client.post(f"/v1/nodes/{_in_path(node_id)}", _rule("node", change))]}
 
 
 def _move(client: ControlClient, given: Options) -> Any:
@@ -177,6 +199,14 @@ def _move(client: ControlClient, given: Options) -> Any:
 
 def _take_snapshot(client: ControlClient, given: Options) -> Any:
     return {"snapshots": [client.post("/v1/snapshot", {"name": "".join(given.get("", []))})]}
+
+
+def _forget(client: ControlClient, given: Options) -> Any:
+    return {"snapshots": [client.delete(f"/v1/snapshots/{_in_path(given[''][0])}")]}
+
+
+def _exactly_once(client: ControlClient, given: Options) -> Any:
+    return client.post("/v1/oracle/exactly-once", _rule("exactly-once", given[""][0]))
 
 
 def _restore(client: ControlClient, given: Options) -> Any:
@@ -195,7 +225,7 @@ def _fork(client: ControlClient, given: Options) -> Any:
 def _remove_forks(client: ControlClient, given: Options) -> Any:
     if not given.get(""):
         return client.delete("/v1/forks")
-    return {"forks": [client.delete(f"/v1/forks/{quote(given[''][0], safe='')}")]}
+    return {"forks": [client.delete(f"/v1/forks/{_in_path(given[''][0])}")]}
 
 
 def _release(client: ControlClient, given: Options) -> Any:
@@ -268,7 +298,8 @@ def _show_late(document: Any) -> str:
 
 def _show_findings(document: Any) -> str:
     rows = [(each["kind"], each["text"]) for each in document["findings"]]
-    checked = f"{document['transactions']} transactions have ended, {len(rows)} findings\n"
+    ended = f"{document['transactions']} transactions have ended, " if "transactions" in document else ""
+    checked = f"{ended}{len(rows)} findings\n"
     return (table(("FINDING", "WHERE"), rows) if rows else "") + checked
 
 
@@ -332,6 +363,9 @@ def _show_requests(document: Any) -> str:
 
 
 def _show_transactions(document: Any) -> str:
+    if "transactions" not in document:
+        timeline = _show_requests(document) + (_show_fences(document) if document["fences"] else "")
+        return _show_transactions({"transactions": [document]}) + timeline
     rows = [
         (
             each["transactional_id"],
@@ -346,6 +380,8 @@ def _show_transactions(document: Any) -> str:
 
 
 def _show_fences(document: Any) -> str:
+    if "fences" not in document:
+        return _show_fences({"fences": [document]}) + f"{shown(document['advice'])}\n"
     rows = [
         (
             each["id"],
@@ -358,6 +394,38 @@ def _show_fences(document: Any) -> str:
         for each in document["fences"]
     ]
     return table(("ID", "TRANSACTIONAL ID", "CLIENT", "REQUEST", "CAUSE", "BY"), rows)
+
+
+def _show_topics(document: Any) -> str:
+    rows = [
+        (
+            f"{topic['name']}-{each['partition']}",
+            str(each["log_start_offset"]),
+            str(each["last_stable_offset"]),
+            str(each["end_offset"]),
+            ", ".join(f"producer {txn['producer_id']} from {txn['first_offset']}" for txn in each["open_transactions"]),
+        )
+        for topic in document["topics"]
+        for each in topic["partitions"]
+        if not topic["internal"]
+    ]
+    return table(("PARTITION", "START", "LAST STABLE", "END", "HELD BACK BY"), rows)
+
+
+def _show_groups(document: Any) -> str:
+    rows = [
+        (each["group_id"], each["state"], str(each["generation"]), ", ".join(m["member_id"] for m in each["members"]))
+        for each in document["groups"]
+    ]
+    return table(("GROUP", "STATE", "GENERATION", "MEMBERS"), rows)
+
+
+def _show_clients(document: Any) -> str:
+    rows = [
+        (each["client_id"], each["client"], each["listener"], each["transactional_id"] or "")
+        for each in document["clients"]
+    ]
+    return table(("CLIENT", "ADDRESS", "LISTENER", "TRANSACTIONAL ID"), rows)
 
 
 def _show_left_open(document: Any) -> str:
@@ -382,7 +450,8 @@ COMMANDS: Final = {
     "release": Command(_release, lambda document: f"released {document['released']}\n", "ID"),
     "remove": Command(_remove, _show_removed, "ID", flags=("--all",)),
     "plans": Command(_get("/v1/plans"), _show_jsons),
-    "plan": Command(_apply_plan, _show_json, "NAME"),
+    "plan": Command(_plan, _show_json, "NAME", words_min=0),
+    "wait-stop": Command(_wait_for_stop, _show_stops, "ID", options=("--count", "--timeout")),
     "wait": Command(_wait, lambda document: "it is so\n", "CONDITION", options=("--timeout",)),
     "seed": Command(_seed, _show_json, "STATE"),
     "late": Command(_deliver_late, _show_late, "REQUEST"),
@@ -391,14 +460,19 @@ COMMANDS: Final = {
     "move": Command(_move, _show_move, "WHAT"),
     "snapshots": Command(_get("/v1/snapshots"), _show_snapshots),
     "snapshot": Command(_take_snapshot, _show_snapshots, "NAME", words_min=0),
+    "forget": Command(_forget, _show_snapshots, "NAME"),
     "restore": Command(_restore, _show_snapshots, "NAME"),
     "reset": Command(_post("/v1/reset"), lambda document: "the broker is as at its start\n"),
     "forks": Command(_get("/v1/forks"), _show_forks),
     "fork": Command(_fork, _show_forks, "NAME", words_min=0, options=("--count",)),
     "unfork": Command(_remove_forks, _show_forks, "ID", words_min=0),
     "requests": Command(_requests, _show_requests, options=("--limit",)),
-    "transactions": Command(_get("/v1/transactions"), _show_transactions),
-    "fences": Command(_get("/v1/fences"), _show_fences),
+    "transactions": Command(_one_or_all("/v1/transactions"), _show_transactions, "ID", words_min=0),
+    "fences": Command(_one_or_all("/v1/fences"), _show_fences, "ID", words_min=0),
+    "topics": Command(_get("/v1/topics"), _show_topics),
+    "groups": Command(_get("/v1/groups"), _show_groups),
+    "clients": Command(_get("/v1/clients"), _show_clients),
     "oracle": Command(_get("/v1/oracle"), _show_findings),
+    "exactly-once": Command(_exactly_once, _show_findings, "RULE"),
     "left-open": Command(_get("/v1/left-open"), _show_left_open),
 }

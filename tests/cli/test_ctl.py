@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import KafkaException, Producer
 
+from stuntbroker import run_broker
 from stuntbroker.cli.completion import candidates
 from stuntbroker.cli.ctl import COMMANDS
 from stuntbroker.cli.main import run
@@ -68,7 +70,22 @@ def test_a_stop_is_made_shown_released_and_removed(control: str, capsys: pytest.
 
 
 @pytest.mark.parametrize(
-    "command", ["clock", "faults", "stops", "plans", "requests", "transactions", "fences", "left-open", "oracle"]
+    "command",
+    [
+        "clock",
+        "faults",
+        "stops",
+        "plans",
+        "plan",
+        "requests",
+        "transactions",
+        "fences",
+        "topics",
+        "groups",
+        "clients",
+        "left-open",
+        "oracle",
+    ],
 )
 def test_what_is_there_is_shown_as_a_table_and_as_json(
     command: str, control: str, capsys: pytest.CaptureFixture[str]
@@ -91,6 +108,8 @@ def test_a_state_is_kept_copied_and_brought_back(control: str, capsys: pytest.Ca
     assert [row[0] for row in shown_by("forks")] == ["ID", "fork-1", "fork-3"]
     assert len(shown_by("unfork")) == 3
     assert shown_by("restore", "first")[1][0] == "snapshot-1"
+    assert shown_by("forget", "first")[1][0] == "snapshot-1"
+    assert shown_by("snapshots") == [["ID", "NAME", "BYTES", "PARKED"]]
     assert shown_by("reset") == [["the", "broker", "is", "as", "at", "its", "start"]]
 
 
@@ -147,3 +166,37 @@ def test_its_commands_are_completed() -> None:
     assert candidates(["ctl"]) == list(COMMANDS)
     assert candidates(["ctl", "requests"]) == ["--limit", "--control", "--control-token", "--json"]
     assert candidates(["ctl", "explode"]) == []
+
+
+def test_one_transaction_and_one_fence_are_shown_with_all_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    with run_broker(topics={"orders": 1, "payments": 1}) as broker:
+        options = {"bootstrap.servers": broker.bootstrap, "transactional.id": "pay/1", "log_level": 0}
+        first = Producer(options | {"client.id": "first"})
+        first.init_transactions(10)
+        first.begin_transaction()
+        first.produce("payments", "42 EUR", partition=0)
+        first.flush(10)
+
+        def shown_by(*words: str) -> str:
+            assert run(["ctl", *words, "--control", broker.control_url]) == 0
+            return said(capsys)
+
+        assert "payments-0  0      0            1    producer 0 from 0" in shown_by("topics")
+        assert "first" in shown_by("clients")
+        Producer(options | {"client.id": "second"}).init_transactions(10)
+        with pytest.raises(KafkaException):
+            first.commit_transaction(10)
+        one = shown_by("transactions", "pay/1")
+        assert "Empty" in one and "EndTxn v" in one and "newer_instance" in one
+        assert "Stop this one, or give each instance an id of its own." in shown_by("fences", "pay/1")
+        broker.produce("orders", "lost")
+        assert "1 findings" in shown_by("exactly-once", '{"input": "orders", "output": "payments"}')
+
+
+def test_a_stop_is_waited_for_by_its_id(control: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ctl", "stop", "metadata.before", '{"action": "fail"}', "--control", control]) == 0
+    id_ = said(capsys).splitlines()[1].split()[0]
+    assert run(["ctl", "wait-stop", id_, "--timeout", "1ms", "--control", control]) == 1
+    assert f"not within 1 ms: {id_} at metadata.before: 0 of 0" in said(capsys, 1)
+    assert run(["ctl", "remove", id_, "--control", control]) == 0
+    said(capsys)
