@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from stuntbroker.control.host import BrokerHost
     from stuntbroker.storage.partition import PartitionLog
 
+TABLE_ROWS_MAX: Final = 40
+"""Rows of a table on the first page, which says when there are more: it is sent again whenever something is different."""
+PLACES_MAX: Final = 10
+"""Partitions and the like in a row there."""
 ROWS_MAX: Final = 200
-"""Rows of a table; the page says when there are more."""
+"""Rows of a table on other pages."""
 REQUESTS_MAX: Final = 15
 LAG_BATCHES_MAX: Final = 2_000
 """Batches that are read for the lags of one look, all groups together: a few milliseconds."""
@@ -67,19 +71,22 @@ def overview(host: BrokerHost) -> dict[str, Any]:
         "transactions": transactions,
         "transaction_count": broker.transactions.count(),
         "open_count": len(broker.transactions.open),
-        "fences": fences[-ROWS_MAX:][::-1],
-        "partitions": list(islice(_partitions(host), ROWS_MAX)),
+        "fences": fences[-TABLE_ROWS_MAX:][::-1],
+        "partitions": list(islice(_partitions(host), TABLE_ROWS_MAX)),
         "groups": groups(host),
         "nodes": nodes(control) if broker.nodes.are_many else [],
         "faults": [
-            {**fault.as_json(), "held": control.injector.held(fault.id)} for fault in control.injector.faults.values()
+            {**fault.as_json(), "held": control.injector.held(fault.id)}
+            for fault in islice(control.injector.faults.values(), TABLE_ROWS_MAX)
         ],
-        "stops": [stop.as_json() for stop in control.stops.stops.values()],
+        "stops": [stop.as_json() for stop in islice(control.stops.stops.values(), TABLE_ROWS_MAX)],
+        "rule_count": len(control.injector.faults) + len(control.stops.stops),
         "requests": [asdict(each) for each in list(control.requests.requests)[-REQUESTS_MAX:][::-1]],
         "findings": control.oracle.check(),
         "ended_count": control.oracle.transactions,
         "points": sorted(POINTS),
-        "rows_max": ROWS_MAX,
+        "rows_max": TABLE_ROWS_MAX,
+        "places_max": PLACES_MAX,
         "time_text": time_text,
         "duration_text": duration_text,
     }
@@ -88,10 +95,10 @@ def overview(host: BrokerHost) -> dict[str, Any]:
 def _transactions(host: BrokerHost) -> list[dict[str, Any]]:
     """The transactional ids that are shown: those with an open transaction, then others, each by name."""
     transactions = host.broker.transactions
-    open_ids = sorted(actor.txn.transactional_id for actor in transactions.open)[:ROWS_MAX]
+    open_ids = sorted(actor.txn.transactional_id for actor in transactions.open)[:TABLE_ROWS_MAX]
     known = set(open_ids)
     others = (id_ for id_ in transactions.ids() if id_ not in known)
-    shown = [*open_ids, *sorted(islice(others, ROWS_MAX - len(open_ids)))]
+    shown = [*open_ids, *sorted(islice(others, TABLE_ROWS_MAX - len(open_ids)))]
     states = (state.transaction(host.broker, id_) for id_ in shown)
     return [each for each in states if each is not None]
 
@@ -111,7 +118,7 @@ def groups(host: BrokerHost) -> list[dict[str, Any]]:
     broker = host.broker
     shown = []
     batches_left = LAG_BATCHES_MAX
-    for group in state.groups(broker)[:ROWS_MAX]:
+    for group in state.groups(broker)[:TABLE_ROWS_MAX]:
         places = []
         for topic in broker.groups.fetch_all(group["group_id"], require_stable=False):
             for part in topic.partitions:

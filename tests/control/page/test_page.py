@@ -11,8 +11,14 @@ import confluent_kafka
 import pytest
 
 from stuntbroker import run_broker
-from stuntbroker.control.page.views import time_text
+from stuntbroker.control.page.views import TABLE_ROWS_MAX, time_text
 from stuntbroker.fixture.broker import Broker
+from stuntbroker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from stuntbroker.protocol.messages.offset_commit_response import OffsetCommitResponse
 from tests.kit.page_browser import Browser
 from tests.kit.process import serving
 
@@ -164,6 +170,37 @@ def test_everything_that_the_page_needs_comes_from_the_broker_and_is_small(brows
     assert "http://" not in index.replace(browser.get("/").split("</h1>")[0], "") and "https://" not in index
     sizes = [len(browser.get(path).encode()) for path in ("/", "/page/page.css", "/page/page.js")]
     assert sum(sizes) < PAGE_BYTES_MAX
+
+
+def test_a_page_of_a_broker_that_is_full_is_small_and_says_what_is_left_out(broker: Broker, browser: Browser) -> None:
+    broker.create_topic("wide", 200)
+    wide = producer_of(broker, "wide-transaction")
+    for partition in range(200):
+        wide.produce("wide", "x", partition=partition)
+    wide.flush(10)
+    for number in range(70):
+        id_ = f"transactional-id-of-a-service-{number}"
+        broker.control.post("/v1/seed", {"ids": {"transactional_id": id_}})
+        broker.control.post("/v1/late", {"api": "EndTxn", "transactional_id": id_, "version": 4, "producer_epoch": 99})
+        broker.faults.add("Fetch", topic=f"a-topic-that-is-not-there-{number}", error="NOT_LEADER_OR_FOLLOWER")
+        broker.stops.park("txn.reply", transactional_id=f"nobody-{number}")
+    topic = OffsetCommitRequestTopic("payments", partitions=[OffsetCommitRequestPartition(0, 0)])
+    for number in range(70):
+        request = OffsetCommitRequest(f"group-of-a-service-{number}", topics=[topic])
+        broker.cluster.ask(1, 8, request, OffsetCommitResponse, 8, 8)
+
+    text = browser.get("/")
+    assert len(text.encode()) < PAGE_BYTES_MAX
+    rows = TABLE_ROWS_MAX
+    for left_out in (
+        " and 190 more",
+        f"The first {rows} of 71.",
+        f"No more than {rows} fences",
+        f"No more than {rows} partitions",
+        f"No more than {rows} groups",
+        f"{2 * rows} of 140: GET",
+    ):
+        assert left_out in text
 
 
 def test_the_live_part_is_sent_again_when_something_is_different(broker: Broker) -> None:
