@@ -34,7 +34,7 @@ usage: stuntbroker ctl COMMAND [options]
   seed STATE         bring about a state: {"hanging": {"topic": "orders"}}
   late REQUEST       have a request arrive late: {"api": "EndTxn", "transactional_id": "pay-1"}
   nodes              all nodes (serve --nodes N), and what each of them leads
-  node ID CHANGE     stop, start or slow down a node: {"state": "stopped"}, {"state": "running"}, {"slow_ms": 200}
+  node ID CHANGE     stop, start or slow down a node: stopped, running, {"slow_ms": 200}
   move WHAT          have another node lead or coordinate: {"transactional_id": "pay-1", "node": 2, "load_ms": 500}
   snapshots          all snapshots
   snapshot [NAME]    keep the broker's whole state, open transactions included
@@ -190,7 +190,8 @@ def _deliver_late(client: ControlClient, given: Options) -> Any:
 
 def _change_node(client: ControlClient, given: Options) -> Any:
     node_id, change = given[""]
-    return {"nodes": [client.post(f"/v1/nodes/{_in_path(node_id)}", _rule("node", change))]}
+    rule = {"state": change} if change in ("running", "stopped") else _rule("node", change)
+    return {"nodes": [client.post(f"/v1/nodes/{_in_path(node_id)}", rule)]}
 
 
 def _move(client: ControlClient, given: Options) -> Any:

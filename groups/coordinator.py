@@ -36,7 +36,7 @@ from stuntbroker.groups.commits import (
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.ledger import Ledger, OffsetsLog
 from stuntbroker.groups.offset_requests import FetchedTopic, OffsetCommit
-from stuntbroker.groups.offsets import Place, expired_places
+from stuntbroker.groups.offsets import Place, StoredOffset, expired_places
 from stuntbroker.groups.records import GroupRecord, OffsetRecord
 from stuntbroker.protocol.batches.records import BatchHeader
 from stuntbroker.protocol.errors import ErrorCode
@@ -309,6 +309,10 @@ class GroupCoordinator:
     def claim(self, group_id: str, generation: int) -> ErrorCode:
         """Somebody speaks for the group in a generation; who was left behind by it is refused."""
         return self._generations.claim(group_id, self.group(group_id), generation)
+
+    def pending_of(self, group_id: str) -> list[tuple[Place, int, StoredOffset]]:
+        """(place, producer id, offset) of what open transactions would commit for a group."""
+        return self._ledger.store_of(group_id).pending_of(group_id)
 
     def pending_producers(self, group_id: str, places: Iterable[Place]) -> set[int]:
         """The producer ids that have an offset of the group pending at one of the places."""

@@ -113,6 +113,15 @@ class OffsetStore:
         waiting = self._open.get(group_id, {})
         return {producer_id for place in places for producer_id in waiting.get(place, ())}
 
+    def pending_of(self, group_id: str) -> list[tuple[Place, int, StoredOffset]]:
+        """(place, producer id, offset) of what transactions would commit for the group."""
+        return sorted(
+            (place, producer_id, offset)
+            for producer_id, offsets in self._pending.items()
+            for (group, place), offset in offsets.items()
+            if group == group_id
+        )
+
     def has_pending(self, group_id: str) -> bool:
         """Whether an open transaction has an offset of this group."""
         return group_id in self._open

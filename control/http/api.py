@@ -47,7 +47,7 @@ from stuntbroker.control.own_requests import NotAnswered
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.rules.conditions import POLL_S, read_condition, wait_until
 from stuntbroker.control.rules.faults import FaultError, texts_in
-from stuntbroker.control.rules.points import POINTS
+from stuntbroker.control.rules.points import POINTS, START
 from stuntbroker.control.seed import seed, wait_until_durable
 from stuntbroker.storage.errors import StorageError
 
@@ -136,6 +136,8 @@ async def _stops(control: Control, request: Request) -> Any:
 
 
 async def _add_stop(control: Control, request: Request) -> Any:
+    if request.path_params["id"] in START:
+        raise Problem(400, "the broker has started, and does not come by there any more", "give it by serve --plan")
     try:
         return control.stops.add(request.path_params["id"], await body_of(request, may_be_empty=True)).as_json()
     except FaultError as fault:

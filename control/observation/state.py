@@ -126,4 +126,13 @@ def _group(broker: Broker, group: Group) -> dict[str, Any]:
             }
             for member in group.members.values()
         ],
+        "offsets": [
+            {"topic": topic.name, "partition": part.partition, "offset": part.offset}
+            for topic in broker.groups.fetch_all(group.group_id, require_stable=False)
+            for part in topic.partitions
+        ],
+        "staged_offsets": [
+            {"topic": topic, "partition": index, "offset": stored.offset, "producer_id": producer_id}
+            for (topic, index), producer_id, stored in broker.groups.pending_of(group.group_id)
+        ],
     }

@@ -260,6 +260,8 @@ def read_match(match: dict[str, Any]) -> dict[str, Any]:
     """What a rule asks of requests, with the keys of the APIs that it names. Raises FaultError."""
     if "api" in match:
         names = match["api"] if isinstance(match["api"], list) else [match["api"]]
+        if not names:
+            raise FaultError("match.api names no API", "leave it out for all of them")
         keys = set()
         for name in names:
             named = {key for api, key in API_NAMES.items() if isinstance(name, str) and fnmatchcase(api, name.lower())}

@@ -165,7 +165,7 @@ def test_the_command_does_the_same(
 ) -> None:
     monkeypatch.setenv("STUNTBROKER_CONTROL_URL", broker.control_url)
 
-    assert run(["ctl", "node", "3", '{"state": "stopped"}']) == 0
+    assert run(["ctl", "node", "3", "stopped"]) == 0
     assert run(["ctl", "nodes"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in shown[-3:]] == [["1", "running"], ["2", "running"], ["3", "stopped"]]

@@ -11,9 +11,11 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
+from stuntbroker import run_broker
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
 from stuntbroker.control.rules.points import POINTS, START
+from stuntbroker.fixture.control import ControlError
 from tests.kit.process import serving
 
 CASES = [(point, action) for point in START for action in POINTS[point].actions]
@@ -56,3 +58,10 @@ def test_a_start_that_was_stopped_is_made_up_for_by_the_next_one(
         (listed,) = Admin(cluster).list_transactions().listings
         cluster.close()
         assert (listed.transactional_id, listed.state) == ("pay", "CompleteCommit")
+
+
+def test_a_broker_that_has_started_takes_no_stop_of_the_start() -> None:
+    with run_broker() as broker:
+        for point in START:
+            with pytest.raises(ControlError, match="the broker has started, and does not come by there any more"):
+                broker.control.post(f"/v1/stops/{point}", {"action": "kill"})
