@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[1]
 sys.path.extend(str(folder) for folder in (ROOT, ROOT / "tools") if str(folder) not in sys.path)
 TOGETHER: Final = (
-    ("spark/",),  # A Spark session.
+    ("spark/killing",),  # A Spark session.
+    ("spark/",),  # Another one.
     ("conformance/",),  # Apache Kafka and our broker, side by side.
     ("cli/test_kafka_transactions", "cli/test_txn"),  # The same.
 )

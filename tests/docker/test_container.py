@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -116,13 +115,11 @@ def test_it_lists_what_is_in_it(started: Start) -> None:
 def test_it_stops_at_once_and_in_order(started: Start) -> None:
     container = started()
     wait_until_ready(container)
-    begin = time.monotonic()
 
     docker("stop", "--time", "30", container)
 
-    assert time.monotonic() - begin < 25  # Not killed after the 30 s.
     (state,) = json.loads(docker("inspect", container))
-    assert state["State"]["ExitCode"] == 0
+    assert state["State"]["ExitCode"] == 0  # 137 when it is killed after the 30 s.
 
 
 def test_a_variable_that_means_nothing_is_named(started: Start) -> None:
