@@ -25,9 +25,11 @@ from stuntbroker.client.producer.batches import (
 from stuntbroker.client.producer.connections import Connections
 from stuntbroker.client.producer.error_table import Kind, Request, failure_type, kind_of
 from stuntbroker.client.producer.errors import (
+    ApplicationRecoverableError,
     DisconnectedError,
     FailureType,
     FatalError,
+    IllegalStateError,
     ProduceFailedError,
     ProducerError,
     ResponseError,
@@ -235,9 +237,9 @@ class Sender:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (fault := task.exception()) is not None:
-            error = UnexpectedError(
-                f"a Produce request of {self._session.transactional_id!r} failed in this client: {fault!r}"
-            )
+            # Connections that were shared, and closed too early, are no defect of this client.
+            kind = ApplicationRecoverableError if isinstance(fault, IllegalStateError) else UnexpectedError
+            error: FatalError = kind(f"a Produce request of {self._session.transactional_id!r} failed here: {fault!r}")
             error.__cause__ = fault
             self._session.fail_fatal(error)
             self.drop()

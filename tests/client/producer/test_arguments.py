@@ -9,6 +9,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import (
+    ApplicationRecoverableError,
     Connections,
     FailureType,
     GroupMetadata,
@@ -146,3 +147,23 @@ async def test_a_topic_that_nobody_has_made_is_named_when_its_time_is_over(stunt
             await producer.send("nowhere", b"x")
         assert "topic 'nowhere' is not known" in str(raised.value)
         await producer.abort_transaction()
+
+
+async def test_connections_that_are_closed_too_early_cost_a_producer_and_are_no_defect(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("orders")
+    connections = Connections(bootstrap_servers=stuntbroker.bootstrap)
+    await connections.start()
+    producer = TransactionalProducer(connections=connections, transactional_id="id")
+    await producer.start()
+    await producer.init_transactions()
+    await producer.begin_transaction()
+    await producer.send_and_wait("orders", b"x")
+    await connections.stop()
+    with pytest.raises(ProduceFailedError):
+        await producer.send_and_wait("orders", b"y")
+    with pytest.raises(ApplicationRecoverableError, match="the connections are closed, or not started"):
+        await producer.flush()
+    await producer.stop()
+    async with TransactionalProducer(bootstrap_servers=stuntbroker.bootstrap, transactional_id="id") as successor:
+        await successor.init_transactions()
+    stuntbroker.assert_committed("orders", [])
