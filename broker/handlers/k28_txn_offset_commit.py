@@ -164,9 +164,9 @@ class _Commit:
         )
         for answer, error in zip(self.answers, errors, strict=True):
             answer.error_code = error
-        if not NO_MEMBER.isdisjoint(errors):
+        if is_no_member := NO_MEMBER.intersection(errors):
             fences = self.connection.broker.transactions.fences
-            fences.refuse(self.connection, request.transactional_id, next(filter(None, errors)))
+            fences.refuse(self.connection, request.transactional_id, min(is_no_member))
         self.connection.reply(self.response)
 
     def _fail(self, error: int) -> None:

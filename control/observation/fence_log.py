@@ -105,5 +105,5 @@ class FenceLog:
 def reason(fence: dict[str, Any]) -> str:
     """Return a fence in one line: the cause, who, when, what to do, and the fence's id."""
     who = f" by {fence['by_client_id']!r} at {fence['by_client']}" if "by_client" in fence else ""
-    when = f" {fence['fenced_before_ms']} ms before" if "fenced_before_ms" in fence else ""
+    when = f" {fence['fenced_before_ms']} ms before" if fence.get("fenced_before_ms") else ""
     return f"{fence['cause']}{who}{when}. {fence['advice']} ({fence['id']})"
