@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from operator import index
+from typing import Any, Final, SupportsIndex
 
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
@@ -59,12 +60,18 @@ def offsets_of(offsets: Offsets) -> dict[TopicPartition, tuple[int, str]]:
     checked = {}
     for (topic, partition), value in offsets.items():
         check_topic(topic)
-        offset, metadata = (value, "") if isinstance(value, int) else (value[0], value[1])
-        for what, number, highest in (("partition", partition, PARTITION_MAX), ("offset", offset, OFFSET_MAX)):
-            if not isinstance(number, int):
-                raise TypeError(f"the {what} of {topic!r} is a whole number, not {type(number).__name__}")
-            if not 0 <= number <= highest:
-                raise ValueError(f"{number} is no {what} of {topic!r}: it has to be from 0 to {highest}")
+        offset, metadata = (value, "") if isinstance(value, SupportsIndex) else (value[0], value[1])
         check_text(f"the metadata of an offset of {topic!r}", metadata)
-        checked[TopicPartition(topic, partition)] = offset, metadata
+        place = TopicPartition(topic, _checked(f"partition of {topic!r}", partition, PARTITION_MAX))
+        checked[place] = _checked(f"offset of {topic!r}", offset, OFFSET_MAX), metadata
     return checked
+
+
+def _checked(what: str, value: SupportsIndex, highest: int) -> int:
+    """Return a number as an int: NumPy has integers of its own."""
+    if not isinstance(value, SupportsIndex):
+        raise TypeError(f"the {what} is a whole number, not {type(value).__name__}")
+    number = index(value)
+    if not 0 <= number <= highest:
+        raise ValueError(f"{number} is no {what}: it has to be from 0 to {highest}")
+    return number

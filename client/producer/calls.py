@@ -168,6 +168,8 @@ class Calls:
             if is_late:
                 task.cancel()
                 await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()  # asyncio would complain that nobody has looked at it, when this is cancelled.
         if task.cancelled():
             raise self._timed_out(name) if is_late else self._closed_meanwhile(name)
         return task.result()

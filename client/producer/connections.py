@@ -66,9 +66,7 @@ def guard_connections(client: AIOKafkaClient) -> None:
     async def get_guarded(*arguments: Any, **options: Any) -> AIOKafkaConnection | None:
         try:
             connection = await get_connection(*arguments, **options)
-        except (
-            Exception
-        ) as fault:  # As of a token provider: it is no reason to give up, and would end a background task.
+        except Exception as fault:  # As of a token provider, which may answer the next time.
             log.warning("no connection to broker %s: %r", arguments[0], fault)
             client.force_metadata_update()
             return None

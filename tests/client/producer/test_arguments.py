@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import numpy
 import pytest
 from aiokafka.structs import TopicPartition
 
@@ -116,6 +117,15 @@ async def test_offsets_that_no_request_can_carry_are_refused_and_the_transaction
     with pytest.raises(kind):
         await producer.send_offsets_to_transaction(offsets, group)
     await write_elsewhere(producer, stuntbroker)
+
+
+async def test_integers_of_other_libraries_are_offsets_too(
+    producer: TransactionalProducer, stuntbroker: Broker
+) -> None:
+    offsets: Any = {TopicPartition("orders", 0): numpy.int64(5), TopicPartition("other", 0): (numpy.int32(7), "x")}
+    await producer.send_offsets_to_transaction(offsets, "group")
+    await producer.commit_transaction()
+    assert sorted(stuntbroker.committed("group").values()) == [5, 7]
 
 
 async def test_headers_may_be_any_sequence(producer: TransactionalProducer, stuntbroker: Broker) -> None:
