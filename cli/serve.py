@@ -240,7 +240,7 @@ def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
 
     text = single(given, "--control", "") or "127.0.0.1:0"
     try:
-        _, address = parse_address(text if ":" in text else f"127.0.0.1:{text}", "--control")
+        _, address = parse_address(f"127.0.0.1:{text}" if text.isdigit() else text, "--control")
     except ConfigError as fault:
         raise UsageError(str(fault)) from None
     if not TOKEN.fullmatch(token):

@@ -290,10 +290,10 @@ def _read_when(when: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_text(part: dict[str, Any], where: str, name: str) -> None:
-    """Raise FaultError unless `part` has no `name`, or a pattern of a sensible length there."""
+    """Raise FaultError unless `part` has no `name`, or a text of a sensible length there, which is a pattern in a match."""
     value = part.get(name, "")
     if not isinstance(value, str) or len(value) > TEXT_MAX:
-        hint = "* and ? stand for what may be anything"
+        hint = "* and ? stand for what may be anything" if where == "match" else ""
         raise FaultError(f"{where}.{name} must be a text of at most {TEXT_MAX} characters", hint)
 
 

@@ -239,7 +239,7 @@ def test_a_token_that_was_given_is_wanted_everywhere_and_not_printed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--control", "here"], "--control: '127.0.0.1:here' is not HOST:PORT"),
+        (["--control", "here"], "--control: 'here' is not HOST:PORT"),
         (["--control-token", "x"], "--control-token has no effect without --control"),
         (["--control", "192.0.2.1:9"], "cannot listen on 192.0.2.1:9"),
         (["--plan", "slow-broker"], "--plan has no effect without --control"),
