@@ -100,7 +100,8 @@ def _positions(cluster: Cluster, places: list[TopicPartition], start: str, group
         if place in committed:
             positions[place] = committed[place].offset
         elif start.isdigit():
-            positions[place] = int(start)
+            first, end = (list_offset(cluster, *place, at, READ_UNCOMMITTED) for at in (EARLIEST, LATEST))
+            positions[place] = min(max(first, int(start)), end)
         else:
             positions[place] = list_offset(cluster, *place, LATEST if start == "end" else EARLIEST, READ_UNCOMMITTED)
     return positions

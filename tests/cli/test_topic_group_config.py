@@ -129,6 +129,10 @@ def test_a_group_is_listed_described_reset_and_deleted(call: Any, own: str) -> N
     assert values(call("consume", f"{topic}:0", "--max", "4", "--group", group)) == ["0", "1", "2", "3"]
     assert values(call("consume", f"{topic}:0", "--max", "2", "--group", group)) == ["4", "5"]
 
+    assert values(call("consume", f"{topic}:0", "--from", "500", "--group", own + "far")) == []
+    (far,) = answer(call("group", "describe", own + "far", "--json"))["offsets"]
+    assert far["committed"] == 10  # There is nothing behind the end that could have been printed.
+
     assert group in [each["group_id"] for each in answer(call("group", "list", "--json"))["groups"]]
     (row,) = answer(call("group", "describe", group, "--json"))["offsets"]
     assert (row["committed"], row["end"], row["lag"]) == (6, 10, 4)
