@@ -71,6 +71,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.executor.heartbeat.maxFailures": "1000000",
         "spark.jars": ",".join(str(jar) for jar in sorted(jars.spark_jars().glob("*.jar"))),
         "spark.local.dir": str(scratch / "local"),
+        "spark.python.daemon.module": "preloading_daemon",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
@@ -78,7 +79,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.ui.enabled": "false",
     }
     builder = SparkSession.builder.master(f"local[2,{ATTEMPTS_MAX}]").appName("stuntbroker tests")
-    created = builder.config(map=settings).getOrCreate()
+    with pytest.MonkeyPatch.context() as environment:  # For `preloading_daemon`, in the JVM and what it starts.
+        environment.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
+        created = builder.config(map=settings).getOrCreate()
     created.sparkContext.setLogLevel("ERROR")
     created.dataSource.register(StuntbrokerDataSource)
     yield created

@@ -72,12 +72,14 @@ def make_session(master: str, scratch: Path, settings: dict[str, str] | None = N
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.executor.extraJavaOptions": java_options(),
+        "spark.python.daemon.module": "preloading_daemon",
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
         **(settings or {}),
     }
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
     created = SparkSession.builder.master(master).appName("stuntbroker faults").config(map=given).getOrCreate()
     created.sparkContext.setLogLevel("OFF")
     return prepare(created)
