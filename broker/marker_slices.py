@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
-from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX
+from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, AfterMarkers
 from stuntbroker.coordinator.state import TopicPartition, Txn
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
@@ -42,17 +42,8 @@ class MarkerSlices:
         self.unwritten: dict[str, frozenset[TopicPartition]] = {}
         """Transactional id -> partitions without a leader, which have no marker yet."""
 
-    def write(
-        self,
-        txn: Txn,
-        on_written: Callable[[], None],
-        on_failed: Callable[[], None],
-        on_waiting: Callable[[], None],
-    ) -> None:
-        """Write the markers that are missing, then call one of the others; `on_waiting`: partitions have no leader.
-
-        Those that have one get their markers at once, as in Kafka.
-        """
+    def write(self, txn: Txn, following: AfterMarkers) -> None:
+        """Write the markers that are missing to the partitions that have a leader, as Kafka does, then call what follows."""
         missing = self.unwritten.pop(txn.transactional_id, txn.partitions)
         without_leader = frozenset(filter(self.has_no_leader, missing))
         partitions = iter(missing - without_leader)
@@ -63,17 +54,22 @@ class MarkerSlices:
                 self._write(txn, chosen)
             except StorageError as fault:
                 self._broker.events.error("txn_not_finished", transactional_id=txn.transactional_id, fault=str(fault))
-                on_failed()
+                following.failed()
                 return
             if chosen:
                 self._broker.timers.soon(go_on)
             elif without_leader:
                 self.unwritten[txn.transactional_id] = without_leader
-                on_waiting()
+                following.waiting()
             else:
-                on_written()
+                following.written()
 
         self._broker.timers.soon(go_on)
+
+    def wait(self, txn: Txn, on_waiting: Callable[[], None]) -> None:
+        """Write none before every partition has a leader."""
+        self.unwritten.setdefault(txn.transactional_id, txn.partitions)
+        self._broker.timers.soon(on_waiting)
 
     def has_no_leader(self, partition: TopicPartition) -> bool:
         """Return whether a partition is there, and no node leads it."""

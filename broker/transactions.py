@@ -12,7 +12,7 @@ from stuntbroker.broker.producer_ids import ProducerIds
 from stuntbroker.broker.properties import KIP_588
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.broker.topics import coordinator_of
-from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, Actor, Hold, OnReply
+from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, Actor, AfterMarkers, Hold, OnReply
 from stuntbroker.coordinator.machine import expires_at_ms, has_expired
 from stuntbroker.coordinator.records import (
     batch_at_level_0,
@@ -284,23 +284,18 @@ class Transactions:
         self._write_markers(txn, txn.partitions)
         return self._never_syncs
 
-    def write_markers_in_slices(
-        self,
-        txn: Txn,
-        on_written: Callable[[], None],
-        on_failed: Callable[[], None],
-        on_waiting: Callable[[], None],
-    ) -> None:
+    def write_markers_in_slices(self, txn: Txn, following: AfterMarkers) -> None:
         """Write the markers of a transaction of very many partitions, some of them in a turn; or while nodes are stopped."""
-        on_written, on_failed = self._reporting(on_written), self._reporting(on_failed)
+        on_written, on_failed, on_waiting = map(self._reporting, following)
         written = on_written if self._never_syncs else partial(self.when_synced, on_written)
         if self._stops is None:
-            self._slices.write(txn, written, on_failed, self._reporting(on_waiting))
-            self.node_changed()
+            self._slices.write(txn, AfterMarkers(written, on_failed, on_waiting))
         elif any(map(self._slices.has_no_leader, txn.partitions)):
-            self.broker.timers.soon(self._reporting(on_waiting))
+            self._slices.wait(txn, on_waiting)
         else:
+            self._slices.unwritten.pop(txn.transactional_id, None)
             self._stops.write_markers(txn, partial(self._write_markers, txn), written, on_failed)
+        self.node_changed()
 
     def _write_markers(self, txn: Txn, partitions: Iterable[TopicPartition]) -> None:
         broker = self.broker

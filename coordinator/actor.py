@@ -8,7 +8,7 @@ and requests wait in its mailbox. An idle actor is its state and two empty slots
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from stuntbroker.coordinator.machine import decide
 from stuntbroker.coordinator.requests import (
@@ -39,6 +39,16 @@ True when it will call that; False when nothing stops them. May raise StorageErr
 """
 
 
+class AfterMarkers(NamedTuple):
+    """What is called when markers have been written in several turns of the event loop: one of these."""
+
+    written: Callable[[], None]
+    """All are written, and as durable as configured."""
+    failed: Callable[[], None]
+    waiting: Callable[[], None]
+    """Some partition has no leader to write its marker. `Actor.finish` is called when it has one."""
+
+
 class Ports(Protocol):
     """What an actor needs from its surroundings. The broker implements it."""
 
@@ -65,18 +75,8 @@ class Ports(Protocol):
     def write_markers(self, txn: Txn) -> bool:
         """End the prepared transaction in every partition that still exists. True when that is as durable as configured."""
 
-    def write_markers_in_slices(
-        self,
-        txn: Txn,
-        on_written: Callable[[], None],
-        on_failed: Callable[[], None],
-        on_waiting: Callable[[], None],
-    ) -> None:
-        """Do what `write_markers` does, and give others their turn meanwhile.
-
-        Calls `on_written` when all markers are written and as durable as configured, `on_failed`, or `on_waiting` when some
-        partition cannot have its marker yet and `finish` will be called; never before it returns.
-        """
+    def write_markers_in_slices(self, txn: Txn, following: AfterMarkers) -> None:
+        """Do what `write_markers` does, and give others their turn meanwhile. Calls one of `following`, after it returns."""
 
     def reject_new_records(self, txn: Txn) -> None:
         """Refuse further records in the transaction unless the coordinator agrees."""
@@ -286,9 +286,11 @@ class Actor:
         """Write the markers, then complete the transaction and perform the effects that are left of a request."""
         ports.write_markers_in_slices(
             txn,
-            lambda: self._complete_and_continue(execution, ports),
-            lambda: self._give_up(execution, ports),
-            lambda: self._stay_prepared(execution, ports),
+            AfterMarkers(
+                lambda: self._complete_and_continue(execution, ports),
+                lambda: self._give_up(execution, ports),
+                lambda: self._stay_prepared(execution, ports),
+            ),
         )
 
     def _append(self, txn: Txn, ports: Ports, deferred: bool) -> bool:

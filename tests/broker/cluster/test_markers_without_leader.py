@@ -9,6 +9,7 @@ import pytest
 
 from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node, stop_node
 from stuntbroker.broker.topic_names import TXN_STATE
+from stuntbroker.control.rules.stops import Stops
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -94,6 +95,17 @@ async def test_who_takes_over_an_open_transaction_has_to_come_again(rig: Rig) ->
     await start_node(rig.broker, rig.broker.nodes.by_id[2])
     await turn()
     assert client.ask(InitProducerIdRequest(ID, 60_000), 4).error_code == ErrorCode.NONE
+
+
+async def test_while_there_are_stops_no_marker_is_written_before_every_partition_has_a_leader(rig: Rig) -> None:
+    stops = Stops(rig.broker)
+    stop = stops.add("txn.marker.before", {"action": "park", "nth": 3})
+    await ended_without_leader(rig, rig.client())
+    assert (phase_of(rig), markers(rig)) == ("PrepareCommit", [0, 0])
+
+    await start_node(rig.broker, rig.broker.nodes.by_id[2])
+    await turn(12)
+    assert (phase_of(rig), markers(rig), stop.matched) == ("CompleteCommit", [1, 1], 2)
 
 
 async def test_a_topic_that_is_deleted_meanwhile_needs_no_marker(rig: Rig) -> None:
