@@ -1,0 +1,34 @@
+"""Small test files of a stranger, and pytest that runs them as a process of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kit.process import PYTEST
+
+PRODUCER = """
+import pytest
+from confluent_kafka import Producer
+
+def transaction(bootstrap, topic="payments", value=b"42 EUR", end="commit", id="pay-1"):
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": id, "log_level": 0})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce(topic, value)
+    producer.flush(10)
+    if end == "commit":
+        producer.commit_transaction(10)
+    elif end == "abort":
+        producer.abort_transaction(10)
+    return producer
+"""
+
+
+def run_pytest(pytester: pytest.Pytester, code: str, *words: str, **environment: str) -> pytest.RunResult:
+    """A test file, run by pytest as a process of its own."""
+    pytester.makepyfile(PRODUCER + code)
+    for name in ("CI", "BUILD_NUMBER"):  # With them pytest shows each message twice.
+        pytester._monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        pytester._monkeypatch.setenv(name, value)
+    return pytester.runpytest_subprocess(*PYTEST[1:], *words)
