@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from stuntbroker.client.connection import Address
 
 COMMANDS: Final = (
@@ -30,6 +32,13 @@ SECONDS_MAX: Final = 1e9
 
 class UsageError(Exception):
     """The command line cannot be understood; the text says what would do."""
+
+
+def unknown_command(name: str, commands: Iterable[str], noun: str = "") -> UsageError:
+    """That `name` is none of the commands, those of `noun` where it has some; an empty name is missing."""
+    problem = f"there is no command {name!r}" if name else "a command is missing"
+    prefix, help_words = (f"{noun}: ", f"{noun} --help") if noun else ("", "--help")
+    return UsageError(f"{prefix}{problem}; there are {', '.join(commands)} ({help_words} tells more)")
 
 
 SERVE_OPTIONS: Final = (

@@ -168,15 +168,14 @@ class _Printer:
     def _record(self, topic: str, partition: int, row: Row, batch: Batch) -> str:
         if self._json:
             return json.dumps(record_document(topic, partition, row, batch))
-        value = "(null)" if row.value is None else row.value.decode("utf-8", "surrogateescape")
+        value = _text_or_null(row.value)
         if not self._verbose:
             return value
-        key = "(null)" if row.key is None else row.key.decode("utf-8", "replace")
-        headers = " ".join(f"{name}={_text(header)}" for name, header in row.headers)
+        headers = " ".join(f"{name}={_text_or_null(header)}" for name, header in row.headers)
         words = [
             f"{topic}-{partition}@{row.offset}",
             instant(row.timestamp_ms),
-            shown(key),
+            shown(_text_or_null(row.key)),
             shown(value),
             shown(headers),
         ]
@@ -211,3 +210,8 @@ def record_document(topic: str, partition: int, row: Row, batch: Batch) -> dict[
 
 def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", "surrogateescape")
+
+
+def _text_or_null(data: bytes | None) -> str:
+    text = _text(data)
+    return "(null)" if text is None else text

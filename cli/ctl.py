@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from stuntbroker.cli.arguments import UsageError, number, options, single
+from stuntbroker.cli.arguments import UsageError, number, options, single, unknown_command
 from stuntbroker.cli.tables import shown, table
 from stuntbroker.fixture.control import ADVANCE_TIMEOUT_S, MS, TIMEOUT_S, ControlClient, ControlError, plan_document
 
@@ -88,8 +88,7 @@ def ctl(arguments: list[str]) -> int:
     name, others = (arguments[0], arguments[1:]) if arguments else ("", [])
     command = COMMANDS.get(name)
     if command is None:
-        what = f"ctl: there is no command {name!r}" if name else "ctl: which command?"
-        raise UsageError(f"{what}; there are {', '.join(COMMANDS)} (ctl --help tells more)")
+        raise unknown_command(name, COMMANDS, "ctl")
     known = (*CONTROL_OPTIONS, *command.options)
     given = options(others, known, ("--json", *command.flags), with_words=bool(command.word))
     words = given.get("", [])

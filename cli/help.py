@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-from stuntbroker.cli.arguments import COMMANDS, UsageError
+from stuntbroker.cli.arguments import COMMANDS, unknown_command
 
 OVERVIEW: Final = """\
 usage: stuntbroker COMMAND [options]
@@ -122,6 +122,6 @@ def help_of(command: str) -> str:
     if command in TEXTS:
         return TEXTS[command]
     if command not in COMMANDS:
-        raise UsageError(f"there is no command {command!r}; there are {', '.join(COMMANDS)}")
+        raise unknown_command(command, COMMANDS)
     usage: str = import_module(f"stuntbroker.cli.{command}").USAGE
     return usage

@@ -16,6 +16,7 @@ from stuntbroker.cli.arguments import (
     WAIT_OPTIONS,
     UsageError,
     options,
+    unknown_command,
 )
 
 
@@ -137,5 +138,4 @@ def _run(arguments: list[str]) -> int:
 
     if is_shim(command):
         return run_shim(command, others)
-    problem = f"there is no command {command!r}" if command else "which command?"
-    raise UsageError(f"{problem}; there are {', '.join(COMMANDS)} (--help tells more)")
+    raise unknown_command(command, COMMANDS)

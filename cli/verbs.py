@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from stuntbroker.cli.arguments import UsageError, bootstrap, number, options, seconds
+from stuntbroker.cli.arguments import UsageError, bootstrap, number, options, seconds, unknown_command
 from stuntbroker.cli.tables import shown
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError
@@ -51,8 +51,7 @@ def run_verb(noun: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int:
     """Run a command; return the exit status. Raises UsageError."""
     name, others = (arguments[0], arguments[1:]) if arguments else ("", [])
     if name not in verbs:
-        what = f"{noun}: there is no command {name!r}" if name else f"{noun}: which command?"
-        raise UsageError(f"{what}; there are {', '.join(verbs)} ({noun} --help tells more)")
+        raise unknown_command(name, verbs, noun)
     return run_operation(f"{noun} {name}", verbs[name], others)
 
 

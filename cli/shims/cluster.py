@@ -51,7 +51,7 @@ def _print_api_versions(cluster: Cluster) -> int:
 def _cluster(command: str, arguments: list[str]) -> int:
     verb, others = (arguments[0], arguments[1:]) if arguments else ("", [])
     if verb not in ("cluster-id", "list-endpoints"):
-        raise CommandError(f"{command}: which command? Here there are cluster-id and list-endpoints")
+        raise CommandError(f"{command}: a command is missing; here there are cluster-id and list-endpoints")
     parser = Parser(f"{command} {verb}")
     parser.add_cluster_options("-b")
     parser.add_argument("--config", "-c")

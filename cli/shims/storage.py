@@ -22,5 +22,5 @@ def run(command: str, arguments: list[str]) -> int:
     if verb in ("format", "info"):
         sys.stderr.write("stuntbroker: a data folder needs no formatting here\n")
         return 0
-    sys.stderr.write("kafka-storage: which command? Here there are random-uuid, format and info\n")
+    sys.stderr.write("kafka-storage: a command is missing; here there are random-uuid, format and info\n")
     return 1

@@ -31,7 +31,7 @@ from tests.kit.process import COMMAND, DEADLINE_S, Peer, run, serving
 from tests.kit.valid_requests import TOPIC, batch
 
 WRONG = {
-    "no command": ([], "which command?"),
+    "no command": ([], "a command is missing"),
     "unknown command": (["fly"], "'fly'"),
     "help on an unknown command": (["help", "fly"], "'fly'"),
     "unknown option": (["serve", "--prot", "1"], "--prot"),

@@ -116,7 +116,7 @@ def test_a_state_is_kept_copied_and_brought_back(control: str, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("words", "status", "reason"),
     [
-        ([], 2, "ctl: which command?"),
+        ([], 2, "ctl: a command is missing"),
         (["explode"], 2, "ctl: there is no command 'explode'"),
         (["clock"], 2, "ctl needs --control URL"),
         (["advance", "--control", "x"], 2, "ctl advance needs one TIME"),

@@ -12,7 +12,7 @@ from stuntbroker.client.admin import Description, Listing
 NOW_MS = 1_700_000_000_000
 
 WRONG = {
-    "no command": ("", "txn: which command?; there are list, describe, abort, force-terminate, find-hanging"),
+    "no command": ("", "txn: a command is missing; there are list, describe, abort, force-terminate, find-hanging"),
     "unknown command": ("commit", "no command 'commit'"),
     "unknown option": ("list --stat Empty", "unknown option '--stat'; there are --state"),
     "a flag with a value": ("list --json=yes", "unknown option '--json'"),

@@ -18,7 +18,7 @@ from tests.kit.process import serving
 
 VERBS = {"topic": topic, "group": group, "config": config, "txn": txn}
 WRONG = {
-    "topic": "topic: which command?; there are create, list, describe, delete, grow",
+    "topic": "topic: a command is missing; there are create, list, describe, delete, grow",
     "topic make x": "there is no command 'make'",
     "topic create": "topic create needs NAME",
     "topic create x --partitions 0": "--partitions '0': it must be a whole number from 1",
