@@ -79,6 +79,14 @@ def test_records_come_back_with_their_keys_headers_and_partitions(call: Any, own
     assert values(call("consume", f"{topic}:1", "--max", "1", "--from", "end")) == []
 
 
+def test_what_is_no_text_is_shown_byte_by_byte(call: Any, own: str) -> None:
+    topic = own + "bytes"
+    assert call("produce", topic, "v\udcfe", "--key", "k\udcff", "--header", "h=\udcfd")[0] == 0
+
+    (line,) = values(call("consume", topic, "--verbose"))
+    assert line.split("  ")[2:5] == [r"k\udcff", r"v\udcfe", r"h=\udcfd"]
+
+
 def test_consume_shows_what_committed_and_on_demand_also_what_did_not_with_the_markers(call: Any, own: str) -> None:
     topic = own + "payments"
     call("topic", "create", topic, "--partitions", "1")
