@@ -27,6 +27,7 @@ COMPILED = (
     "broker/connection.py",
     "broker/router.py",
     "broker/topics.py",
+    "broker/client_append.py",
     "broker/coordinator_errors.py",
     "storage/log_config.py",
     "storage/open_files.py",

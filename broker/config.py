@@ -61,6 +61,7 @@ class BrokerConfig:
                 self._values[name] = read_property(BROKER, name, text)
             else:
                 _check_unused(name)
+            if name not in BROKER or not BROKER[name].has_effect:
                 self.unused.append(name)
         self._convert_units()
         low, high = (self._values[f"group.{end}.session.timeout.ms"] for end in ("min", "max"))

@@ -75,7 +75,7 @@ def _write_ahead(
     A batch that cannot be written ahead is written when it is appended, which meets the same fault and answers it.
     """
     for name, topic_id, batches in topic_batches:
-        topic = broker.topics.get(name) if version < TOPIC_IDS_FROM else broker.topics.by_id(topic_id)
+        topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
         if topic is None or topic.internal:
             continue
         for index, records in batches.items():

@@ -10,17 +10,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.client_append import append_or_error
 from stuntbroker.broker.coordinator_errors import PRODUCE, leader_code
 from stuntbroker.coordinator.requests import AddPartitions, Reply
 from stuntbroker.coordinator.state import TopicPartition
 from stuntbroker.protocol.batches.check import plain_header
-from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader, HeaderFields
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.produce_codec import COUNT_MAX, TOPIC_IDS_FROM, ProduceFields, pack_one_topic, pack_partition
-from stuntbroker.storage.errors import LogDeleted, StorageError
+from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.producers import ATTRIBUTES, BASE_SEQUENCE, PRODUCER_EPOCH, PRODUCER_ID, Producer
+from stuntbroker.storage.producers import NOT_OPEN, STALE, Producer
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -28,19 +29,18 @@ if TYPE_CHECKING:
 OK: Final = ErrorCode.NONE
 ALL: Final = -1
 """`acks` of whoever writes in a transaction."""
-RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 SETS_MAX: Final = 1_000
 _sets: dict[tuple[TopicPartition, ...], frozenset[TopicPartition]] = {}
 """Sets of partitions that were added together lately: interned sets compare by identity, several times on their way."""
 
 
-class AcceptedBatch:
+class PlainBatch:
     """A batch of the request that passes every check that needs no coordinator."""
 
     __slots__ = ("header", "index", "log", "producer", "records")
 
     def __init__(
-        self, index: int, log: PartitionLog, records: Buffer, header: HeaderFields, producer: Producer | None
+        self, index: int, log: PartitionLog, records: Buffer, header: BatchHeader, producer: Producer | None
     ) -> None:
         self.index = index
         self.log = log
@@ -57,7 +57,7 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
         return False
     name, topic_id, parts = topic_batches[0]
     broker = connection.broker
-    topic = broker.topics.get(name) if version < TOPIC_IDS_FROM else broker.topics.by_id(topic_id)
+    topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
     if topic is None or topic.internal or len(name) >= COUNT_MAX or len(parts) >= COUNT_MAX:
         return False
     head = name.encode() if version < TOPIC_IDS_FROM else topic_id
@@ -65,7 +65,7 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
     logs = topic.partitions
     count, config = len(logs), logs[0].config
     size_max, timestamp_max = config.plain_bytes_max, now_ms + config.timestamp_after_ms_max
-    accepted_batches: list[AcceptedBatch] = []
+    accepted_batches: list[PlainBatch] = []
     new: list[tuple[str, int]] = []  # Partitions that the transaction is not open in.
     producer_id = epoch = -1
     # Every batch is what its log expects next of its producer, and stays as it is.
@@ -75,30 +75,24 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
             return False
         log = logs[index]
         header = plain_header(records, size_max, timestamp_max)
-        if header is None or not header[ATTRIBUTES] & TRANSACTIONAL:
+        if header is None or not header.attributes & TRANSACTIONAL:
             return False
         if not accepted_batches:
-            producer_id, epoch = header[PRODUCER_ID], header[PRODUCER_EPOCH]
+            producer_id, epoch = header.producer_id, header.producer_epoch
             if producer_id < 0:
                 return False
-        elif header[PRODUCER_ID] != producer_id or header[PRODUCER_EPOCH] != epoch:
+        elif header.producer_id != producer_id or header.producer_epoch != epoch:
             return False
         producers = log.producers
+        standing = producers.standing(producer_id, epoch)
+        if standing == STALE:
+            return False
+        if standing == NOT_OPEN:
+            new.append(log.name)
         producer = producers.producers.get(producer_id)
-        if producer is None:
+        if not producers.continues(producer, header):
             all_in_sequence = False
-            new.append(log.name)
-        elif producer.epoch != epoch:
-            if producer.epoch > epoch:
-                return False
-            all_in_sequence = False
-            new.append(log.name)
-        else:
-            if producer.txn_first_offset < 0 or producer.sealed:
-                new.append(log.name)
-            if producer.next_sequence != header[BASE_SEQUENCE] or producers.unresolved_batches:
-                all_in_sequence = False
-        accepted_batches.append(AcceptedBatch(index, log, records, header, producer))
+        accepted_batches.append(PlainBatch(index, log, records, header, producer))
     if not new:
         _write(connection, version, head, accepted_batches, False, all_in_sequence, OK, now_ms)
         return True
@@ -123,7 +117,7 @@ def _added(
     transactional_id: str,
     version: int,
     head: bytes,
-    accepted_batches: list[AcceptedBatch],
+    accepted_batches: list[PlainBatch],
     reply: Reply,
 ) -> None:
     """Much may have happened meanwhile."""
@@ -149,7 +143,7 @@ def _write(
     connection: Connection,
     version: int,
     head: bytes,
-    accepted_batches: list[AcceptedBatch],
+    accepted_batches: list[PlainBatch],
     first: bool,
     all_in_sequence: bool,
     refused: int,
@@ -166,21 +160,14 @@ def _write(
         except StorageError:
             all_in_sequence = False  # The failure comes again below, and is answered there.
     for accepted in accepted_batches[len(rows) :]:
-        log = accepted.log
+        log, header = accepted.log, accepted.header
         error, base_offset, stamped_ms, log_start_offset = refused, -1, -1, -1
-        header = BatchHeader._make(accepted.header)
         if first:
             log.producers.renew_unresolved(header)
-        try:
-            if not refused:
-                error, base_offset, stamped_ms = log.append_client(accepted.records, header, now_ms, True)
-                if error != RECORD_LIST_TOO_LARGE:
-                    log_start_offset = log.log_start_offset
-        except LogDeleted:
-            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        except StorageError as fault:
-            connection.broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
-            error = ErrorCode.KAFKA_STORAGE_ERROR
+        if not refused:
+            error, base_offset, stamped_ms, log_start_offset = append_or_error(
+                connection.broker.events, log, accepted.records, header, now_ms, True
+            )
         if first:
             log.producers.mark_unresolved(header, True, now_ms)
         rows.append(pack_partition(accepted.index, error, base_offset, stamped_ms, log_start_offset, 1, 0, 0))

@@ -1,9 +1,26 @@
-"""Names of the broker's own topics."""
+"""Names of the broker's own topics, and what is answered about topics that are not there."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.topic_names import TopicNameError, check_name
+
 OFFSETS: Final = "__consumer_offsets"
 TXN_STATE: Final = "__transaction_state"
 INTERNAL: Final = frozenset({OFFSETS, TXN_STATE})
+
+
+def unknown_topic(by_id: bool) -> ErrorCode:
+    """Of a topic that is not there, by how it was asked for."""
+    return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def unknown_or_invalid(name: str) -> ErrorCode:
+    """Of a topic that is not there: whether it could be."""
+    try:
+        check_name(name)
+    except TopicNameError:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

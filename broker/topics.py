@@ -78,6 +78,10 @@ class Topics:
     def __iter__(self) -> Iterator[Topic]:
         return iter(self.by_name.values())
 
+    def find(self, name: str, topic_id: bytes, by_id: bool) -> Topic | None:
+        """Return the topic that a request names, which newer versions do by its id."""
+        return self.by_id(topic_id) if by_id else self.get(name)
+
     def log(self, name: str, index: int) -> PartitionLog | None:
         """Return the log of a partition, None when there is none."""
         return self.logs.get((name, index))

@@ -9,9 +9,10 @@ from stuntbroker.broker.cluster.moves import change_leader
 from stuntbroker.broker.topic_names import TXN_STATE
 from stuntbroker.control.rules.faults import FaultError, check_number, check_text, part_of
 from stuntbroker.coordinator.state import EPOCH_LAST
-from stuntbroker.protocol.batches.records import SEQUENCE_MAX, TRANSACTIONAL, build_batch, read_header
+from stuntbroker.protocol.batches.records import SEQUENCE_MAX, TRANSACTIONAL, build_batch
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.producers import OPEN
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
@@ -185,7 +186,7 @@ def _next_sequence(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     batch = build_batch(
         [(None, b"seeded")], broker.clock.now_ms(), producer_id=producer_id, producer_epoch=epoch, base_sequence=before
     )
-    if log.producers.is_open(read_header(batch)):
+    if log.producers.standing(producer_id, epoch) == OPEN:
         raise FaultError(
             f"the transaction of producer {producer_id} is open in {log.topic}-{log.index}", "end it before"
         )

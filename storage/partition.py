@@ -16,7 +16,6 @@ from stuntbroker.protocol.batches.records import (
     SEQUENCE_MAX,
     TRANSACTIONAL,
     BatchHeader,
-    HeaderFields,
     one_record_batch,
     read_header,
     with_append_time,
@@ -131,9 +130,10 @@ class PartitionLog(SegmentedLog):
     @property
     def last_stable_offset(self) -> int:
         """Offset up to which read_committed consumers read: that of the first open transaction, or the end of the log."""
-        for offset in self.producers.open_txns.values():
-            return offset if offset >= self.log_start_offset else self._first_kept_offset()
-        return self.next_offset
+        offset = self.producers.first_unstable_offset()
+        if offset is None:
+            return self.next_offset
+        return offset if offset >= self.log_start_offset else self._first_kept_offset()
 
     def _first_kept_offset(self) -> int:
         """Where the batch begins that the log start is in, as in Kafka: it may be below the log start."""
@@ -149,23 +149,17 @@ class PartitionLog(SegmentedLog):
         self, batch: Buffer, header: BatchHeader, now_ms: int, opens_transaction: bool = False
     ) -> Appended:
         """Appends a client's batch whose header and CRC were checked. Raises StorageError."""
-        _, length, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, _ = header
         config, producers, producer = self.config, self.producers, None
-        if length > config.segment_bytes - LOG_OVERHEAD:
+        if header.length > config.segment_bytes - LOG_OVERHEAD:
             return ErrorCode.RECORD_LIST_TOO_LARGE, -1, -1
-        if producer_id >= 0:
-            producer = producers.producers.get(producer_id)
-            if (
-                producer is None
-                or producer.next_sequence != sequence
-                or producer.epoch != epoch
-                or not attributes & TRANSACTIONAL
-                or producers.unresolved_batches
-            ):
+        if header.producer_id >= 0:
+            producer = producers.producers.get(header.producer_id)
+            if not (header.attributes & TRANSACTIONAL and producers.continues(producer, header)):
                 admitted = producers.admit(header, opens_transaction)
                 if admitted:
                     if isinstance(admitted, tuple):
-                        return OK, admitted[2], admitted[4]
+                        _, _, first_offset, _, timestamp_ms = admitted
+                        return OK, first_offset, timestamp_ms
                     return admitted, -1, -1
                 producer = None
             # Otherwise the batch continues the producer's sequence, and `admit` would return OK (test_append_shortcuts.py holds
@@ -176,7 +170,7 @@ class PartitionLog(SegmentedLog):
             header = read_header(batch)
         return OK, self.append_admitted(batch, header, producer), stamped_ms
 
-    def append_admitted(self, batch: Buffer, header: HeaderFields, producer: Producer | None) -> int:
+    def append_admitted(self, batch: Buffer, header: BatchHeader, producer: Producer | None) -> int:
         """Append a client's batch that was admitted; return its offset. Raises StorageError.
 
         `producer`: the producer, when the batch is transactional and continues its sequence in its epoch; else None.

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from stuntbroker.protocol.batches.records import SEQUENCE_MAX, TRANSACTIONAL, BatchHeader, HeaderFields, add_sequence
+from stuntbroker.protocol.batches.records import SEQUENCE_MAX, TRANSACTIONAL, BatchHeader, add_sequence
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.producer_snapshot import ProducerEntry, ProducerSnapshot
@@ -21,10 +21,12 @@ EPOCH_MAX: Final = 32_767
 SNAPSHOT_VERSION: Final = 1
 
 OK = ErrorCode.NONE
-ATTRIBUTES, LAST_OFFSET_DELTA, PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE = (
-    BatchHeader._fields.index(name)
-    for name in ("attributes", "last_offset_delta", "producer_id", "producer_epoch", "base_sequence")
-)
+OPEN: Final = 0
+"""The producer's transaction is open in this partition, and takes its records: nobody need be asked."""
+STALE: Final = 1
+"""The producer has a newer epoch here."""
+NOT_OPEN: Final = 2
+"""It has no transaction here that takes records of this epoch."""
 _NO_BATCH: Final = (-1, -1, -1, -1, -1)
 
 
@@ -139,13 +141,13 @@ class ProducerStates:
 
         `opens_transaction`: the batch opens a transaction of the second protocol version (KIP-890).
         """
-        if self.unresolved_batches and header[PRODUCER_ID] in self.unresolved_batches:
+        if self.unresolved_batches and header.producer_id in self.unresolved_batches:
             return self._admit_unresolved(header)
-        producer = self.producers.get(header[PRODUCER_ID])
-        sequence = header[BASE_SEQUENCE]
+        producer = self.producers.get(header.producer_id)
+        sequence = header.base_sequence
         if producer is None:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if opens_transaction and sequence else OK
-        epoch, stored = header[PRODUCER_EPOCH], producer.epoch
+        epoch, stored = header.producer_epoch, producer.epoch
         batches = producer.batches
         if epoch != stored:
             if epoch < stored:
@@ -155,13 +157,13 @@ class ProducerStates:
         elif batches:
             last = batches[-1][1]
             if sequence != last + 1 and (sequence or last != SEQUENCE_MAX):
-                repeated = self._repeated(batches, sequence, add_sequence(sequence, header[LAST_OFFSET_DELTA]))
+                repeated = self._repeated(batches, sequence, add_sequence(sequence, header.last_offset_delta))
                 if repeated is not None or stored != -1:
                     return repeated or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         elif sequence and stored != -1:
             # Nothing of this epoch is known but the epoch: a marker bumped it.
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        if producer.txn_first_offset >= 0 and not header[ATTRIBUTES] & TRANSACTIONAL:
+        if producer.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
             return ErrorCode.INVALID_TXN_STATE
         return OK
 
@@ -182,19 +184,19 @@ class ProducerStates:
                 return batch
         return None
 
-    def appended(self, header: HeaderFields, base_offset: int) -> None:
+    def appended(self, header: BatchHeader, base_offset: int) -> None:
         """Takes note of a data batch that is in the log now."""
-        _, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
+        producer_id, epoch, timestamp = header.producer_id, header.producer_epoch, header.max_timestamp
         producer = self.producers.get(producer_id)
         if producer is None:
             producer = self.producers[producer_id] = Producer(epoch, timestamp)
         elif producer.epoch != epoch:
             producer.epoch = epoch
             producer.batches = []
-        if sequence >= 0:
-            producer.remember(sequence, delta, base_offset, timestamp)
+        if header.base_sequence >= 0:
+            producer.remember(header.base_sequence, header.last_offset_delta, base_offset, timestamp)
         producer.last_timestamp = timestamp
-        if attributes & TRANSACTIONAL:
+        if header.attributes & TRANSACTIONAL:
             if producer.txn_first_offset < 0:
                 producer.txn_first_offset = base_offset
                 self.open_txns[producer_id] = base_offset
@@ -206,9 +208,28 @@ class ProducerStates:
         producer = self.producers.get(header.producer_id)
         return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == header.producer_epoch
 
-    def is_open(self, header: BatchHeader) -> bool:
-        """The batch's transaction is open here, and takes records."""
-        return self.has_open_txn(header) and not self.producers[header.producer_id].sealed
+    def standing(self, producer_id: int, epoch: int) -> int:
+        """OPEN, STALE or NOT_OPEN: whether a producer may write into its transaction without its coordinator being asked."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            return NOT_OPEN
+        if producer.epoch != epoch:
+            return STALE if producer.epoch > epoch else NOT_OPEN
+        return NOT_OPEN if producer.txn_first_offset < 0 or producer.sealed else OPEN
+
+    def continues(self, producer: Producer | None, header: BatchHeader) -> bool:
+        """Whether a transaction's batch is the one that `producer` writes next here, so that `admit` would return OK."""
+        return (
+            producer is not None
+            and producer.next_sequence == header.base_sequence
+            and producer.epoch == header.producer_epoch
+            and not self.unresolved_batches
+        )
+
+    def is_sealed(self, producer_id: int) -> bool:
+        """Whether the producer's open transaction takes no more records."""
+        producer = self.producers.get(producer_id)
+        return producer is not None and producer.sealed
 
     def mark_unresolved(self, header: BatchHeader, starts_at_zero: bool, now_ms: int) -> None:
         """Remembers a transaction's first batch in this partition as unresolved, unless it opened the transaction here.

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
-from stuntbroker.protocol.batches.records import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, HeaderFields
+from stuntbroker.protocol.batches.records import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.disk import CREATE, LOCAL_DISK, WRITE, Disk
@@ -53,8 +53,6 @@ CRC_FROM: Final = 21
 EPOCH_AT: Final = 12
 """Where in a batch the leader epoch stands, and the format's number (magic) behind it."""
 _pack_epoch_and_magic = Struct(">ib").pack
-_unpack_header = HEADER.unpack_from
-_new_tuple = tuple.__new__
 
 
 def segment_name(base_offset: int) -> str:
@@ -235,7 +233,7 @@ class Segment:
                 step = min(step * 4, SCAN_BYTES)
                 if len(window) < HEADER_SIZE:
                     return
-            header = _new_tuple(BatchHeader, _unpack_header(window, at))
+            header = read_header(window, at)
             size = header.length + LOG_OVERHEAD
             # The disk gives back something else than was written: nobody knows where the next batch is.
             if size < HEADER_SIZE:
@@ -251,8 +249,8 @@ class Segment:
             left = len(window) - at
             size = HEADER_SIZE
             if left >= HEADER_SIZE:
-                header = _new_tuple(BatchHeader, _unpack_header(window, at))
-                size = header[1] + LOG_OVERHEAD
+                header = read_header(window, at)
+                size = header.length + LOG_OVERHEAD
             if left < size:
                 window = self.disk.read(self.open(), min(max(piece, size), self.size - position), position)
                 start = position
@@ -317,8 +315,8 @@ class Segment:
             at = self.size - start
             size = HEADER_SIZE
             if at + HEADER_SIZE <= end:
-                header = _unpack_header(window, at)
-                size = header[1] + LOG_OVERHEAD
+                header = read_header(window, at)
+                size = header.length + LOG_OVERHEAD
             if at + size > end:
                 if self.size + size > length:
                     break
@@ -330,24 +328,22 @@ class Segment:
                 continue
             if not self._is_valid(header, window[at : at + size]):
                 break
-            base_offset, _, _, _, _, _, delta, _, max_timestamp, producer_id, _, _, _ = header
-            has_producers = has_producers or producer_id >= 0
-            if base_offset < next_offset or next_offset < base_offset > gaps_below:
+            has_producers = has_producers or header.producer_id >= 0
+            if header.base_offset < next_offset or next_offset < header.base_offset > gaps_below:
                 break
-            next_offset = base_offset + delta + 1
-            self.note(size, next_offset - 1, max_timestamp)
+            next_offset = header.next_offset
+            self.note(size, header.last_offset, header.max_timestamp)
         self.is_checked, self.has_producers = True, has_producers
         return length - self.size
 
-    def _is_valid(self, header: HeaderFields, batch: Buffer) -> bool:
+    def _is_valid(self, header: BatchHeader, batch: Buffer) -> bool:
         """Whether a batch of this log is as it was written; its header has no CRC for the fields before `attributes`."""
-        base_offset, _, leader_epoch, magic, crc, _, _, _, _, _, _, _, _ = header
         return (
             len(batch) >= HEADER_SIZE
-            and magic == 2
-            and leader_epoch in self.leader_epochs
-            and self._may_hold(base_offset)
-            and crc == crc32c(batch[CRC_FROM:])
+            and header.magic == 2
+            and header.leader_epoch in self.leader_epochs
+            and self._may_hold(header.base_offset)
+            and header.crc == crc32c(batch[CRC_FROM:])
         )
 
     def _may_hold(self, base_offset: int) -> bool:
@@ -369,9 +365,9 @@ class Segment:
             candidate = candidates.search(window, EPOCH_AT)
             while candidate is not None and (at := candidate.start()) < len(window) - (HEADER_SIZE - EPOCH_AT):
                 start = at - EPOCH_AT
-                header = _unpack_header(window, start)
-                size = header[1] + LOG_OVERHEAD
-                if HEADER_SIZE <= size <= length - position - start and self._may_hold(header[0]):
+                header = read_header(window, start)
+                size = header.length + LOG_OVERHEAD
+                if HEADER_SIZE <= size <= length - position - start and self._may_hold(header.base_offset):
                     left -= size
                     if left < 0:
                         raise TooManyCandidates

@@ -61,7 +61,7 @@ Programs get the descriptions of this page too: `new DescribeConfigsOptions().in
 - The names are Kafka's. Names that begin with `stuntbroker.` are ours, and so is `transaction.version`, which is only a
   feature in Kafka.
 - "can change": while the broker runs, by `kafka-configs.sh` or `stuntbroker config set`. A topic's properties always can.
-- "No effect here": the property is accepted, stored and described, and changes nothing.
+- "No effect here": the property is accepted, stored and described, and changes nothing. The log has a warning at the start.
 - A property of Kafka's broker that is not on this page is accepted at the start with a warning, and has no effect. A property
   of a topic that is not on this page is refused.
 - A default of `null` means that the property has no value until it is set.

@@ -171,7 +171,7 @@ class NodeGate:
         node_id, topics = connection.listener.node_id, self._broker.topics
         own, refused = [], []
         for name, topic_id, parts in topic_batches:
-            topic = topics.get(name) if version < TOPIC_IDS_FROM else topics.by_id(topic_id)
+            topic = topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
             errors = {index: self._produce_error(topic, index, node_id, acks) for index in parts}
             accepted = {index: records for index, records in parts.items() if not errors[index]}
             if accepted or not parts:

@@ -6,14 +6,17 @@ v9 flexible. v11 TRANSACTION_ABORTABLE may be answered. v12 adds the partition t
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.broker import plain_produce
 from stuntbroker.broker.apis import NO_ANSWER
+from stuntbroker.broker.client_append import append_or_error
 from stuntbroker.broker.coordinator_errors import leader_code
 from stuntbroker.broker.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
 from stuntbroker.broker.produce_checks import check_content
 from stuntbroker.broker.slices import run_in_slices
+from stuntbroker.broker.topic_names import unknown_topic
+from stuntbroker.broker.txn_questions import Question, question_for
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.protocol.batches.budget import ReadBudget
 from stuntbroker.protocol.batches.check import check_batch, plain_header
@@ -22,10 +25,9 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, ProduceFields, TopicBatches, read_request
-from stuntbroker.storage.errors import LogDeleted, StorageError
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.producers import ATTRIBUTES, PRODUCER_EPOCH, PRODUCER_ID
+from stuntbroker.storage.producers import NOT_OPEN, OPEN, STALE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -38,17 +40,24 @@ decode = read_request
 IMPLICIT_ADD_FROM: Final = 12
 OK = ErrorCode.NONE
 INVALID_PRODUCER_EPOCH: Final = ErrorCode.INVALID_PRODUCER_EPOCH
-RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
-PRODUCER: Final = slice(PRODUCER_ID, PRODUCER_EPOCH + 1)
 
-AcceptedBatch = tuple[PartitionProduceResponse, PartitionLog, Buffer, BatchHeader]
+
+class AcceptedBatch(NamedTuple):
+    """A batch that belongs to its transaction, be it refused for what is in it: then its response has an error."""
+
+    response: PartitionProduceResponse
+    log: PartitionLog
+    records: Buffer
+    header: BatchHeader
 
 
 def handle(connection: Connection, fields: ProduceFields, version: int) -> Any:
     """Append the batches of one request; return the response, NO_ANSWER with acks=0, or None when it comes later."""
-    topic_batches = fields[2]
-    if len(topic_batches) == 1 and len(topic_batches[0][2]) <= NEW_LOGS_AT_ONCE:
-        return _plain_or_not(connection, fields, version)
+    _, _, topic_batches = fields
+    if len(topic_batches) == 1:
+        ((_, _, parts),) = topic_batches
+        if len(parts) <= NEW_LOGS_AT_ONCE:
+            return _plain_or_not(connection, fields, version)
     new = _new_logs(connection.broker, topic_batches, version)
     if len(new) > NEW_LOGS_AT_ONCE or sum(len(parts) for _, _, parts in topic_batches) > PARTITIONS_AT_ONCE:
         return run_in_slices(connection, long_steps(connection, fields, version, new, _produce))
@@ -57,10 +66,9 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> Any:
 
 def _new_logs(broker: Services, topic_batches: TopicBatches, version: int) -> list[PartitionLog]:
     """The logs of the request that have no file yet."""
-    topics = broker.topics
     new = []
     for name, topic_id, parts in topic_batches:
-        topic = topics.get(name) if version < TOPIC_IDS_FROM else topics.by_id(topic_id)
+        topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
         if topic is not None and not topic.internal:
             logs = topic.partitions
             new += [logs[index] for index in parts if 0 <= index < len(logs) and not logs[index].segments]
@@ -73,86 +81,108 @@ def _plain_or_not(connection: Connection, fields: ProduceFields, version: int) -
     return _produce(connection, fields, version)
 
 
+class _Batches:
+    """The batches of a request that may be appended, and what their transaction needs before that."""
+
+    __slots__ = ("accepted", "failed", "first", "is_mixed", "responses", "stale", "to_add")
+
+    def __init__(self) -> None:
+        self.responses: list[TopicProduceResponse] = []
+        self.accepted: list[AcceptedBatch] = []
+        self.failed = False
+        """A batch is refused already."""
+        self.first: BatchHeader | None = None
+        """The first batch of a transaction."""
+        self.is_mixed = False
+        """Other batches of transactions have another producer id or epoch than the first one."""
+        self.to_add: list[AcceptedBatch] = []
+        """Their partitions are not known to be in the transaction."""
+        self.stale: list[AcceptedBatch] = []
+        """Their producer has a newer epoch."""
+
+    def add(self, batch: AcceptedBatch) -> None:
+        """Take note of a batch, and of what has to be asked about it."""
+        self.accepted.append(batch)
+        header = batch.header
+        if not header.attributes & TRANSACTIONAL:
+            return
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        if self.first is None:
+            self.first = header
+        elif producer_id != self.first.producer_id or epoch != self.first.producer_epoch:
+            self.is_mixed = True
+        standing = batch.log.producers.standing(producer_id, epoch)
+        if standing == STALE:
+            self.stale.append(batch)
+        elif standing == NOT_OPEN and producer_id >= 0:  # Nobody's batch is in no transaction, whatever its flag says.
+            self.to_add.append(batch)
+
+    def are_of_several_producers(self) -> bool:
+        """Whether the batches of transactions have more than one producer id and epoch, nobody's apart."""
+        headers = [each.header for each in self.accepted if each.header.attributes & TRANSACTIONAL]
+        return len({(each.producer_id, each.producer_epoch) for each in headers if each.producer_id >= 0}) > 1
+
+
 def _produce(connection: Connection, fields: ProduceFields, version: int, in_parts: bool = False) -> Any:
     """A request of any kind. `in_parts`: it is handled beside others, and its large batches are written ahead."""
     transactional_id, acks, topic_batches = fields
     broker = connection.broker
-    topics = broker.topics
     now_ms = broker.clock.now_ms()
-    responses: list[TopicProduceResponse] = []
-    accepted_batches: list[AcceptedBatch] = []
-    to_add: list[AcceptedBatch] = []
-    stale: list[AcceptedBatch] = []
-    failed = acks_wrong = acks not in (-1, 0, 1)
-    first: BatchHeader | None = None  # of the transactional batches
-    mixed = False
-    left: ReadBudget | None = None  # For reading what is not plain.
-    for name, topic_id, parts in topic_batches:
-        topic = topics.get(name) if version < TOPIC_IDS_FROM else topics.by_id(topic_id)
-        logs = () if topic is None or topic.internal else topic.partitions
-        partitions: list[PartitionProduceResponse] = []
-        responses.append(TopicProduceResponse(name, topic_id, partitions))
-        for index, records in parts.items():
-            response = PartitionProduceResponse(index, OK, -1)
-            partitions.append(response)
-            plain = None
-            if records is not None and 0 <= index < len(logs):
-                log = logs[index]
-                config = log.config
-                plain = plain_header(records, config.plain_bytes_max, now_ms + config.timestamp_after_ms_max)
-            if plain is not None:
-                assert records is not None
-                header = BatchHeader._make(plain)
-                accepted_batch = response, log, records, header
-            else:
-                left = left or ReadBudget()
-                if not in_parts and records is not None and len(records) > LARGE_BATCH_SIZE:
-                    return run_in_slices(connection, long_steps(connection, fields, version, [], _produce))
-                accepted = _accept(topic, index, records, version, now_ms, response, left)
-                if accepted is None:
-                    failed = True
-                    continue
-                accepted_batch = accepted
-                _, log, _, header = accepted_batch
-            if acks_wrong:
-                _refuse(response, ErrorCode.INVALID_REQUIRED_ACKS)
-            accepted_batches.append(accepted_batch)
-            if header[ATTRIBUTES] & TRANSACTIONAL:
-                producer_id, epoch = header[PRODUCER_ID], header[PRODUCER_EPOCH]
-                if first is None:
-                    first, first_id, first_epoch = header, producer_id, epoch
-                elif producer_id != first_id or epoch != first_epoch:
-                    mixed = True
-                producer = log.producers.producers.get(producer_id)
-                if producer is None:
-                    if producer_id >= 0:  # Nobody's batch is in no transaction, whatever its flag says.
-                        to_add.append(accepted_batch)
-                elif producer.epoch > epoch:
-                    stale.append(accepted_batch)
-                elif producer.txn_first_offset < 0 or producer.epoch != epoch or producer.sealed:
-                    to_add.append(accepted_batch)
-                # Else the transaction is open in this partition already: nobody need be asked.
-    answer = Answer(responses)
-    if failed and first is None and transactional_id is None and _has_transactional(topic_batches):
-        return _refuse_all(connection, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if first is not None:
+    batches = _check(broker, fields, version, now_ms, in_parts)
+    if batches is None:
+        return run_in_slices(connection, long_steps(connection, fields, version, [], _produce))
+    answer = Answer(batches.responses)
+    if batches.first is not None:
         if transactional_id is None:
             return _refuse_all(connection, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if mixed:
-            headers = [each[3] for each in accepted_batches if each[3].attributes & TRANSACTIONAL]
-            if len({each[PRODUCER] for each in headers if each.producer_id >= 0}) > 1:
-                return _refuse_all(connection, acks, answer, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if to_add or stale:
-            _PendingProduce(connection, acks, version, answer, accepted_batches, to_add).start(
-                transactional_id, stale, now_ms
-            )
+        if batches.is_mixed and batches.are_of_several_producers():
+            return _refuse_all(connection, acks, answer, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if batches.to_add or batches.stale:
+            _PendingProduce(connection, acks, version, answer, batches).start(transactional_id, now_ms)
             return None
-    failed |= _append_all(broker, accepted_batches, now_ms, version >= IMPLICIT_ADD_FROM)
+    elif batches.failed and transactional_id is None and _has_transactional(topic_batches):
+        return _refuse_all(connection, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    failed = _append_all(broker, batches.accepted, now_ms, version >= IMPLICIT_ADD_FROM) or batches.failed
     if failed:
-        _log_fencing(connection, transactional_id, accepted_batches)
+        _log_fencing(connection, transactional_id, batches.accepted)
     if acks == 0:
         return _unacknowledged(connection, failed)
     return answer
+
+
+def _check(broker: Services, fields: ProduceFields, version: int, now_ms: int, in_parts: bool) -> _Batches | None:
+    """Look at each batch of a request; None when one of them is large and is to be handled in slices."""
+    _, acks, topic_batches = fields
+    batches = _Batches()
+    batches.failed = acks_wrong = acks not in (-1, 0, 1)
+    left: ReadBudget | None = None  # For reading what is not plain.
+    for name, topic_id, parts in topic_batches:
+        topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
+        logs = () if topic is None or topic.internal else topic.partitions
+        partitions: list[PartitionProduceResponse] = []
+        batches.responses.append(TopicProduceResponse(name, topic_id, partitions))
+        for index, records in parts.items():
+            response = PartitionProduceResponse(index, OK, -1)
+            partitions.append(response)
+            header: BatchHeader | None = None
+            if records is not None and 0 <= index < len(logs):
+                config = logs[index].config
+                header = plain_header(records, config.plain_bytes_max, now_ms + config.timestamp_after_ms_max)
+            accepted: AcceptedBatch | None
+            if records is not None and header is not None:
+                accepted = AcceptedBatch(response, logs[index], records, header)
+            else:
+                left = left or ReadBudget()
+                if not in_parts and records is not None and len(records) > LARGE_BATCH_SIZE:
+                    return None
+                accepted = _accept(topic, index, records, version, now_ms, response, left)
+                if accepted is None:
+                    batches.failed = True
+                    continue
+            if acks_wrong:
+                _refuse(response, ErrorCode.INVALID_REQUIRED_ACKS)
+            batches.add(accepted)
+    return batches
 
 
 def _has_transactional(topic_batches: TopicBatches) -> bool:
@@ -175,8 +205,7 @@ def _accept(
     A batch that is refused for what is in it belongs to its transaction all the same: the response has its error already.
     """
     if topic is None or not 0 <= index < len(topic.partitions):
-        unknown = topic is None and version >= TOPIC_IDS_FROM
-        response.error_code = ErrorCode.UNKNOWN_TOPIC_ID if unknown else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        response.error_code = unknown_topic(by_id=topic is None and version >= TOPIC_IDS_FROM)
         return None
     log = topic.partitions[index]
     if topic.internal:
@@ -196,10 +225,13 @@ def _accept(
         filled = None if large is None else large.is_filled
         error, message, response.record_errors = check_content(records, header, config, now_ms, left, filled)
         if error is OK:
-            return response, log, records, header
+            return AcceptedBatch(response, log, records, header)
         response.log_start_offset = log.log_start_offset
     response.error_code, response.error_message = error, message
-    return None if header is None else (response, log, records, header)  # type: ignore[return-value]
+    if header is None:
+        return None
+    assert records is not None
+    return AcceptedBatch(response, log, records, header)
 
 
 def _append_all(broker: Services, accepted_batches: list[AcceptedBatch], now_ms: int, implicit: bool) -> bool:
@@ -212,20 +244,10 @@ def _append_all(broker: Services, accepted_batches: list[AcceptedBatch], now_ms:
         if response.error_code is not OK:
             failed = True
             continue
-        opens = implicit and header[ATTRIBUTES] & TRANSACTIONAL != 0
-        try:
-            error, response.base_offset, response.log_append_time_ms = log.append_client(records, header, now_ms, opens)
-        except LogDeleted:
-            response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            failed = True
-            continue
-        except StorageError as fault:
-            broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
-            response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            failed = True
-            continue
-        if error is not RECORD_LIST_TOO_LARGE:
-            response.log_start_offset = log.log_start_offset
+        opens = implicit and header.attributes & TRANSACTIONAL != 0
+        error, response.base_offset, response.log_append_time_ms, response.log_start_offset = append_or_error(
+            broker.events, log, records, header, now_ms, opens
+        )
         if error is not OK:
             response.error_code = error
             failed = True
@@ -235,7 +257,7 @@ def _append_all(broker: Services, accepted_batches: list[AcceptedBatch], now_ms:
 def _log_fencing(connection: Connection, transactional_id: str | None, accepted_batches: list[AcceptedBatch]) -> None:
     """One line in the log when the batches are those of a producer that was fenced."""
     if transactional_id is not None:
-        for error in {entry[0].error_code for entry in accepted_batches}:
+        for error in {each.response.error_code for each in accepted_batches}:
             connection.broker.transactions.fences.refuse(connection, transactional_id, error)
 
 
@@ -260,11 +282,6 @@ def _refuse_all(connection: Connection, acks: int, answer: Answer, error: ErrorC
     return _unacknowledged(connection, True) if acks == 0 else answer
 
 
-def _is_sealed(entry: AcceptedBatch) -> bool:
-    producer = entry[1].producers.producers.get(entry[3].producer_id)
-    return producer is not None and producer.sealed
-
-
 class _PendingProduce:
     """A request whose partitions the transaction must know of, or be told of, before its batches are written."""
 
@@ -274,10 +291,11 @@ class _PendingProduce:
         "asked_ms",
         "connection",
         "is_verified",
-        "left",
         "accepted_batches",
+        "stale",
         "to_add",
         "transactional_id",
+        "unanswered",
         "version",
     )
 
@@ -287,8 +305,7 @@ class _PendingProduce:
         acks: int,
         version: int,
         answer: Answer,
-        accepted_batches: list[AcceptedBatch],
-        to_add: list[AcceptedBatch],
+        batches: _Batches,
     ) -> None:
         self.connection = connection
         self.acks = acks
@@ -296,19 +313,22 @@ class _PendingProduce:
         self.is_verified = (
             version >= IMPLICIT_ADD_FROM or connection.broker.config["transaction.partition.verification.enable"]
         )
-        """The coordinator adds or verifies the partitions, as in Kafka. If not, only kept transactions are verified."""
+        """The coordinator adds or verifies the partitions, as in Kafka. If not, only those of `question_for` are verified."""
         self.answer = answer
-        self.accepted_batches = accepted_batches
-        self.to_add = to_add
+        self.accepted_batches = batches.accepted
+        self.to_add = batches.to_add
+        self.stale = batches.stale
+        self.unanswered = 0
+        """Questions to the coordinator."""
         self.asked_ms = -1
         """The time, while the coordinator is being asked: it mostly answers at once."""
         self.transactional_id = ""
 
-    def start(self, transactional_id: str, stale: list[AcceptedBatch], now_ms: int) -> None:
+    def start(self, transactional_id: str, now_ms: int) -> None:
         self.transactional_id = transactional_id
         if self.is_verified:  # Otherwise the log refuses these batches, unless their responses have an error already.
-            for entry in stale:
-                _refuse(entry[0], INVALID_PRODUCER_EPOCH)
+            for batch in self.stale:
+                _refuse(batch.response, INVALID_PRODUCER_EPOCH)
         if self.to_add:
             self._ask(now_ms)
         else:
@@ -317,33 +337,39 @@ class _PendingProduce:
     def _ask(self, now_ms: int) -> None:
         transactional_id, to_add = self.transactional_id, self.to_add
         broker = self.connection.broker
-        header = to_add[0][3]
+        header = to_add[0].header
         producer_id, epoch = header.producer_id, header.producer_epoch
-        if self.version >= IMPLICIT_ADD_FROM:
-            partitions = frozenset([entry[1].name for entry in to_add])
+        question = question_for(
+            broker,
+            transactional_id,
+            adds=self.version >= IMPLICIT_ADD_FROM,
+            is_sealed=any(each.log.producers.is_sealed(each.header.producer_id) for each in to_add),
+        )
+        if question is Question.ADD:
+            partitions = frozenset([batch.log.name for batch in to_add])
             self.asked_ms = now_ms
             broker.transactions.ask(transactional_id, AddPartitions(producer_id, epoch, partitions, 2), self._added)
             self.asked_ms = -1
-        elif self.is_verified or broker.transactions.is_recovered(transactional_id) or any(map(_is_sealed, to_add)):
-            self.left = len(to_add)
-            for entry in to_add:
-                verify = Verify(producer_id, epoch, entry[1].name)
-                broker.transactions.ask(transactional_id, verify, partial(self._verified, entry))
+        elif question is Question.VERIFY:
+            self.unanswered = len(to_add)
+            for batch in to_add:
+                verify = Verify(producer_id, epoch, batch.log.name)
+                broker.transactions.ask(transactional_id, verify, partial(self._verified, batch))
         else:
             self._write(now_ms)
 
     def _added(self, reply: Reply) -> None:
         error = reply.error
         if error is not OK:
-            for response, _, _, _ in self.to_add:
-                _refuse(response, leader_code(error, KEY, self.version))
+            for batch in self.to_add:
+                _refuse(batch.response, leader_code(error, KEY, self.version))
         self._write(self.asked_ms if self.asked_ms >= 0 else self.connection.broker.clock.now_ms())
 
-    def _verified(self, entry: AcceptedBatch, reply: Reply) -> None:
+    def _verified(self, batch: AcceptedBatch, reply: Reply) -> None:
         if reply.error:
-            _refuse(entry[0], leader_code(reply.error, KEY, self.version))
-        self.left -= 1
-        if not self.left:
+            _refuse(batch.response, leader_code(reply.error, KEY, self.version))
+        self.unanswered -= 1
+        if not self.unanswered:
             self._write(self.connection.broker.clock.now_ms())
 
     def _has_lapsed(self) -> bool:
@@ -351,18 +377,21 @@ class _PendingProduce:
 
         Then all of the request is asked about anew: the transaction is another one, or none.
         """
-        fields = {id(entry) for entry in self.to_add}
+        added = {id(batch) for batch in self.to_add}
         others = [
-            entry
-            for entry in self.accepted_batches
-            if id(entry) not in fields
-            and not entry[0].error_code
-            and entry[3].attributes & TRANSACTIONAL
-            and entry[3].producer_id >= 0
+            batch
+            for batch in self.accepted_batches
+            if id(batch) not in added
+            and not batch.response.error_code
+            and batch.header.attributes & TRANSACTIONAL
+            and batch.header.producer_id >= 0
         ]
-        if all(entry[1].producers.is_open(entry[3]) for entry in others):
+        if all(
+            batch.log.producers.standing(batch.header.producer_id, batch.header.producer_epoch) == OPEN
+            for batch in others
+        ):
             return False
-        self.to_add = [entry for entry in (*self.to_add, *others) if not entry[0].error_code]
+        self.to_add = [batch for batch in (*self.to_add, *others) if not batch.response.error_code]
         return True
 
     def _write(self, now_ms: int) -> None:
@@ -371,12 +400,12 @@ class _PendingProduce:
             return
         broker, implicit = self.connection.broker, self.version >= IMPLICIT_ADD_FROM
         if self.is_verified:
-            for _, log, _, header in self.to_add:
-                log.producers.renew_unresolved(header)
+            for batch in self.to_add:
+                batch.log.producers.renew_unresolved(batch.header)
         failed = _append_all(broker, self.accepted_batches, now_ms, implicit)
         if failed:
             _log_fencing(self.connection, self.transactional_id, self.accepted_batches)
         if self.is_verified:
-            for _, log, _, header in self.to_add:
-                log.producers.mark_unresolved(header, implicit, now_ms)
+            for batch in self.to_add:
+                batch.log.producers.mark_unresolved(batch.header, implicit, now_ms)
         self.connection.reply(_unacknowledged(self.connection, failed) if self.acks == 0 else self.answer)

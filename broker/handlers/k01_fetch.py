@@ -17,6 +17,7 @@ from stuntbroker.broker.fetch_sessions import (
     Key,
 )
 from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, Steps, run_in_slices
+from stuntbroker.broker.topic_names import unknown_topic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest
 from stuntbroker.protocol.messages.fetch_response import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
     from stuntbroker.broker.services import Services
     from stuntbroker.broker.timers import TimerHandle
+    from stuntbroker.broker.topics import Topic
 
 KEY: Final = 1
 VERSIONS = range(4, 19)
@@ -172,12 +174,15 @@ class _Fetch:
             for part in topic.partitions
         }.items()
 
+    def _find(self, name: Any) -> Topic | None:
+        """The topic of a Key."""
+        topics = self.connection.broker.topics
+        return topics.by_id(name) if self.version >= TOPIC_IDS_FROM else topics.get(name)
+
     def reads_any(self) -> bool:
         """Whether one of the partitions is there."""
-        topics = self.connection.broker.topics
-        find = topics.by_id if self.version >= TOPIC_IDS_FROM else topics.get
         return any(
-            (topic := find(name)) is not None and 0 <= index < len(topic.partitions)
+            (topic := self._find(name)) is not None and 0 <= index < len(topic.partitions)
             for (name, index), _ in self._wanted()
         )
 
@@ -206,10 +211,9 @@ class _Fetch:
             if not number % PARTITIONS_PER_STEP:
                 yield STEP_COST
             name, index = key
-            topic = broker.topics.by_id(name) if self.version >= TOPIC_IDS_FROM else broker.topics.get(name)
+            topic = self._find(name)
             if topic is None or not 0 <= index < len(topic.partitions):
-                unknown_id = topic is None and self.version >= TOPIC_IDS_FROM
-                error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                error = unknown_topic(by_id=topic is None and self.version >= TOPIC_IDS_FROM)
                 failed = True
                 unknown.append((key, PartitionData(index, error, -1)))
                 continue

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.properties import PARTITIONS_MAX
 from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
-from stuntbroker.broker.topic_names import INTERNAL
+from stuntbroker.broker.topic_names import INTERNAL, unknown_or_invalid
 from stuntbroker.broker.topics import Topic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -96,7 +96,7 @@ def _too_many(broker: Services, topics: list[MetadataRequestTopic]) -> bool:
     wanted = [
         name
         for name in names
-        if name not in broker.topics.by_name and missing(name) != ErrorCode.INVALID_TOPIC_EXCEPTION
+        if name not in broker.topics.by_name and unknown_or_invalid(name) != ErrorCode.INVALID_TOPIC_EXCEPTION
     ]
     count = each * len(wanted)
     if count > PARTITIONS_MAX:
@@ -152,22 +152,13 @@ def _describe_topic(
         return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, None)
     topic = broker.topics.get(name)
     if topic is None:
-        created = _create(broker, name) if may_create else missing(name)
+        created = _create(broker, name) if may_create else unknown_or_invalid(name)
         if not isinstance(created, Topic):
             return MetadataResponseTopic(
                 created, name, is_internal=name in INTERNAL, topic_authorized_operations=operations
             )
         topic = created
     return _known(broker, topic, operations)
-
-
-def missing(name: str) -> ErrorCode:
-    """Of a topic that is not there: whether it could be."""
-    try:
-        check_name(name)
-    except TopicNameError:
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _create(broker: Services, name: str) -> Topic | ErrorCode:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.slices import SLICE_COST, Steps, run_in_slices
+from stuntbroker.broker.topic_names import unknown_topic
 from stuntbroker.groups.offset_requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_commit_request import OffsetCommitRequest
@@ -21,6 +22,7 @@ from stuntbroker.protocol.messages.offset_commit_response import (
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
 
+TOPIC_IDS_FROM: Final = 10
 COMMITTED_AT_ONCE: Final = 1_000
 """Offsets that are written in one batch."""
 KEY = 8
@@ -34,13 +36,12 @@ def handle(connection: Connection, request: OffsetCommitRequest, version: int) -
 
 
 def _each(connection: Connection, request: OffsetCommitRequest, version: int) -> Steps:
-    topics = connection.broker.topics
+    topics, by_id = connection.broker.topics, version >= TOPIC_IDS_FROM
     commits: list[OffsetCommit] = []
     answered: list[OffsetCommitResponsePartition] = []
     answers: list[OffsetCommitResponseTopic] = []
     for requested in request.topics:
-        topic = topics.get(requested.name) if version < 10 else topics.by_id(requested.topic_id)
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 10 else ErrorCode.UNKNOWN_TOPIC_ID
+        topic = topics.find(requested.name, requested.topic_id, by_id)
         count = 0 if topic is None else len(topic.partitions)
         partitions = []
         for partition in requested.partitions:
@@ -48,7 +49,7 @@ def _each(connection: Connection, request: OffsetCommitRequest, version: int) ->
             answer = OffsetCommitResponsePartition(number)
             partitions.append(answer)
             if topic is None:
-                answer.error_code = unknown
+                answer.error_code = unknown_topic(by_id)
             elif not 0 <= number < count:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:

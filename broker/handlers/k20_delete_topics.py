@@ -10,6 +10,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
+from stuntbroker.broker.topic_names import unknown_topic
 from stuntbroker.broker.topics import Topic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
@@ -109,17 +110,15 @@ def _delete_topic(broker: Services, wanted: DeleteTopicState) -> Generator[int, 
                 None, topic_id, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
             )
         topic = broker.topics.by_id(topic_id)
-        missing = ErrorCode.UNKNOWN_TOPIC_ID
     else:
         topic = broker.topics.get(name)
-        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:
         what = (
             "This server does not host this topic ID."
             if name is None
             else "This server does not host this topic-partition."
         )
-        return DeletableTopicResult(name, topic_id, missing, what)
+        return DeletableTopicResult(name, topic_id, unknown_topic(by_id=name is None), what)
     if topic.internal:
         # Unlike Kafka: it lets an administrator delete the internal topics, and breaks.
         return DeletableTopicResult(

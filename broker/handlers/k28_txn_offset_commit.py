@@ -16,6 +16,7 @@ from stuntbroker.broker.fences import NO_MEMBER
 from stuntbroker.broker.request_part import RequestPart
 from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Steps, run_in_slices
 from stuntbroker.broker.topic_names import OFFSETS
+from stuntbroker.broker.txn_questions import Question, question_for
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.groups.offset_requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
@@ -29,6 +30,7 @@ from stuntbroker.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
+from stuntbroker.storage.producers import OPEN, STALE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -123,26 +125,20 @@ class _Commit:
             return
         index = broker.groups.partition_of(request.group_id)
         log = broker.topics.internal(OFFSETS).partitions[index]
-        producer = log.producers.producers.get(request.producer_id)
-        sealed = producer is not None and producer.sealed
-        if producer is not None and producer.epoch > request.producer_epoch:
+        id_and_epoch = request.producer_id, request.producer_epoch
+        standing = log.producers.standing(*id_and_epoch)
+        if standing == STALE:
             self._fail(ErrorCode.INVALID_PRODUCER_EPOCH)
-        elif (
-            producer is not None
-            and producer.txn_first_offset >= 0
-            and producer.epoch == request.producer_epoch
-            and not sealed
-        ):
-            self._transaction_answered(Reply(ErrorCode.NONE))
-        elif self.version >= IMPLICIT_ADD_FROM:
-            add = AddPartitions(request.producer_id, request.producer_epoch, frozenset({(OFFSETS, index)}), 2)
+            return
+        question = Question.NONE
+        if standing != OPEN:
+            adds, is_sealed = self.version >= IMPLICIT_ADD_FROM, log.producers.is_sealed(request.producer_id)
+            question = question_for(broker, request.transactional_id, adds=adds, is_sealed=is_sealed)
+        if question is Question.ADD:
+            add = AddPartitions(*id_and_epoch, frozenset({(OFFSETS, index)}), 2)
             broker.transactions.ask(request.transactional_id, add, self._transaction_answered)
-        elif (
-            broker.config["transaction.partition.verification.enable"]
-            or broker.transactions.is_recovered(request.transactional_id)
-            or sealed
-        ):
-            verify = Verify(request.producer_id, request.producer_epoch, (OFFSETS, index))
+        elif question is Question.VERIFY:
+            verify = Verify(*id_and_epoch, (OFFSETS, index))
             broker.transactions.ask(request.transactional_id, verify, self._transaction_answered)
         else:
             self._transaction_answered(Reply(ErrorCode.NONE))

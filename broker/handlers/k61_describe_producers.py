@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.topic_names import unknown_or_invalid
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest
 from stuntbroker.protocol.messages.describe_producers_response import (
@@ -13,7 +14,6 @@ from stuntbroker.protocol.messages.describe_producers_response import (
     ProducerState,
     TopicResponse,
 )
-from stuntbroker.protocol.topic_names import TopicNameError, check_name
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -34,7 +34,7 @@ def _each(connection: Connection, request: DescribeProducersRequest) -> Steps:
     for topic in request.topics:
         partitions = []
         known = broker.topics.get(topic.name)
-        missing = _missing(topic.name)
+        missing = unknown_or_invalid(topic.name)
         for index in topic.partition_indexes:
             log = broker.topics.log(topic.name, index)
             if log is None or known is None:
@@ -60,12 +60,3 @@ def _each(connection: Connection, request: DescribeProducersRequest) -> Steps:
             yield SEEN + len(producers) // 4
         topics.append(TopicResponse(topic.name, partitions))
     return DescribeProducersResponse(topics=topics)
-
-
-def _missing(name: str) -> ErrorCode:
-    """What is said of a partition that is not there."""
-    try:
-        check_name(name)
-    except TopicNameError:
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

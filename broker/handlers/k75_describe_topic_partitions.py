@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.handlers.k03_metadata import NOT_ASKED, TOPIC_OPERATIONS, missing
-from stuntbroker.broker.topic_names import INTERNAL
+from stuntbroker.broker.handlers.k03_metadata import NOT_ASKED, TOPIC_OPERATIONS
+from stuntbroker.broker.topic_names import INTERNAL, unknown_or_invalid
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from stuntbroker.protocol.messages.describe_topic_partitions_response import (
@@ -48,7 +48,7 @@ def handle(
         if topic is None:
             if not name:
                 return _refused(requested, ErrorCode.UNKNOWN_SERVER_ERROR)
-            answered.append(_answer(missing(name), name, TOPIC_OPERATIONS))
+            answered.append(_answer(unknown_or_invalid(name), name, TOPIC_OPERATIONS))
             continue
         first = min(first, len(topic.partitions))
         stop = min(len(topic.partitions), first + left)

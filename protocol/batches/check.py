@@ -12,12 +12,11 @@ from typing import Final
 from stuntbroker.protocol.batches.records import (
     CODEC_MASK,
     CONTROL,
-    HEADER,
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     BatchHeader,
-    HeaderFields,
+    read_header,
     unzigzag,
     unzigzag32,
 )
@@ -55,10 +54,6 @@ _shapes: dict[int, Shape] = {}
 
 By the bytes of the batch, times 16, and its records: a client mostly sends the same again.
 """
-LENGTH, COUNT = BatchHeader._fields.index("length"), BatchHeader._fields.index("count")
-_unpack_header = HEADER.unpack_from
-_new_tuple = tuple.__new__
-
 
 Verdict = tuple[BatchHeader | None, ErrorCode, str | None]
 """(header, error, message); no header when it is refused for its shape, before anybody looks at its transaction."""
@@ -74,7 +69,7 @@ def check_batch(records: Buffer | None, version: int, size_max: int) -> Verdict:
     """`version` is the Produce request's. The batch may be followed by a torn piece, which the caller drops."""
     if not records or len(records) < HEADER_SIZE:
         return _check_short(records)
-    header = _new_tuple(BatchHeader, _unpack_header(records, 0))
+    header = read_header(records)
     (
         base_offset,
         length,
@@ -117,7 +112,7 @@ def check_batch(records: Buffer | None, version: int, size_max: int) -> Verdict:
     return header, _OK, None
 
 
-def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> HeaderFields | None:
+def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> BatchHeader | None:
     """The header of a batch without codec that passes every check, in one condition; None: look closer.
 
     Nearly all batches are such. It lets nothing through that `check_batch`, `small_records_wrong` or `records_fill` refuses.
@@ -125,7 +120,7 @@ def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> HeaderFi
     size = len(records)
     if size < HEADER_SIZE:
         return None
-    fields: HeaderFields = _unpack_header(records, 0)
+    header = read_header(records)
     (
         base_offset,
         length,
@@ -140,7 +135,7 @@ def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> HeaderFi
         _,
         base_sequence,
         count,
-    ) = fields
+    ) = header
     if (
         length + LOG_OVERHEAD != size
         or magic != 2
@@ -154,8 +149,8 @@ def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> HeaderFi
     ):
         return None
     if count > READ_MAX:
-        return fields if records_fill(records, fields) else None
-    return None if count <= 0 or small_records_wrong(records, fields) else fields
+        return header if records_fill(records, header) else None
+    return None if count <= 0 or small_records_wrong(records, header) else header
 
 
 def _check_short(records: Buffer | None) -> Verdict:
@@ -186,9 +181,9 @@ def _another_batch(records: Buffer, at: int) -> ErrorCode:
     return ErrorCode.INVALID_RECORD if at + length + LOG_OVERHEAD <= len(records) else _OK
 
 
-def records_fill(batch: Buffer, header: HeaderFields) -> bool:
+def records_fill(batch: Buffer, header: BatchHeader) -> bool:
     """Whether the lengths of an uncompressed batch's records lead exactly to its end: 0.1 us a record, less in rows."""
-    pos, end, count = HEADER_SIZE, header[LENGTH] + LOG_OVERHEAD, header[COUNT]
+    pos, end, count = HEADER_SIZE, header.length + LOG_OVERHEAD, header.count
     try:
         if count >= ROWS_FROM:
             pos, count = _skip_rows(batch, pos, count)
@@ -201,9 +196,9 @@ def records_fill(batch: Buffer, header: HeaderFields) -> bool:
         return False
 
 
-def records_fill_in_steps(batch: Buffer, header: HeaderFields) -> Iterator[bool | None]:
+def records_fill_in_steps(batch: Buffer, header: BatchHeader) -> Iterator[bool | None]:
     """As `records_fill`, for very many records: yields None after each RECORDS_AT_ONCE of them, and the result at the end."""
-    pos, end, left = HEADER_SIZE, header[LENGTH] + LOG_OVERHEAD, header[COUNT]
+    pos, end, left = HEADER_SIZE, header.length + LOG_OVERHEAD, header.count
     try:
         while left > 0 and 0 <= pos < end:
             pos, remaining = _skip_rows(batch, pos, min(left, RECORDS_AT_ONCE))
@@ -279,14 +274,14 @@ def _skip_rows(batch: Buffer, pos: int, count: int) -> tuple[int, int]:
     return pos, count
 
 
-def small_records_wrong(batch: Buffer, header: HeaderFields) -> bool:
+def small_records_wrong(batch: Buffer, header: BatchHeader) -> bool:
     """Whether any record of an uncompressed batch is not as clients make them; then `walk` tells whether Kafka minds.
 
     Lengths are followed, headers too. Offset deltas are not looked at: Kafka takes any.
     """
-    pos, end = HEADER_SIZE, header[LENGTH] + LOG_OVERHEAD
+    pos, end = HEADER_SIZE, header.length + LOG_OVERHEAD
     try:
-        for _ in range(header[COUNT]):
+        for _ in range(header.count):
             size = batch[pos]
             if size < 0x80:
                 pos += 1

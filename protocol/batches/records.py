@@ -50,7 +50,6 @@ COMMIT_KEY: Final = b"\x00\x00\x00\x01"
 _MARKER_VALUE = Struct(">hi")
 
 
-HeaderFields = tuple[int, ...]
 """A BatchHeader, or its 13 fields as they were unpacked. Of open length, so that a compiled module passes it on as it is."""
 
 

@@ -25,9 +25,6 @@ ANY_TIME: Final = (-(1 << 70), 1 << 70)
 NO_TIMESTAMP: Final = -1
 
 
-_new = tuple.__new__
-
-
 class Walked(NamedTuple):
     """What was found, in order of precedence; Kafka reports the first."""
 
@@ -260,5 +257,5 @@ def spans(header: BatchHeader, payload: Buffer, pos: int = 0) -> Iterator[Span]:
         if at > stop or not 0 <= offset_delta <= last_delta:
             raise DecodeError(f"record {number} is not as its lengths say, or outside its batch", at)
         timestamp = base + delta if fixed is None else fixed
-        yield _new(Span, (base_offset + offset_delta, timestamp, key, is_tombstone == 1, start, stop))
+        yield Span(base_offset + offset_delta, timestamp, key, is_tombstone == 1, start, stop)
         pos = stop

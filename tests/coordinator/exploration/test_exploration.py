@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 from itertools import product
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from txn_explorer import Found, explore
 from txn_faults import FAULTS, Seed
 from txn_scenes import DEEP, LAST, ONCE, REMEMBERED, SCENES, TROUBLE, TV1, TV2, TWO_PHASE, two
 from txn_world import Budget, Log, Rules
+
+from stuntbroker.storage.producers import OPEN
 
 
 def described(actual: Found) -> str:
@@ -55,9 +55,8 @@ def test_a_partition_is_open_to_whom_it_is_open_in_the_broker() -> None:
         if is_sealed:
             log = log.seal(1)
             states.seal(1)
-        header: Any = SimpleNamespace(producer_id=1, producer_epoch=request)
 
-        assert states.is_open(header) == log.takes((1, request))
+        assert (states.standing(1, request) == OPEN) == log.takes((1, request))
 
 
 # --- what Kafka's rules let happen: the explorer must see it
