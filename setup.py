@@ -35,6 +35,7 @@ COMPILED = (
     "broker/plain_produce.py",
     "broker/producer_ids.py",
     "broker/transactions.py",
+    "broker/txn_markers.py",
     "client/producer/batches.py",
     "client/producer/dispatch.py",
     "client/producer/frames.py",

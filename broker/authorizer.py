@@ -1,8 +1,8 @@
 """Who may do what: the port that every check of a permission goes through.
 
 A broker has one authorizer, a connection one principal. Operations and kinds of resources have Kafka's numbers
-(`AclOperation`, `ResourceType`). There are no ACLs yet: `ConfiguredAuthorizer` allows everything but two-phase commit to the
-transactional ids of `stuntbroker.deny.two.phase.commit`.
+(`AclOperation`, `ResourceType`); each is listed here with its first check. There are no ACLs yet: only two-phase commit is
+checked, and `ConfiguredAuthorizer` allows it but to the transactional ids of `stuntbroker.deny.two.phase.commit`.
 """
 
 from __future__ import annotations
@@ -17,25 +17,12 @@ if TYPE_CHECKING:
 class Operation(IntEnum):
     """What a client wants to do with a resource."""
 
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
     TWO_PHASE_COMMIT = 15
 
 
 class Resource(IntEnum):
     """Kinds of what a client can do something with."""
 
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
     TRANSACTIONAL_ID = 5
 
 

@@ -35,7 +35,6 @@ class Entry(NamedTuple):
 
     name: str
     value: str | None
-    set_here: bool
     source: int
     kind: int
     read_only: bool
@@ -53,7 +52,7 @@ def topic_configs(broker: Services, topic: Topic) -> list[Entry]:
             synonyms += _values_by_level(broker, broker_name, prop)
         value = topic.configs[name] if name in topic.configs else show(broker.config.topic_default(name))
         source = synonyms[0].source if synonyms else DEFAULT_CONFIG
-        entries.append(Entry(name, value, name in topic.configs, source, prop.kind, False, synonyms))
+        entries.append(Entry(name, value, source, prop.kind, False, synonyms))
     return entries
 
 
@@ -67,14 +66,12 @@ def broker_configs(broker: Services) -> list[Entry]:
         value = show(broker.config[name]) if is_set or name not in WITHOUT_DEFAULT else None
         if name == TRANSACTION_VERSION:
             value = show(broker.features.transaction_version)
-        entries.append(Entry(name, value, is_set, source, prop.kind, not prop.is_dynamic, synonyms))
+        entries.append(Entry(name, value, source, prop.kind, not prop.is_dynamic, synonyms))
     levels = broker.dynamic_config.levels.values()
     for name in dict.fromkeys(name for level in levels for name in level if name not in BROKER):
         synonyms = _values_by_level(broker, name, None)
         value = synonyms[0].value if name in DYNAMIC else None
-        entries.append(
-            Entry(name, value, True, synonyms[0].source, DYNAMIC.get(name, 0), name not in DYNAMIC, synonyms)
-        )
+        entries.append(Entry(name, value, synonyms[0].source, DYNAMIC.get(name, 0), name not in DYNAMIC, synonyms))
     return entries
 
 
@@ -84,7 +81,6 @@ def cluster_configs(broker: Services) -> list[Entry]:
         Entry(
             name,
             text,
-            True,
             DYNAMIC_DEFAULT_BROKER_CONFIG,
             DYNAMIC.get(name, 0),
             name not in DYNAMIC,

@@ -328,7 +328,7 @@ class Connection(asyncio.BufferedProtocol):
         return self.transport is not None
 
     def is_allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
-        """Whether the client may do this with a resource: every handler that checks a permission asks here."""
+        """Whether the client may do this with a resource: whoever checks a permission asks here."""
         return self.broker.authorizer.allows(self.principal, operation, resource, name)
 
     def handle_later(self, handle: Handler, request: Any, version: int) -> None:

@@ -84,15 +84,15 @@ class Housekeeping:
         from stuntbroker.storage.retention import apply_retention  # As above.
 
         now_ms = self.broker.clock.now_ms()
-        start_moved = False
+        has_deleted = False
         for topic in self.broker.topics:
             for log in topic.partitions:
                 try:
-                    start_moved |= apply_retention(log, now_ms)
+                    has_deleted |= apply_retention(log, now_ms)
                 except (StorageError, OSError) as fault:
                     facts = {"topic": log.topic, "partition": log.index, "fault": str(fault)}
                     self.broker.events.error("retention_failed", **facts)
-        if start_moved:
+        if has_deleted:
             self.broker.data_dir.write_start_offsets()
 
     def expire_producers(self) -> None:

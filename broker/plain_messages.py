@@ -130,7 +130,7 @@ SAME: Final = {"partition_index": ("index", "partition"), "index": ("partition_i
 KINDS: Final = ("transaction", "coordinator", "group", "resource", "topic", "partition", "response")
 
 
-def made_answer(key: int, request: Plain, code: int) -> Message:
+def error_answer(key: int, request: Plain, code: int) -> Message:
     """A response with `code` in all its error codes, about everything that the request asks for."""
     return _answer_about(response_class(key), request, code)
 

@@ -33,7 +33,7 @@ class Property(NamedTuple):
     has_effect: bool = True
     """If not, it is accepted, kept and shown, and nothing else."""
     name: str = ""
-    is_topic_s: bool = False
+    is_of_topic: bool = False
     is_dynamic: bool = True
     """Whether it can change while the broker runs. A topic's always can."""
 
@@ -42,7 +42,7 @@ class Property(NamedTuple):
         """What it means, for DescribeConfigs and the documentation."""
         from stuntbroker.broker.config_docs import BROKER_DOCS, TOPIC_DOCS  # Only loaded to be shown.
 
-        return (TOPIC_DOCS if self.is_topic_s else BROKER_DOCS)[self.name]
+        return (TOPIC_DOCS if self.is_of_topic else BROKER_DOCS)[self.name]
 
     def without_effect(self) -> Property:
         """The same property, as one that changes nothing here."""
@@ -345,7 +345,7 @@ _TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
 }
 
 TOPIC: Final = {
-    name: (prop._replace(name=name, is_topic_s=True), broker_name) for name, (prop, broker_name) in _TOPIC.items()
+    name: (prop._replace(name=name, is_of_topic=True), broker_name) for name, (prop, broker_name) in _TOPIC.items()
 }
 """Configuration of a topic: the property, and the broker property (not always known here) whose value is its default."""
 

@@ -62,7 +62,7 @@ BYTES_PER_UNIT: Final = 700
 """Bytes that are encoded in a unit of a slice's cost."""
 SEEN: Final = 1
 """For every topic, whatever becomes of it, and for every partition that is described."""
-MADE: Final = 16
+CREATED: Final = 16
 """For every partition that is made or deleted, and for the configuration of a topic."""
 
 
@@ -213,7 +213,7 @@ def cost_of_change(is_synced: bool, partitions: int) -> int:
     """Of making or deleting so many partitions of one topic. `is_synced`: each change is synced to the disk."""
     if is_synced:
         return SLICE_COST  # The disk takes longer than anything else.
-    return MADE * partitions
+    return CREATED * partitions
 
 
 def _slice(steps: Steps) -> Any:

@@ -10,8 +10,9 @@ from stuntbroker.broker.fences import Fences
 from stuntbroker.broker.marker_slices import MarkerSlices
 from stuntbroker.broker.producer_ids import ProducerIds
 from stuntbroker.broker.properties import KIP_588
-from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.topic_names import TXN_STATE
 from stuntbroker.broker.topics import coordinator_of
+from stuntbroker.broker.txn_markers import end_in_partition
 from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, Actor, AfterMarkers, Hold, OnReply
 from stuntbroker.coordinator.machine import expires_at_ms, has_expired
 from stuntbroker.coordinator.records import (
@@ -119,7 +120,7 @@ class Transactions:
         """A partition of the log has another leader: its leader epoch is the coordinator epoch of the ids in it."""
         self._has_moved = any(log.leader_epoch != FIRST_EPOCH for log in self._log)
 
-    def leader_found(self, partition: TopicPartition) -> None:
+    def leader_elected(self, partition: TopicPartition) -> None:
         """Go on with the transactions whose markers waited for the leader of a partition."""
         for transactional_id in self._slices.waiting_for(partition):
             actor = self.find(transactional_id)
@@ -307,7 +308,7 @@ class Transactions:
             log = log_of(partition)
             if log is None:
                 continue  # The topic is gone, and the transaction with it.
-            error = log.append_marker(marker)
+            error = end_in_partition(log, marker, broker.groups)
             if error:
                 # Unlike Kafka: it gives the transaction up and the id stays blocked until its log is loaded again.
                 broker.events.warning(
@@ -317,8 +318,6 @@ class Transactions:
                     error=error.name,
                     producer_id=producer_id,
                 )
-            elif log.topic == OFFSETS:
-                broker.groups.apply_marker(log.index, producer_id, commit)
 
     def reject_new_records(self, txn: Txn) -> None:
         """Refuse further records of a transaction that is prepared (KIP-939)."""

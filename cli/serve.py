@@ -65,7 +65,7 @@ class Listening(NamedTuple):
     exit_with_parent: bool
     in_container: bool
     """Says that it is ready in the words of other Kafka images too."""
-    not_found_ports: list[int]
+    unavailable_ports: list[int]
     """Where every HTTP request gets 404."""
     control: ControlAddress | None
     """None: nobody controls it."""
@@ -78,7 +78,7 @@ class ControlAddress(NamedTuple):
     port: int
     token: str
     """Empty: nothing."""
-    is_token_made: bool
+    is_token_generated: bool
     """Nobody knows it, so that it must be printed."""
     plan: Plan | None
     """What goes wrong from the ready line on."""
@@ -247,12 +247,12 @@ def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
         raise UsageError(
             "--control-token: it must be of letters, digits and ._~+/-, as it goes into a header and a cookie"
         )
-    is_token_made = not token and not is_loopback(address.host)
-    if is_token_made:
+    is_token_generated = not token and not is_loopback(address.host)
+    if is_token_generated:
         from stuntbroker.broker.chance import Chance
 
         token = Chance().random_bytes(TOKEN_BYTES).hex()
-    return ControlAddress(address.host, address.port, token, is_token_made, _plan(plan) if plan else None)
+    return ControlAddress(address.host, address.port, token, is_token_generated, _plan(plan) if plan else None)
 
 
 def _plan(name: str) -> Plan:
@@ -448,9 +448,9 @@ async def _serve_http(
             host, port = address.host, address.port
             ready["control"] = f"http://{(await control.start(host, port)).reachable()}"
             servers.append(control)
-            if address.is_token_made:
+            if address.is_token_generated:
                 ready["control-token"] = address.token
-        for port in listening.not_found_ports:
+        for port in listening.unavailable_ports:
             from stuntbroker.cli import container
 
             host, option = listening.listeners[0].host, "--not-found-ports"

@@ -39,7 +39,7 @@ EARLIEST: Final = -2
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 FETCH_BYTES_MAX: Final = 8 << 20
-LOOK_AGAIN_S: Final = 0.02
+POLL_INTERVAL_S: Final = 0.02
 OPENED_SIZE_MAX: Final = 1 << 30
 """Bytes that a compressed batch may open to."""
 
@@ -129,7 +129,7 @@ class LastValues:
                 raise TimedOut(
                     f"{topic}-{partition} cannot be read behind offset {stable}: a transaction is open there"
                 )
-            cluster.pause(LOOK_AGAIN_S)
+            cluster.pause(POLL_INTERVAL_S)
         self.read_on()
 
     def read_on(self) -> None:

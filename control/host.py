@@ -51,7 +51,7 @@ class BrokerHost:
         self._starts_empty = self.broker.is_new
         self._close_control: Callable[[], None] | None = None
         self._snapshots_taken = 0
-        self._forks_made = 0
+        self._forks_started = 0
         self._one_at_a_time = asyncio.Lock()
 
     # --- snapshots
@@ -160,8 +160,8 @@ class BrokerHost:
         except BaseException:
             await broker.abandon()
             raise
-        self._forks_made += 1
-        id_ = f"fork-{self._forks_made}"
+        self._forks_started += 1
+        id_ = f"fork-{self._forks_started}"
         self.forks[id_] = host
         return id_, host
 

@@ -41,7 +41,7 @@ class Snapshot:
     parked: tuple[tuple[str, ParkedTransaction], ...]
     """Id of the stop, and the transaction that it has parked."""
     faults: tuple[Fault, ...]
-    """Their `made_at_ms` counts from the snapshot: no two clocks agree to the millisecond."""
+    """Their `created_at_ms` counts from the snapshot: no two clocks agree to the millisecond."""
 
     @property
     def size(self) -> int:
@@ -110,7 +110,7 @@ async def _quiet(control: Control) -> tuple[tuple[str, ParkedTransaction], ...]:
 
 def _aged(fault: Fault, now_ms: int) -> Fault:
     aged = deepcopy(fault)
-    aged.made_at_ms -= now_ms
+    aged.created_at_ms -= now_ms
     return aged
 
 

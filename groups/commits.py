@@ -76,7 +76,7 @@ def fetch(
     answer = []
     for name, topic_id, partitions in topics:
         fetched = [
-            _fetch_one(store, group_id, name, topic_id, number, require_stable, unstable) for number in partitions
+            _fetch_partition(store, group_id, name, topic_id, number, require_stable, unstable) for number in partitions
         ]
         answer.append(FetchedTopic(name, topic_id, fetched))
     return answer
@@ -87,11 +87,11 @@ def fetch_all(store: OffsetStore, group_id: str, require_stable: bool, unstable:
     answer: dict[str, FetchedTopic] = {}
     for (name, number), _ in store.committed(group_id):
         topic = answer.setdefault(name, FetchedTopic(name, ZERO_UUID, []))
-        topic.partitions.append(_fetch_one(store, group_id, name, ZERO_UUID, number, require_stable, unstable))
+        topic.partitions.append(_fetch_partition(store, group_id, name, ZERO_UUID, number, require_stable, unstable))
     return list(answer.values())
 
 
-def _fetch_one(
+def _fetch_partition(
     store: OffsetStore,
     group_id: str,
     name: str,

@@ -38,7 +38,7 @@ KEPT: Final = 100
 """Decided batches that the folder remembers."""
 LOCK_WAIT_S: Final = 30.0
 """Taking a sink locks its folder for some milliseconds. After this time the holder is stuck."""
-LOOK_AGAIN_S: Final = 0.02
+POLL_INTERVAL_S: Final = 0.02
 WRITE_IDS_MAX: Final = 1_000
 """Of one sink: every decision names all of them."""
 
@@ -270,7 +270,7 @@ class DecisionFolder:
                     break
                 except (BlockingIOError, PermissionError):  # POSIX allows either.
                     if self._pause and deadline.left_s():
-                        self._pause(LOOK_AGAIN_S)
+                        self._pause(POLL_INTERVAL_S)
                         continue
                 lock.seek(0)
                 raise FolderLocked(

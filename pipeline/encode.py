@@ -278,16 +278,3 @@ def partitions_of(
             raise ValueError(f"partition {wrong} is not in 0..{partitions - 1}")
         result = np.where(wanted.is_valid().to_numpy(zero_copy_only=False), numbers, result)
     return result
-
-
-def rows_by_partition(partitions: Ints) -> Iterator[tuple[int, Ints | None]]:
-    """(partition, its rows in their order); None for the rows when there is only one partition, and all are its."""
-    if not len(partitions):
-        return
-    if (partitions == partitions[0]).all():
-        yield int(partitions[0]), None
-        return
-    order = np.argsort(partitions, kind="stable")
-    numbers, starts = np.unique(partitions[order], return_index=True)
-    for number, rows in zip(numbers, np.split(order, starts[1:]), strict=True):
-        yield int(number), rows

@@ -21,7 +21,7 @@ RECORD_BYTES_GUESS: Final = 1_024
 """Of a partition of which nothing has been read yet."""
 MISSING_S: Final = 2.0
 """A partition is gone when it is missing for that long: a broker may have heard of it later than another one."""
-LOOK_AGAIN_S: Final = 0.2
+POLL_INTERVAL_S: Final = 0.2
 SPARE_BYTES: Final = 1 << 16
 """More than was expected; a batch that is cut off has to be fetched again."""
 
@@ -56,7 +56,7 @@ def fetch_range(cluster: ChannelCluster, wanted: Wanted, lost: Callable[[str], N
             if isinstance(fault, NotFound):
                 missing = missing or Deadline(MISSING_S)
                 if missing.left_s():
-                    cluster.pause(LOOK_AGAIN_S)
+                    cluster.pause(POLL_INTERVAL_S)
                     continue
             at = _after_loss(cluster, wanted, at, fault, lost)
             continue

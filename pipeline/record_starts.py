@@ -28,7 +28,7 @@ from stuntbroker.protocol.batches.records import unzigzag
 from stuntbroker.protocol.primitives import Buffer, DecodeError
 
 RECORD_SIZE_MIN: Final = 7
-_REST_MIN: Final = RECORD_SIZE_MIN - 1
+_SIZE_MIN: Final = RECORD_SIZE_MIN - 1
 """Behind the size, which does not count itself."""
 LANES_MIN: Final = 24
 """A step of so many lanes takes as long as to read so many records one by one."""
@@ -218,7 +218,7 @@ def _advances() -> Array:
     pair = np.arange(1 << 16)
     first, second = pair & 0xFF, pair >> 8
     zigzag = np.where(first < 0x80, first, first & 0x7F | second << 7)
-    unknown = (first & second >= 0x80) | (zigzag & 1 == 1) | (zigzag >> 1 < _REST_MIN)
+    unknown = (first & second >= 0x80) | (zigzag & 1 == 1) | (zigzag >> 1 < _SIZE_MIN)
     return np.where(unknown, 0, np.where(first < 0x80, 1, 2) + (zigzag >> 1)).astype(np.int64)
 
 
@@ -240,7 +240,7 @@ def _follow(view: Array, entries: Array, bounds: Array, steps: int) -> _Lanes:
         if len(stuck):
             count[stuck] = (rows[:-1, stuck] < at[stuck]).sum(axis=0) + 1
             size, behind = varints(view, at[stuck])
-            at[stuck] = np.where(size < _REST_MIN, -1, np.minimum(behind + np.clip(size, 0, FAR), FAR))
+            at[stuck] = np.where(size < _SIZE_MIN, -1, np.minimum(behind + np.clip(size, 0, FAR), FAR))
             left = left[(at[left] >= 0) & (at[left] < bound[left])]
         long = 4 * len(stuck) > len(lanes)
         exits[lanes] = at
@@ -260,7 +260,7 @@ def _stepped(view: Array, begins: Array, steps: int, long: bool) -> Array:
     if long:
         for step in range(steps):
             size, at = varints(view, rows[step])
-            rows[step + 1] = np.where(size < _REST_MIN, rows[step], np.minimum(at + np.clip(size, 0, FAR), FAR))
+            rows[step + 1] = np.where(size < _SIZE_MIN, rows[step], np.minimum(at + np.clip(size, 0, FAR), FAR))
         return rows
     pairs = _pairs(view)
     last, at = len(pairs) - 1, np.empty(len(begins), np.int64)

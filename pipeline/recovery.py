@@ -37,6 +37,7 @@ GONE: Final = (
 )
 """The pair is not the client's any more: the transaction is gone, or was kept by somebody (KIP-939)."""
 TIMEOUT_MS: Final = 60_000
+PARTITION_AND_SLOT: Final = re.compile("[0-9]+-[0-9]+")
 
 
 class DecisionLost(Exception):
@@ -68,9 +69,15 @@ def transactional_id(sink_id: str, partition: int, slot: int) -> str:
 
 
 def pattern(sink_id: str) -> str:
-    """What all ids of a sink match, and no others (RE2)."""
+    """What all ids of a sink match, and few others: simple enough for a Stuntbroker without RE2."""
     check_sink_id(sink_id)
-    return re.escape(sink_id) + "-[0-9]+-[0-9]+"
+    return re.escape(sink_id) + "-.*-.*"
+
+
+def is_of_sink(transactional_id: str, sink_id: str) -> bool:
+    """Whether `transactional_id()` has made it for this sink."""
+    prefix = f"{sink_id}-"
+    return transactional_id.startswith(prefix) and bool(PARTITION_AND_SLOT.fullmatch(transactional_id, len(prefix)))
 
 
 def plan(last: Stored | None, descriptions: Iterable[Description] = ()) -> Plan:
@@ -131,7 +138,9 @@ def commit_batch(cluster: ChannelCluster, store: Decisions, decision: Decision) 
 def running(admin: Admin, sink_id: str) -> list[Description]:
     """The ids of the sink that have a transaction, or could begin one."""
     listed = admin.list_transactions(states=(ONGOING, EMPTY), pattern=pattern(sink_id)).listings
-    described = admin.describe_transactions(item.transactional_id for item in listed)
+    described = admin.describe_transactions(
+        item.transactional_id for item in listed if is_of_sink(item.transactional_id, sink_id)
+    )
     return [item for item in described.values() if item is not None]
 
 

@@ -5,7 +5,7 @@ An answer is one of these values; a fault (a frame that cannot be read, a disk t
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from enum import IntEnum
 from typing import Final
 
 
@@ -152,14 +152,6 @@ class ErrorCode(IntEnum):
     CONTROLLER_ID_NOT_REGISTERED = 136
 
 
-class Applied(Enum):
-    """What the request has changed on the broker when the client hears this code."""
-
-    NO = "no"
-    YES = "yes"
-    MAYBE = "maybe"
-
-
 RETRIABLE: Final = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -197,19 +189,3 @@ RETRIABLE: Final = frozenset(
     }
 )
 """Codes after which Apache's clients send the same request again by themselves."""
-
-APPLIED: Final = {
-    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: Applied.YES,
-    ErrorCode.NONE: Applied.YES,
-    ErrorCode.KAFKA_STORAGE_ERROR: Applied.MAYBE,
-    ErrorCode.NETWORK_EXCEPTION: Applied.MAYBE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Applied.MAYBE,
-    ErrorCode.REQUEST_TIMED_OUT: Applied.MAYBE,
-    ErrorCode.UNKNOWN_SERVER_ERROR: Applied.MAYBE,
-}
-"""Every other code says that nothing was changed: Applied.NO."""
-
-
-def applied(code: ErrorCode) -> Applied:
-    """Return whether a request may have taken effect although it was answered with this code."""
-    return APPLIED.get(code, Applied.NO)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from stuntbroker.protocol.batches.records import marker_body
 from stuntbroker.storage.leader_epochs import FIRST_EPOCH
@@ -11,9 +11,17 @@ MARKER_SIZE: Final = 78
 """Bytes of the batch that holds it."""
 
 
-Marker = tuple[bool, int, int, int, int, int, bytes]
-"""(commit, producer id, producer epoch, coordinator epoch, transaction version, time in ms, the batch from its ninth byte on);
-without names, as each of a transaction's partitions takes it apart. The batch is one of a partition's first leader."""
+class Marker(NamedTuple):
+    """The end of a transaction, to be appended to each of its partitions."""
+
+    commit: bool
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    transaction_version: int
+    time_ms: int
+    body: bytes
+    """The batch from its ninth byte on, as one of a partition's first leader."""
 
 
 def new_marker(
@@ -27,4 +35,4 @@ def new_marker(
 ) -> Marker:
     """`time_type` is LOG_APPEND_TIME in a topic whose timestamps are the broker's."""
     body = marker_body(commit, producer_id, producer_epoch, coordinator_epoch, now_ms, FIRST_EPOCH, time_type)
-    return commit, producer_id, producer_epoch, coordinator_epoch, transaction_version, now_ms, body
+    return Marker(commit, producer_id, producer_epoch, coordinator_epoch, transaction_version, now_ms, body)

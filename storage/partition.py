@@ -34,7 +34,7 @@ from stuntbroker.storage.segmented_log import NO_SEGMENT, OwnRecord, SegmentedLo
 from stuntbroker.storage.turn import Turn
 
 BUFFERED_BELOW: Final = 8_192
-"""Smaller appends are gathered for the end of the turn, larger ones written at once."""
+"""Smaller appends are buffered until the end of the turn, larger ones written at once."""
 OK = ErrorCode.NONE
 _stamp = Struct(">q")
 _pack_offset = _stamp.pack
@@ -47,7 +47,7 @@ Appended = tuple[ErrorCode, int, int]
 """(error, base offset, log append time in ms): -1 for an offset or a time that there is not."""
 
 
-def _told_by_raising(fault: StorageError) -> None:
+def _raise_fault(fault: StorageError) -> None:
     """Of a log by itself, only who asked for the write hears of it."""
 
 
@@ -112,10 +112,10 @@ class PartitionLog(SegmentedLog):
         self.touched: Callable[[PartitionLog], None] | None = None
         self.waiters: set[Callable[[], None]] = set()
         """Called after every append, before producers and markers are noted: they may only take note of it."""
-        self.failed: Callable[[StorageError], None] = _told_by_raising
+        self.failed: Callable[[StorageError], None] = _raise_fault
         """Told of a write that failed, whoever asked for it."""
         self.turn: Turn | None = None
-        """When there is one, small appends are gathered, and written when it ends."""
+        """When there is one, small appends are buffered, and written when it ends."""
         self.flush_first = False
         """Written before others when a turn ends: the transaction log."""
         self.batch_of: Callable[[int, int, int, Any, Any], bytes] = one_record_batch
@@ -255,7 +255,7 @@ class PartitionLog(SegmentedLog):
             self._write(batch, len(batch), offset, timestamp_ms, True)
 
     def settle(self) -> None:
-        """Writes everything that was gathered, whether the turn is over or not."""
+        """Writes everything that is buffered, whether the turn is over or not."""
         if self.turn is not None and (self.turn.armed or self.deferred):
             self.turn.flush()
             self.take_deferred()
@@ -276,7 +276,9 @@ class PartitionLog(SegmentedLog):
             return error
         offset = self.next_offset
         if self.config.log_append_time:
-            body = new_marker(*marker[:6], LOG_APPEND_TIME)[-1]
+            body = new_marker(
+                commit, producer_id, epoch, coordinator_epoch, transaction_version, now_ms, LOG_APPEND_TIME
+            ).body
         if self.leader_epoch != FIRST_EPOCH:
             body = body[: EPOCH_AT - 8] + _pack_epoch(self.leader_epoch) + body[EPOCH_AT - 4 :]
         self._write(_pack_offset(offset) + body, MARKER_SIZE, offset, now_ms)

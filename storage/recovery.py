@@ -54,7 +54,7 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: boo
     for segment in segments:
         segment.leader_epochs = tuple(epoch for epoch, _ in log.leader_epochs)
     try:
-        read_again, cut = _read_segments(segments, log_start_offset, clean, truncate)
+        scanned, cut = _read_segments(segments, log_start_offset, clean, truncate)
     except StorageError:
         for segment in segments:
             segment.close()
@@ -73,7 +73,7 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: boo
         known = [each for each in log.leader_epochs[:-1] if each[1] < log.next_offset]
         log.leader_epochs = (*known, (log.leader_epoch, min(log.leader_epochs[-1][1], log.next_offset)))
     _remove_orphans(log, {segment.base_offset for segment in segments}, log.next_offset)
-    _load_producers(log, read_again)
+    _load_producers(log, scanned)
     log.aborted = [entry for segment in segments for entry in segment.aborted]
     log.delete_records(log.log_start_offset)
     return cut
@@ -86,13 +86,13 @@ def _read_segments(
 
     Segments behind one that had to be cut are taken out of the list.
     """
-    read_again: list[Segment] = []
+    scanned: list[Segment] = []
     cut = 0
     for index, segment in enumerate(segments):
         is_last = index == len(segments) - 1
         if not truncate and (clean or not is_last) and segment.load():
             continue
-        read_again.append(segment)
+        scanned.append(segment)
         # Compaction leaves gaps between offsets, and never looks at the last segment.
         left = segment.scan(gaps_below=log_start_offset if is_last else OFFSET_MAX)
         if left:
@@ -103,7 +103,7 @@ def _read_segments(
             cut = left + sum(segment.disk.file_size(later.path + ".log") for later in segments[index + 1 :])
             del segments[index + 1 :]  # Their files go with the orphans.
             break
-    return read_again, cut
+    return scanned, cut
 
 
 def _refuse_damage(segment: Segment, later: list[Segment], clean: bool) -> None:
@@ -198,16 +198,16 @@ def _end_of(segments: list[Segment]) -> int:
     return end
 
 
-def _load_producers(log: PartitionLog, read_again: list[Segment]) -> None:
+def _load_producers(log: PartitionLog, scanned: list[Segment]) -> None:
     """The newest snapshot before what was read again, and what came after it.
 
     Segments that were read again get their aborted transactions on the way.
     """
-    limit = read_again[0].base_offset if read_again else log.next_offset
+    limit = scanned[0].base_offset if scanned else log.next_offset
     start, log.producers = _snapshot_before(log, limit)
     for index, segment in enumerate(log.segments):
         end = log.segments[index + 1].base_offset if index + 1 < len(log.segments) else log.next_offset
-        fresh = segment in read_again
+        fresh = segment in scanned
         if fresh:
             segment.aborted = []
         if end <= start or not segment.has_producers:
@@ -216,7 +216,7 @@ def _load_producers(log: PartitionLog, read_again: list[Segment]) -> None:
             if header.base_offset >= start and header.producer_id >= 0:
                 batch = segment.read(position, header.size) if header.attributes & CONTROL else b""
                 replay(log.producers, segment if fresh else None, header, batch)
-    if log.config.compact and read_again:
+    if log.config.compact and scanned:
         _restore_cleaned(log)
 
 

@@ -118,7 +118,7 @@ class Segment:
         """Position of the last batch that has an index entry."""
         self.first_timestamp = -1
         self.fast_path_size_max = -1
-        """Size, and below the largest timestamp, up to which a gathered batch needs no index entry and no new segment."""
+        """Size, and below the largest timestamp, up to which a buffered batch needs no index entry and no new segment."""
         self.fast_path_timestamp_max = -1
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
@@ -169,7 +169,7 @@ class Segment:
         return True
 
     def flush(self) -> None:
-        """Writes what was gathered."""
+        """Writes what is buffered."""
         pending_batches = self.pending_batches
         if pending_batches:
             self.pending_batches = []

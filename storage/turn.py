@@ -1,6 +1,6 @@
 """One turn of the event loop: decide, write, answer.
 
-Small appends of a turn are gathered and written with one write a file; answers leave when that is done. The order of
+Small appends of a turn are buffered and written with one write a file; answers leave when that is done. The order of
 the writes is the order in which they count after a crash:
 
     1  the transaction log: what a transaction is going to do (Ongoing, Prepare)
@@ -27,7 +27,7 @@ class BufferedLog(Protocol):
     """A log that has appends which are not written yet."""
 
     flush_first: bool
-    """It is written before the logs that do not lead."""
+    """It is written before the logs that are not flushed first."""
     waiters: set[Callable[[], None]]
 
     def batch_records(self) -> None:
@@ -68,8 +68,8 @@ class Turn:
         "_broken",
         "_deferred",
         "_failed",
-        "_following",
-        "_leading",
+        "_flushed_after",
+        "_flushed_first",
         "_refused",
         "armed",
         "points",
@@ -93,14 +93,14 @@ class Turn:
         """Told of the first write that failed."""
         self._refused = refused
         """Told of a transport that refuses an answer although its client is there."""
-        self._leading: list[BufferedLog] = []
-        self._following: list[BufferedLog] = []
+        self._flushed_first: list[BufferedLog] = []
+        self._flushed_after: list[BufferedLog] = []
         self._deferred: list[BufferedLog] = []
         self._answers: dict[Receiver, bytes | bytearray] = {}
 
     def touched(self, log: BufferedLog) -> None:
         """A log has its first append that is not written."""
-        (self._leading if log.flush_first else self._following).append(log)
+        (self._flushed_first if log.flush_first else self._flushed_after).append(log)
         if not self.armed:
             self.armed = True
             self._arm(self.end)
@@ -131,22 +131,22 @@ class Turn:
 
     def flush(self) -> None:
         """Writes the files, in order. Raises StorageError, after which nothing of this turn is answered."""
-        leading, following = self._leading, self._following
-        self._leading, self._following = [], []
+        first, after = self._flushed_first, self._flushed_after
+        self._flushed_first, self._flushed_after = [], []
         try:
             self.check()
-            if self.points.on_pass is not None and (leading or following):
+            if self.points.on_pass is not None and (first or after):
                 self.points.passing("log.write.before")
-            for log in leading:
+            for log in first:
                 log.batch_records()
-            for log in leading:
+            for log in first:
                 log.flush()
-            for log in following:
+            for log in after:
                 log.flush()
                 if log.waiters:
                     for waiter in log.waiters:
                         waiter()
-            if self.points.on_pass is not None and (leading or following):
+            if self.points.on_pass is not None and (first or after):
                 self.points.passing("log.write.after")
         except StorageError as fault:
             self.fail(fault)

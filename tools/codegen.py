@@ -74,11 +74,10 @@ def default_of(one: Field) -> str:
 
 @dataclass(slots=True)
 class Writer:
-    """Lines of Python with their indentation, and the formats that they use."""
+    """Lines of Python with their indentation."""
 
     lines: list[str] = field(default_factory=list)
     depth: int = 0
-    formats: set[str] = field(default_factory=set)
     unpacked: set[str] = field(default_factory=set)
     packed: set[str] = field(default_factory=set)
     helpers: set[str] = field(default_factory=set)

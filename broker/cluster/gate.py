@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.broker.apis import NO_ANSWER
 from stuntbroker.broker.cluster.nodes import Placement
 from stuntbroker.broker.interception import handle_and_look
-from stuntbroker.broker.plain_messages import decoded_answer, made_answer, plain_request
+from stuntbroker.broker.plain_messages import decoded_answer, error_answer, plain_request
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.broker.topics import Topic, coordinator_of
 from stuntbroker.protocol.errors import ErrorCode
@@ -103,7 +103,7 @@ class NodeGate:
             topic = self._broker.topics.get(LISTINGS[key])
             own = [] if topic is None else [p for p in topic.placements if p.leader == connection.listener.node_id]
             if any(placement.is_loading for placement in own):
-                return made_answer(key, {}, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+                return error_answer(key, {}, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return handle(connection, request, version)
         return self._coordinated(handle, connection, request, version)
 
@@ -125,9 +125,9 @@ class NodeGate:
         setattr(own, listed, [each for each, error in both if not error])
         setattr(foreign, listed, [each for each, error in both if error])
         refusal = _refusal(key, version, foreign, error)
-        return self._handle_rest(handle, connection, own, version, refusal, answered)
+        return self._handle_own_part(handle, connection, own, version, refusal, answered)
 
-    def _handle_rest(
+    def _handle_own_part(
         self, handle: Handler, connection: Connection, own: Any, version: int, refusal: Any, answered: str
     ) -> Any:
         """Have what is left of a request handled, and answer it together with what was refused of it."""
@@ -164,7 +164,7 @@ class NodeGate:
         refusal = _refusal(key, version, foreign_request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not own_topics:
             return refusal
-        return self._handle_rest(handle, connection, own_request, version, refusal, "topics")
+        return self._handle_own_part(handle, connection, own_request, version, refusal, "topics")
 
     def _produce(self, handle: Handler, connection: Connection, fields: ProduceFields, version: int) -> Any:
         transactional_id, acks, topic_batches = fields
@@ -219,7 +219,7 @@ class NodeGate:
 
 def _refusal(key: int, version: int, request: Any, error: ErrorCode) -> Any:
     """The answer to a request that is refused as a whole. What does not name its subject is as Kafka has it."""
-    answer: Any = made_answer(key, plain_request(key, request), error)
+    answer: Any = error_answer(key, plain_request(key, request), error)
     match key:
         case 9 if version >= MANY_GROUPS_FROM:
             for group in answer.groups:

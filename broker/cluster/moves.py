@@ -41,7 +41,7 @@ def change_leader(
         for waiter in list(log.waiters):
             waiter()
         if placement.leader != NO_LEADER:
-            broker.transactions.leader_found(log.name)
+            broker.transactions.leader_elected(log.name)
 
 
 def _hand_over(broker: Services, topic: Topic, index: int, load_ms: int) -> None:

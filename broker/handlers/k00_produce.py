@@ -288,7 +288,7 @@ class _PendingProduce:
     __slots__ = (
         "acks",
         "answer",
-        "asked_ms",
+        "asking_since_ms",
         "connection",
         "is_verified",
         "accepted_batches",
@@ -320,7 +320,7 @@ class _PendingProduce:
         self.stale = batches.stale
         self.unanswered = 0
         """Questions to the coordinator."""
-        self.asked_ms = -1
+        self.asking_since_ms = -1
         """The time, while the coordinator is being asked: it mostly answers at once."""
         self.transactional_id = ""
 
@@ -347,9 +347,9 @@ class _PendingProduce:
         )
         if question is Question.ADD:
             partitions = frozenset([batch.log.name for batch in to_add])
-            self.asked_ms = now_ms
+            self.asking_since_ms = now_ms
             broker.transactions.ask(transactional_id, AddPartitions(producer_id, epoch, partitions, 2), self._added)
-            self.asked_ms = -1
+            self.asking_since_ms = -1
         elif question is Question.VERIFY:
             self.unanswered = len(to_add)
             for batch in to_add:
@@ -363,7 +363,7 @@ class _PendingProduce:
         if error is not OK:
             for batch in self.to_add:
                 _refuse(batch.response, leader_code(error, KEY, self.version))
-        self._write(self.asked_ms if self.asked_ms >= 0 else self.connection.broker.clock.now_ms())
+        self._write(self.asking_since_ms if self.asking_since_ms >= 0 else self.connection.broker.clock.now_ms())
 
     def _verified(self, batch: AcceptedBatch, reply: Reply) -> None:
         if reply.error:
@@ -395,7 +395,7 @@ class _PendingProduce:
         return True
 
     def _write(self, now_ms: int) -> None:
-        if self.asked_ms < 0 and len(self.to_add) < len(self.accepted_batches) and self._has_lapsed():
+        if self.asking_since_ms < 0 and len(self.to_add) < len(self.accepted_batches) and self._has_lapsed():
             self._ask(now_ms)
             return
         broker, implicit = self.connection.broker, self.version >= IMPLICIT_ADD_FROM

@@ -296,12 +296,12 @@ class _Fetch:
     def _listen(self, logs: list[PartitionLog]) -> None:
         if logs != self.logs:  # At first, and when a topic was deleted, and made again under its name.
             for log in self.logs:
-                log.waiters.discard(self.grew)
+                log.waiters.discard(self.on_append)
             for log in logs:
-                log.waiters.add(self.grew)
+                log.waiters.add(self.on_append)
             self.logs = logs
 
-    def grew(self) -> None:
+    def on_append(self) -> None:
         """A log has more; looked at when the present request is through, once for all of its partitions."""
         if not self._awake:
             self._awake = True
@@ -347,7 +347,7 @@ class _Fetch:
             self.timer.cancel()
             self.timer = None
         for log in self.logs:
-            log.waiters.discard(self.grew)
+            log.waiters.discard(self.on_append)
 
 
 def _read_partition(
@@ -359,8 +359,8 @@ def _read_partition(
         log.settle()
     error = _check(log, fetch_partition, version)
     if error:
-        untold = None if error in WITHOUT_ABORTED else ()
-        return PartitionData(index, error, -1, aborted_transactions=untold), 0
+        without_aborted = None if error in WITHOUT_ABORTED else ()
+        return PartitionData(index, error, -1, aborted_transactions=without_aborted), 0
     high_watermark = log.next_offset
     stable = log.last_stable_offset
     offset = fetch_partition.fetch_offset

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 KEY: Final = 3
 VERSIONS = range(0, 14)
-NOT_ASKED: Final = -(2**31)
+NOT_REQUESTED: Final = -(2**31)
 TOPIC_OPERATIONS: Final = sum(1 << n for n in (3, 4, 5, 6, 7, 8, 10, 11))
 """Everything that an ACL can allow on a topic: there are none here, so it is allowed."""
 CLUSTER_OPERATIONS: Final = sum(1 << n for n in (5, 7, 8, 9, 10, 11, 12))
@@ -41,7 +41,7 @@ OK = ErrorCode.NONE
 def handle(connection: Connection, request: MetadataRequest, version: int) -> MetadataResponse | None:
     """Describe the topics that are asked for, or all; None when the response comes later."""
     broker = connection.broker
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
     if request.topics is None or (version == 0 and not request.topics):
         steps = _each_known(connection, list(broker.topics), request, operations)
     elif error := _request_error(request.topics, version):
@@ -114,7 +114,7 @@ def _response(
         controller_id=broker.nodes.controller,
         topics=topics,
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
         ),
     )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config_view import topic_configs
 from stuntbroker.broker.properties import PARTITIONS_MAX
-from stuntbroker.broker.slices import MADE, SEEN, Steps, cost_of_change, run_in_slices
+from stuntbroker.broker.slices import CREATED, SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.broker.topic_creation import TopicRefused, check_new_topic
 from stuntbroker.broker.topics import Topic
 from stuntbroker.protocol.errors import ErrorCode
@@ -63,7 +63,9 @@ def _each(broker: Services, request: CreateTopicsRequest, names: Counter[str], v
             result = _create_topic(broker, wanted, colliding[name], request.validate_only, version)
             results[name] = result
             changed = not result.error_code and not request.validate_only
-            cost = DESCRIBED + (cost_of_change(broker.syncer is not None, result.num_partitions) if changed else MADE)
+            cost = DESCRIBED + (
+                cost_of_change(broker.syncer is not None, result.num_partitions) if changed else CREATED
+            )
     return CreateTopicsResponse(topics=list(results.values()))
 
 

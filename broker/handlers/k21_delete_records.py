@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import MADE, SEEN, Steps, run_in_slices
+from stuntbroker.broker.slices import CREATED, SEEN, Steps, run_in_slices
 from stuntbroker.broker.topic_names import INTERNAL
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_records_request import DeleteRecordsRequest, DeleteRecordsTopic
@@ -46,7 +46,7 @@ def _each(broker: Services, topics: Sequence[DeleteRecordsTopic]) -> Steps:
                 answer.low_watermark = log.log_start_offset
                 advanced.append(answer)
                 segments -= len(log.segments)
-            yield SEEN + MADE * segments
+            yield SEEN + CREATED * segments
         if partitions:
             results.append(DeleteRecordsTopicResult(topic.name, partitions))
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.slices import Steps, run_in_slices
-from stuntbroker.broker.topic_names import OFFSETS
+from stuntbroker.broker.txn_markers import end_in_partition
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 from stuntbroker.protocol.messages.write_txn_markers_response import (
@@ -67,20 +67,17 @@ def _write(connection: Connection, marker: WritableTxnMarker, name: str, index: 
     if marker.producer_id == -1 or marker.producer_epoch < 0:
         return ErrorCode.UNKNOWN_SERVER_ERROR
     try:
-        error = log.append_marker(
-            new_marker(
-                marker.transaction_result,
-                marker.producer_id,
-                marker.producer_epoch,
-                marker.coordinator_epoch,
-                marker.transaction_version,
-                broker.clock.now_ms(),
-            )
+        new = new_marker(
+            marker.transaction_result,
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            marker.transaction_version,
+            broker.clock.now_ms(),
         )
+        error = end_in_partition(log, new, broker.groups)
     except StorageError:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if not error:
         broker.transactions.fence_by_admin(connection, marker.producer_id)
-    if not error and name == OFFSETS:
-        broker.groups.apply_marker(index, marker.producer_id, marker.transaction_result)
     return error

@@ -29,7 +29,7 @@ ELECTION_TYPES: Final = (0, 1)
 """Preferred and unclean."""
 UNCLEAN: Final = 1
 NOT_PREFERRED: Final = "The preferred leader was not available."
-NOBODY: Final = "Eligible topic partition leaders are not available."
+NO_ELIGIBLE_LEADER: Final = "Eligible topic partition leaders are not available."
 
 
 def handle(connection: Connection, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse | None:
@@ -84,7 +84,11 @@ def _partition_error(broker: Services, election_type: int, name: str, index: int
         return ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
     try:
         if election_type == UNCLEAN:
-            elected, error, message = elect_any(broker, topic, index), ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, NOBODY
+            elected, error, message = (
+                elect_any(broker, topic, index),
+                ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+                NO_ELIGIBLE_LEADER,
+            )
         else:
             elected = elect_preferred(broker, topic, index)
             error, message = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, NOT_PREFERRED

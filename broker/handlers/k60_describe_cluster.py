@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.handlers.k03_metadata import CLUSTER_OPERATIONS, NOT_ASKED
+from stuntbroker.broker.handlers.k03_metadata import CLUSTER_OPERATIONS, NOT_REQUESTED
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from stuntbroker.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
@@ -39,6 +39,6 @@ def handle(connection: Connection, request: DescribeClusterRequest, version: int
             if node.is_up or request.include_fenced_brokers
         ],
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
         ),
     )

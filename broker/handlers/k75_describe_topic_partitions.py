@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.handlers.k03_metadata import NOT_ASKED, TOPIC_OPERATIONS
+from stuntbroker.broker.handlers.k03_metadata import NOT_REQUESTED, TOPIC_OPERATIONS
 from stuntbroker.broker.topic_names import INTERNAL, unknown_or_invalid
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
@@ -80,7 +80,7 @@ def handle(
 
 def _refused(names: list[str], error: ErrorCode) -> DescribeTopicPartitionsResponse:
     """A wrong cursor, and a topic without a name, are answered for all of them."""
-    return DescribeTopicPartitionsResponse(topics=[_answer(error, name, NOT_ASKED) for name in names])
+    return DescribeTopicPartitionsResponse(topics=[_answer(error, name, NOT_REQUESTED) for name in names])
 
 
 def _answer(error: ErrorCode, name: str, operations: int) -> DescribeTopicPartitionsResponseTopic:

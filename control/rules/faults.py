@@ -191,7 +191,7 @@ class Fault:
     when: dict[str, Any]
     verb: str
     value: Any
-    made_at_ms: int
+    created_at_ms: int
     """When it was made, by the monotonic clock of the broker."""
     matched: int = 0
     fired: int = 0
@@ -206,7 +206,7 @@ class Fault:
 
     def fires(self, subject: Subject, now_ms: int) -> bool:
         """Whether this request is one that it was made for; counts it."""
-        if not matches(self.match, subject) or now_ms < self.made_at_ms + self.when.get("after_ms", 0):
+        if not matches(self.match, subject) or now_ms < self.created_at_ms + self.when.get("after_ms", 0):
             return False
         self.matched += 1
         times = self.when.get("times")

@@ -15,7 +15,7 @@ from stuntbroker.broker.plain_messages import (
     PRODUCE,
     Plain,
     decoded_answer,
-    made_answer,
+    error_answer,
     plain_request,
 )
 from stuntbroker.control.observation.request_log import RequestLog
@@ -141,13 +141,13 @@ class Injector:
         self._number = max(self._number, before._number)
 
     def take_over(self, faults: Iterable[Fault]) -> None:
-        """Have these faults, with their counts, of a broker of which this one is a copy: `made_at_ms` counts from now."""
+        """Have these faults, with their counts, of a broker of which this one is a copy: `created_at_ms` counts from now."""
         now_ms = self._broker.clock.monotonic_ms()
         for fault in faults:
             if not self.faults:
                 self._broker.router.add_interceptor(self.intercept)
             copied = self.faults[fault.id] = deepcopy(fault)
-            copied.made_at_ms += now_ms
+            copied.created_at_ms += now_ms
             self._number = max(self._number, int(fault.id.rpartition("-")[2]))
 
     def remove(self, id_: str) -> Fault | None:
@@ -197,7 +197,7 @@ class Injector:
     def _answer_of(self, fault: Fault, request: _Request, code: int) -> Any:
         if request.route.key == PRODUCE and request.fields.get("acks") == 0:
             return NO_ANSWER
-        return made_answer(request.route.key, request.fields, code)
+        return error_answer(request.route.key, request.fields, code)
 
     def _error(self, fault: Fault, request: _Request) -> Any:
         return self._answer_of(fault, request, int(fault.value))

@@ -269,10 +269,10 @@ def _rank(key: Array) -> Array:
     return rank
 
 
-def _unmarked(decision: Finding, data: Finding | None, told_otherwise: bool) -> Finding:
+def _unmarked(decision: Finding, data: Finding | None, is_contradicted: bool) -> Finding:
     """A decision that a partition has no marker of, and the transaction that waits for it."""
     text = f"{decision['state']} at offset {decision['log_offset']} of the transaction log lists the partition"
-    if told_otherwise:
+    if is_contradicted:
         other = "abort" if decision["marker"] == "commit" else "commit"
         text = f"{text}, which has the marker of an {other} with epoch {decision['producer_epoch']}"
         return finding("marker_contradicts", ERROR, decision, text)

@@ -29,7 +29,7 @@ class Log:
     """How the keys begin that are looked at; others are no fault: a coordinator skips them too."""
     read_lanes: Callable[[pa.RecordBatch], list[tuple[Array, pa.Table]]]
     """(numbers of records, their rows), for all that are as usual; may raise NotText."""
-    read_one: Callable[[bytes | None, bytes | None], tuple[Any, ...]]
+    read_record: Callable[[bytes | None, bytes | None], tuple[Any, ...]]
     """What follows `place`, from a key and a value. Raises DecodeError or ValueError."""
 
     def read(self, records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Fault]]:
@@ -67,7 +67,7 @@ class Log:
         offset_at = self.place.index("offset")
         for number, (*place, key, value) in enumerate(zip(*columns, strict=True)):
             try:
-                rows.append((*place, *self.read_one(key, value)))
+                rows.append((*place, *self.read_record(key, value)))
                 read.append(number)
             except (DecodeError, ValueError) as fault:
                 faults.append((place[offset_at], str(fault)))

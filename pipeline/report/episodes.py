@@ -64,11 +64,11 @@ def _recorded_episodes(txn_state: pa.Table, timeouts: pa.Table) -> pa.Table:
         for names in (["Ongoing"], ["PrepareCommit", "PrepareAbort"], ["CompleteCommit", "CompleteAbort"])
     )
     # Empty after a transaction has no part in it, but an Empty may have a start: it is that of the one before.
-    of_one = (ongoing | prepared | complete) & (values(rows, "start_ms") >= 0)
-    at = np.flatnonzero(of_one)
+    in_episode = (ongoing | prepared | complete) & (values(rows, "start_ms") >= 0)
+    at = np.flatnonzero(in_episode)
     if not len(at):
         return EPISODES.empty_table()
-    before = np.roll(np.where(of_one, np.where(ongoing, 1, np.where(prepared, 2, 3)), 0), 1)
+    before = np.roll(np.where(in_episode, np.where(ongoing, 1, np.where(prepared, 2, 3)), 0), 1)
     now = np.where(ongoing, 1, np.where(prepared, 2, 3))
     begins = (~same | (before == 0) | (before == 3) | (before > now))[at]
     first = np.flatnonzero(begins)

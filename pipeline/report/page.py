@@ -33,7 +33,7 @@ OPEN_MAX: Final = 5
 
 
 def page_of(audit: Audit, folder: Folder, findings: pa.Table, sources: Sources) -> str:
-    """The whole page. Pure: the same tables give the same page. `sources` are for the findings of `told_of`."""
+    """The whole page. Pure: the same tables give the same page. `sources` are for the findings of `described_findings`."""
     records = audit.txn_state if audit.is_whole else audit.lasts
     episodes = episodes_of(audit.transactions, records, audit.fencing)
     marks = fence_marks_of(audit.fencing, records)
@@ -74,7 +74,7 @@ def page_of(audit: Audit, folder: Folder, findings: pa.Table, sources: Sources) 
     )
 
 
-def told_of(findings: pa.Table) -> list[Finding]:
+def described_findings(findings: pa.Table) -> list[Finding]:
     """The findings that get a section with their evidence."""
     rows = _listable(findings)[0]
     items: list[Finding] = rows.take(pa.array(chosen(rows, SECTIONS_MAX, FEW), pa.int64())).to_pylist()

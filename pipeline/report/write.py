@@ -15,9 +15,9 @@ def write_report(path: str, audit: Audit, folder: Folder, findings: pa.Table) ->
 
     `findings` are rows of FINDINGS. Needs jinja2 and plotly: raises ModuleNotFoundError without them.
     """
-    from stuntbroker.pipeline.report.page import page_of, told_of
+    from stuntbroker.pipeline.report.page import described_findings, page_of
     from stuntbroker.pipeline.report.reread import read_sources
 
-    html = page_of(audit, folder, findings, read_sources(folder, audit, told_of(findings)))
+    html = page_of(audit, folder, findings, read_sources(folder, audit, described_findings(findings)))
     # Names of folders may have bytes that are no UTF-8; they are shown with a question mark.
     Path(path).write_bytes(html.encode("utf-8", errors="replace"))

@@ -19,7 +19,7 @@ from stuntbroker.pipeline.spark.checkpoint import query_of
 from stuntbroker.pipeline.spark.connections import explaining_timeouts
 from stuntbroker.pipeline.spark.rows import BadRows, check_schema
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
-from stuntbroker.pipeline.spark.writing import Messages, Sink, Taken, commit_once, skip, told_by, write_once
+from stuntbroker.pipeline.spark.writing import Messages, Sink, Taken, commit_once, skip, task_messages_of, write_once
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -67,7 +67,7 @@ def sink_of(options: SinkOptions, query_id: str | None = None) -> Sink:
 def abort(options: SinkOptions, messages: Messages) -> None:
     """After a task, or the commit, has failed."""
     try:
-        sink_of(options).abort(told_by(messages))
+        sink_of(options).abort(task_messages_of(messages))
     except Superseded as fault:
         # Spark would show this instead of what failed. The driver that has the sink ends what this one has left.
         log.warning("nothing is left to abort: %s", fault)

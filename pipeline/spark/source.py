@@ -57,7 +57,7 @@ HEADERS: Final = ",headers:array<struct<key:string,value:binary>>"
 
 MISSING_S: Final = 2.0
 """A partition that is missing for so long is gone."""
-LOOK_AGAIN_S: Final = 0.2
+POLL_INTERVAL_S: Final = 0.2
 
 log = logging.getLogger(__name__)
 
@@ -320,13 +320,13 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
                 except NotFound:
                     if not deadline.left_s():
                         raise
-                    cluster.pause(LOOK_AGAIN_S)
+                    cluster.pause(POLL_INTERVAL_S)
 
     def _with_missing(self, begin: Offsets, latest: Offsets) -> Offsets:
         """What is missing is gone, or the broker that was asked has just started, or has heard of it later than another."""
         deadline = Deadline(MISSING_S)
         while (missing := begin.keys() - latest.keys()) and deadline.left_s():
-            self._connected().pause(LOOK_AGAIN_S)
+            self._connected().pause(POLL_INTERVAL_S)
             ends = self._ends()
             latest = latest | {partition: ends[partition] for partition in missing & ends.keys()}
         return latest

@@ -203,12 +203,12 @@ def check_two_phase_commit(cluster: ChannelCluster, sink_id: str) -> None:
 
 def _check_right(cluster: ChannelCluster, sink_id: str) -> None:
     """With the gate, which has no transaction: who is refused has changed nothing. Raises NoTwoPhaseCommit, NotAllowed."""
-    with _asked_for_two_phase(_gate(sink_id), sink_id):
+    with _asking_for_two_phase(_gate(sink_id), sink_id):
         init_producer(cluster, _gate(sink_id), TIMEOUT_MS, two_phase=True)
 
 
 @contextmanager
-def _asked_for_two_phase(name: str, sink_id: str) -> Iterator[None]:
+def _asking_for_two_phase(name: str, sink_id: str) -> Iterator[None]:
     """Around an InitProducerId of the transactional id `name`. Raises NoTwoPhaseCommit, NotAllowed, ClientError."""
     try:
         yield
@@ -270,7 +270,7 @@ class Attempt:
         for slot in range(self._number, self._number + SLOTS_MAX):
             writer = TransactionalWriter(self._cluster, transactional_id(self._sink_id, self._task, slot))
             self._check_gate()  # What is being committed must not be kept, which would hide that it was.
-            with _asked_for_two_phase(writer.transactional_id, self._sink_id):
+            with _asking_for_two_phase(writer.transactional_id, self._sink_id):
                 is_taken = writer.init(two_phase=True, keep=True)
             if not is_taken:
                 self._check_gate()

@@ -65,7 +65,7 @@ class Sink(Protocol):
         """On the driver, after a task or the commit has failed. What was decided stays decided."""
 
 
-def told_by(messages: Messages) -> list[TaskMessage]:
+def task_messages_of(messages: Messages) -> list[TaskMessage]:
     """Return the messages of tasks that have succeeded."""
     return [message for message in messages if isinstance(message, TaskMessage)]
 
@@ -107,6 +107,6 @@ def explaining_refused_sizes() -> Iterator[None]:
 
 def commit_once(sink: Sink, messages: Messages, batch_id: int) -> None:
     """What was decided before was committed before the tasks began."""
-    task_messages = told_by(messages)
+    task_messages = task_messages_of(messages)
     if task_messages and not any(message.decided for message in task_messages):
         sink.commit(task_messages, batch_id)

@@ -34,7 +34,7 @@ class ReadBudget:
         return self.steps == STEPS_MAX
 
     def opened(self, header: BatchHeader, batch: Buffer, size_max: int = BYTES_MAX) -> tuple[Buffer, int]:
-        """The records of a batch, and where in that they begin. Raises Spent above `size_max` bytes, and CompressionError."""
+        """The records of a batch, and where they begin in it. Raises CompressionError, BudgetExceeded above `size_max` bytes."""
         if not header.codec:
             return batch, HEADER_SIZE
         from stuntbroker.protocol.batches.compression import CompressionError, TooLarge, measured

@@ -284,9 +284,9 @@ SMALL: Final = 256
 VARINTS: Final = tuple(_varint(value) for value in range(SMALL))
 SIZED: Final = tuple(size + len(varint) for size, varint in enumerate(VARINTS))
 """Bytes of a field with its size before it."""
-_NOBODYS_ONE: Final = Struct(">qhii").pack(-1, -1, -1, 1)
+_NON_IDEMPOTENT_COUNT_1: Final = Struct(">qhii").pack(-1, -1, -1, 1)
 """The rest of the header of a batch with one record and without a producer."""
-ONE_RECORD: Final = tuple(_NOBODYS_ONE + size + b"\x00\x00\x00" for size in VARINTS)
+ONE_RECORD: Final = tuple(_NON_IDEMPOTENT_COUNT_1 + size + b"\x00\x00\x00" for size in VARINTS)
 """That, and the record's size, attributes, timestamp delta and offset delta, by its size."""
 
 
@@ -299,7 +299,9 @@ def one_record_batch(base_offset: int, leader_epoch: int, timestamp_ms: int, key
     else:
         key_sized, sized = _varint(key_size), b"\x01" if value is None else _varint(len(value))
         value = value or b""
-        start = _NOBODYS_ONE + _varint(4 + len(key_sized) + key_size + len(sized) + len(value)) + b"\x00\x00\x00"
+        start = (
+            _NON_IDEMPOTENT_COUNT_1 + _varint(4 + len(key_sized) + key_size + len(sized) + len(value)) + b"\x00\x00\x00"
+        )
     tail = b"".join((pack_times(timestamp_ms, timestamp_ms), start, key_sized, key, sized, value, b"\x00"))
     return pack_head(base_offset, len(tail) + 9, leader_epoch, 2, crc32c(tail)) + tail
 

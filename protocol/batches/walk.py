@@ -88,8 +88,8 @@ def walk(
             raise DecodeError(f"{end - pos} bytes follow the last of {count} records", pos)
     except _Spent:
         return Walked(0, True, None, tuple(faults), misplaced)
-    except DecodeError as fault_found:
-        return Walked(steps, wrong=f"record {number}: {fault_found}" if number < count else str(fault_found))
+    except DecodeError as decode_error:
+        return Walked(steps, wrong=f"record {number}: {decode_error}" if number < count else str(decode_error))
     except IndexError:
         return Walked(steps, wrong=f"record {number} of {count} ends too early")
     return Walked(steps, False, None, tuple(faults), misplaced)

@@ -20,8 +20,6 @@ from tests.conformance.batches import T0
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<![\w-])[\w-]{22}(?![\w-])")
 NEAR_MS: Final = 600_000
 DAY_MS: Final = 86_400_000
-SEQUENCED_FROM: Final = 43
-"""Where in a batch the producer id is."""
 
 NOT_PROTOCOL: Final = {"throttle_time_ms", "port", "log_dir", "total_bytes", "usable_bytes"}
 RENAMED: Final = {

@@ -154,19 +154,6 @@ class Side:
         step = self.steps.pop()
         self.steps.append(Step(step.label, step.reply if step.reply in ("closed", "no answer") else step.reply[:12]))
 
-    def raw_request(self, api: str, version: int, body: bytes, note: str) -> Any:
-        """A request whose body no codec would write, in a right header."""
-        known = APIS_BY_NAME[api]
-        link = Link(self.address)
-        try:
-            link.send_frame(header(known.key, version, 1, flexible=version >= known.flexible_from) + body)
-            answer = link.receive()
-        finally:
-            link.close()
-        reply = answer if isinstance(answer, Closed | NoAnswer) else read_reply(known, version, answer)
-        self.note(f"{api} v{version} {note}", reply)
-        return reply
-
     def link(self, on: str = "main") -> Link:
         if on not in self._links:
             self._links[on] = Link(self.address)

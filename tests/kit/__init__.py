@@ -10,4 +10,11 @@
 | `logs` | batches, and partition logs in a folder, without a broker |
 | `group_world`, `group_states`, `group_wire` | a group coordinator over a log in memory; groups in each state; frames |
 | `message_samples` | random values of every message, made from the schemas |
+| `faulty_world` | producers that work at random while a broker fails at random, from a seed, and the oracle that looks on |
+| `two_calls` | a transaction in two calls, by hand |
+| `control_rules` | rules of faults and stops in a line |
+| `pytest_run` | small test files of a stranger, and pytest that runs them |
+| `page_browser` | a browser without screen, script and style, for the page of the control API |
+| `engine` | a container engine, by its command |
+| `class_archive` | JVMs that start in half of the processor time |
 """

@@ -76,9 +76,6 @@ class FakeTransport:
     def set_write_buffer_limits(self, high: int) -> None:
         self.high = high
 
-    def get_write_buffer_size(self) -> int:
-        return self.unsent
-
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self.handle_closed:
             raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")

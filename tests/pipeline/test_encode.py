@@ -18,7 +18,6 @@ from stuntbroker.pipeline.encode import (
     encode,
     murmur2,
     partitions_of,
-    rows_by_partition,
     varints,
 )
 from stuntbroker.protocol.batches.records import (
@@ -252,12 +251,3 @@ def test_rows_without_a_key_stay_together_and_a_chosen_partition_wins() -> None:
 def test_a_partition_that_is_not_there_is_refused(wrong: int) -> None:
     with pytest.raises(ValueError, match=f"partition {wrong} is not in 0..6"):
         partitions_of(None, 2, 7, pa.array([0, wrong], pa.int32()))
-
-
-@given(st.lists(st.integers(0, 5), max_size=40))
-def test_rows_are_told_by_partition_in_their_order(partitions: list[int]) -> None:
-    actual = dict(rows_by_partition(np.array(partitions, np.int64)))
-
-    everything = list(range(len(partitions)))
-    expected = {number: [row for row in everything if partitions[row] == number] for number in set(partitions)}
-    assert {number: everything if rows is None else rows.tolist() for number, rows in actual.items()} == expected

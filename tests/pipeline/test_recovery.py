@@ -11,6 +11,7 @@ import pytest
 from live_broker import LiveBroker, batch, committed, held_back, make_topic, rows
 from sink import PARTITIONS, SINK, TOPIC, Driver, OpenStore, running
 
+from stuntbroker.broker.patterns import SIMPLE, SIMPLE_STARS_MAX
 from stuntbroker.client.admin import TWO_PHASE_TIMEOUT_MS, Description
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import ClientError, ProducerFenced
@@ -26,7 +27,7 @@ from stuntbroker.pipeline.decisions import (
     Superseded,
     Transaction,
 )
-from stuntbroker.pipeline.recovery import DecisionLost, Plan, pattern, plan, settle, transactional_id
+from stuntbroker.pipeline.recovery import DecisionLost, Plan, is_of_sink, pattern, plan, settle, transactional_id
 from stuntbroker.pipeline.writer import TransactionalWriter
 
 FIRST, SECOND = rows("first", 10), rows("second", 10)
@@ -120,7 +121,14 @@ def test_a_plan_is_made_of_the_last_decision_and_of_what_is_listed(case: str) ->
 def test_an_id_of_a_sink_is_found_by_its_pattern_and_by_no_others() -> None:
     ids = [transactional_id(sink, 10, 2) for sink in ("a", "a-1", "a.b", "axb", "a-1-0")]
     for sink, own in zip(("a", "a-1", "a.b", "axb", "a-1-0"), ids, strict=True):
-        assert [each for each in (*ids, f"{sink}-decisions") if re.fullmatch(pattern(sink), each)] == [own]
+        assert [each for each in (*ids, f"{sink}-decisions", f"x{own}") if is_of_sink(each, sink)] == [own]
+        assert re.fullmatch(pattern(sink), own)
+
+
+def test_a_broker_without_re2_can_list_the_ids_of_every_sink() -> None:
+    for sink in ("orders", "a.b_c-d", ".-", "-" * 180):
+        assert SIMPLE.fullmatch(pattern(sink))
+        assert pattern(sink).count(".*") <= SIMPLE_STARS_MAX
 
 
 @pytest.mark.parametrize("sink", ["", "a b", "a/b", "..", "ä", "x" * 181])

@@ -19,7 +19,6 @@ from tests.kit.logs import batch, new_log, put, reopened
 
 TOPIC_ID = b"\1" * 16
 OUTSIDE = b"not the broker's\n" * 10
-SEGMENT = f"{0:020d}"
 
 
 def _link(at: Path, outside: Path) -> None:

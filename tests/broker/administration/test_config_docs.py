@@ -65,7 +65,7 @@ def test_documentation_says_which_properties_of_a_topic_have_no_effect() -> None
 @pytest.mark.parametrize(
     "prop",
     [*BROKER.values(), *(prop for prop, _ in TOPIC.values())],
-    ids=lambda prop: f"{'topic' if prop.is_topic_s else 'broker'}-{prop.name}",
+    ids=lambda prop: f"{'topic' if prop.is_of_topic else 'broker'}-{prop.name}",
 )
 def test_documentation_and_property_agree_on_whether_it_has_an_effect(prop: Property) -> None:
     assert prop.has_effect is (NO_EFFECT not in prop.documentation)

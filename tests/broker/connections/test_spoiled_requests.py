@@ -47,7 +47,7 @@ from tests.kit.rig import Client, running_rig
 from tests.kit.valid_requests import TOPIC
 
 Code = ErrorCode
-NOT_ASKED = -(2**31)
+NOT_REQUESTED = -(2**31)
 UNKNOWN, INVALID = Code.UNKNOWN_TOPIC_OR_PARTITION, Code.INVALID_TOPIC_EXCEPTION
 CONFIG, FACTOR, COUNT = Code.INVALID_CONFIG, Code.INVALID_REPLICATION_FACTOR, Code.INVALID_PARTITIONS
 
@@ -60,7 +60,7 @@ async def test_a_topic_of_a_name_that_cannot_be_is_described_beside_the_others(b
         topics = rig.client().ask(request, 0).topics
         expected = {"nosuch": UNKNOWN, bad: INVALID, TOPIC: 0}
         assert [(each.name, each.error_code) for each in topics] == sorted(expected.items())
-        assert NOT_ASKED not in {each.topic_authorized_operations for each in topics}
+        assert NOT_REQUESTED not in {each.topic_authorized_operations for each in topics}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ async def test_what_spoils_a_description_is_answered_for_every_topic(
         request = DescribeTopicPartitionsRequest([TopicRequest(name) for name in names], 100, cursor)
         topics = rig.client().ask(request, 0).topics
         assert [(each.name, each.error_code, each.topic_authorized_operations) for each in topics] == [
-            (name, error, NOT_ASKED) for name in names
+            (name, error, NOT_REQUESTED) for name in names
         ]
 
 

@@ -9,7 +9,6 @@ from tests.conformance.side import BUSY, Side
 
 MINUTE_MS: Final = 60_000
 NOBODY: Final = 5_000_099
-TXN2_FROM: Final = {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5}
 
 
 def _init(side: Side, name: str | None, version: int, note: str = "", timeout: int = MINUTE_MS, **more: Any) -> Any:

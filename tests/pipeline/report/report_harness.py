@@ -12,7 +12,7 @@ from audit_harness import World
 
 from stuntbroker.pipeline.audit.folder import read_folder
 from stuntbroker.pipeline.audit.run import audit
-from stuntbroker.pipeline.report.page import page_of, told_of
+from stuntbroker.pipeline.report.page import described_findings, page_of
 from stuntbroker.pipeline.report.reread import read_sources
 
 VOID = {"meta", "link", "input", "br", "img", "base", "embed", "hr", "source"}
@@ -110,7 +110,7 @@ def page_at(folder: Path, *, keep: bool = True) -> Page:
     actual = read_folder(str(folder))
     created = audit(actual, keep=keep)
     findings = created.findings()
-    return read(page_of(created, actual, findings, read_sources(actual, created, told_of(findings))))
+    return read(page_of(created, actual, findings, read_sources(actual, created, described_findings(findings))))
 
 
 def page_of_world(world: World, *, keep: bool = True) -> Page:

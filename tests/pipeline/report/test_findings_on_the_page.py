@@ -16,7 +16,7 @@ from stuntbroker.pipeline.audit import findings
 from stuntbroker.pipeline.audit.findings import FINDINGS, as_findings
 from stuntbroker.pipeline.audit.folder import read_folder
 from stuntbroker.pipeline.report.evidence import LISTED_MAX, SECTIONS_MAX, chosen
-from stuntbroker.pipeline.report.page import page_of, told_of
+from stuntbroker.pipeline.report.page import described_findings, page_of
 from stuntbroker.pipeline.report.reread import read_sources
 from stuntbroker.pipeline.report.words import WORDS
 
@@ -156,7 +156,7 @@ def many(number: int) -> pa.Table:
 def with_findings(folder: Path, rows: pa.Table) -> Page:
     world = planted(folder)
     actual, created = read_folder(str(world.folder)), world.audit()
-    return read(page_of(created, actual, rows, read_sources(actual, created, told_of(rows))))
+    return read(page_of(created, actual, rows, read_sources(actual, created, described_findings(rows))))
 
 
 def test_of_too_many_findings_some_of_every_kind_are_listed_and_the_page_says_so(tmp_path: Path) -> None:
