@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, Final
 
@@ -34,6 +35,8 @@ class Events:
         self._now_ms = (clock or Clock()).monotonic_ms
         self._windows: dict[str, _Window] = {}
         self._logger: Any = None
+        self._lost = 0
+        """Lines that could not be written."""
 
     def _emit(self, level: str, event: str, fields: dict[str, Any]) -> None:
         if LEVELS[level] < self.level or not self._is_written(event):
@@ -65,7 +68,14 @@ class Events:
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
         if self._logger is None:
             self._logger = self._make()
-        getattr(self._logger, level)(event, **fields)
+        try:
+            if self._lost:
+                self._logger.warning("events_lost", count=self._lost)
+                self._lost = 0
+            getattr(self._logger, level)(event, **fields)
+        except OSError:
+            # Nobody reads standard error, or its disk is full. What is logged has happened, and its client is answered.
+            self._lost += 1
 
     def _make(self) -> Any:
         import structlog
@@ -75,7 +85,7 @@ class Events:
         if self.form == "json":
             last = structlog.processors.JSONRenderer()
         else:
-            last = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+            last = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
             escape = [_escape_control_characters]
         return structlog.wrap_logger(
             structlog.PrintLogger(sys.stderr),

@@ -7,7 +7,8 @@ from typing import Final
 from stuntbroker.cli.arguments import UsageError
 from stuntbroker.cli.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_operation
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
-from stuntbroker.client.configs import ResourceType, alter_config
+from stuntbroker.client.configs import ResourceType, alter_config, describe_config
+from stuntbroker.client.errors import NotFound
 
 USAGE: Final = (
     """\
@@ -30,6 +31,8 @@ Examples:
 """
 )
 
+MAPPED_ADDRESS: Final = "stuntbroker.mapped.address"
+
 
 def advertise(arguments: list[str]) -> int:
     """Change the address that clients from outside are told; return the exit status. Raises UsageError."""
@@ -44,7 +47,10 @@ def _prepare(given: Options) -> Operation:
         raise UsageError(f"advertise: {fault}") from None
 
     def operation(cluster: Cluster) -> Shown:
-        alter_config(cluster, ResourceType.BROKER, "", {"stuntbroker.mapped.address": address})
+        here = str(cluster.controller_id())
+        if not describe_config(cluster, ResourceType.BROKER, here, [MAPPED_ADDRESS]):
+            raise NotFound("the broker is no Stuntbroker: only one can be told its mapped port while it runs")
+        alter_config(cluster, ResourceType.BROKER, "", {MAPPED_ADDRESS: address})
         text = f"clients that come through the mapped port are sent to {address}\n"
         return Shown(text, {"mapped_address": address})
 

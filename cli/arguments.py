@@ -114,6 +114,14 @@ def single(given: dict[str, list[str]], name: str, default: str) -> str:
     return values[0]
 
 
+def not_empty(given: dict[str, list[str]], name: str) -> str:
+    """Return an option's only value, "" if it was not given. Raises UsageError for an empty one: a variable that is not set."""
+    value = single(given, name, "")
+    if not value and name in given:
+        raise UsageError(f"{name} is empty: give it a value, or leave it out")
+    return value
+
+
 def choice(given: dict[str, list[str]], name: str, *choices: str) -> str:
     """Return an option's value, which must be one of `choices`; the first is the default. Raises UsageError."""
     value = single(given, name, choices[0])

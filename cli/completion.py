@@ -8,20 +8,24 @@ from typing import Final
 
 from stuntbroker.cli.arguments import COMMANDS, SERVE_FLAGS, SERVE_OPTIONS, WAIT_FLAGS, WAIT_OPTIONS, UsageError
 from stuntbroker.cli.verbs import COMMON_OPTIONS, Verb
+from stuntbroker.client.admin import STATES as TRANSACTION_STATES
+from stuntbroker.client.groups import STATES as GROUP_STATES
 
 USAGE: Final = """\
 usage: stuntbroker completion bash|zsh|fish
 
-Prints a script by which the shell completes commands and options of stuntbroker.
+Prints a script by which the shell completes commands and options of stuntbroker. fish has its scripts in
+~/.config/fish/completions, this one as stuntbroker.fish.
 
 Examples:
   stuntbroker completion bash > ~/.local/share/bash-completion/completions/stuntbroker
-  stuntbroker completion fish > ~/.config/fish/completions/stuntbroker.fish
+  stuntbroker completion zsh > "${fpath[1]}/_stuntbroker"
 """
 BASH: Final = """\
 _stuntbroker() {
     local IFS=$'\\n' word="${COMP_WORDS[COMP_CWORD]}"
-    COMPREPLY=($(compgen -W "$(stuntbroker completion candidates "${COMP_WORDS[@]:1:COMP_CWORD-1}")" -- "$word"))
+    local candidates="$("${COMP_WORDS[0]}" completion candidates "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)"
+    COMPREPLY=($(compgen -W "$candidates" -- "$word"))
 }
 complete -o default -F _stuntbroker stuntbroker
 """
@@ -29,11 +33,15 @@ ZSH: Final = """\
 #compdef stuntbroker
 _stuntbroker() {
     local -a candidates
-    candidates=("${(@f)$(stuntbroker completion candidates "${(@)words[2,CURRENT-1]}")}")
-    compadd -a candidates || _files
+    candidates=(${(f)"$(${(Q)words[1]} completion candidates "${(@)words[2,CURRENT-1]}" 2>/dev/null)"})
+    (( $#candidates )) && compadd -a candidates || _files
 }
-(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
-compdef _stuntbroker stuntbroker
+if [[ $funcstack[1] == _stuntbroker ]]; then  # From a folder of fpath, by the first Tab.
+    _stuntbroker "$@"
+else
+    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
+    compdef _stuntbroker stuntbroker
+fi
 """
 FISH: Final = """\
 function __stuntbroker_candidates
@@ -55,7 +63,7 @@ VALUES: Final = {
     "--from": ("beginning", "end"),
     "--to": ("earliest", "latest"),
 }
-"""Options whose values are known."""
+"""Options whose values are known, of any command."""
 
 
 def completion(arguments: list[str]) -> int:
@@ -74,8 +82,45 @@ def candidates(words: list[str]) -> list[str]:
     if not words:
         return list(COMMANDS)
     command, *others = words
-    if others and others[-1] in VALUES:
-        return list(VALUES[others[-1]])
+    if others and others[-1].startswith("-"):
+        values = _values(command, others)
+        if values is not None:
+            return values
+    return _words(command, others)
+
+
+def _values(command: str, others: list[str]) -> list[str] | None:
+    """The known values of the option that is last; None when it is a flag, or none of the command's options."""
+    option = others[-1]
+    if command in ("txn", "group") and option == "--state":
+        return list(TRANSACTION_STATES if command == "txn" else GROUP_STATES)
+    if option in VALUES:
+        return list(VALUES[option])
+    takes_value = option in _words(command, others[:-1]) and option not in _flags(command, others)
+    return [] if takes_value else None
+
+
+def _flags(command: str, others: list[str]) -> tuple[str, ...]:
+    """The options of a command that take no value."""
+    match command:
+        case "serve":
+            return SERVE_FLAGS
+        case "wait":
+            return WAIT_FLAGS
+        case "produce" | "consume":
+            flags: tuple[str, ...] = import_module(f"stuntbroker.cli.{command}").FLAGS
+            return flags
+        case "ctl":
+            from stuntbroker.cli.ctl import COMMANDS as CTL_COMMANDS
+
+            return (*CTL_COMMANDS[others[0]].flags, "--json") if others[0] in CTL_COMMANDS else ()
+    if command in NOUNS:
+        verbs: dict[str, Verb] = import_module(f"stuntbroker.cli.{command}").VERBS
+        return (*verbs[others[0]].flags, "--json") if others[0] in verbs else ()
+    return ("--json",)
+
+
+def _words(command: str, others: list[str]) -> list[str]:
     match command:
         case "help":
             return [] if others else list(COMMANDS)

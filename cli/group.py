@@ -11,6 +11,7 @@ from stuntbroker.cli.verbs import COMMON_USAGE, Operation, Options, Shown, Verb,
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.groups import (
+    STATES,
     GroupDescription,
     Member,
     commit_offsets,
@@ -76,6 +77,10 @@ def group(arguments: list[str]) -> int:
 
 
 def _list(given: Options) -> Operation:
+    for state in given.get("--state", ()):
+        if state not in STATES:
+            raise UsageError(f"--state {state!r}: it must be one of {', '.join(STATES)}")
+
     def operation(cluster: Cluster) -> Shown:
         groups = list_groups(cluster, given.get("--state", ()))
         rows = [(each.group_id, each.state or "-", each.protocol_type or "-") for each in groups]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from stuntbroker.cli.arguments import UsageError, bootstrap, choice, options, seconds, single
+from stuntbroker.cli.arguments import UsageError, bootstrap, choice, not_empty, options, seconds, single
 from stuntbroker.cli.tables import shown
 from stuntbroker.cli.verbs import COMMAND_TIMEOUT_S, Options, key_values, optional_number
 from stuntbroker.client.cluster import Cluster
@@ -63,6 +64,11 @@ OPTIONS: Final = (
 )
 FLAGS: Final = ("--null", "--from-json", "--abort", "--leave-open", "--json")
 PARTITION_MAX: Final = 2**31 - 1
+SHOWN_MAX: Final = 80
+"""Characters of a line that are shown when it is no record."""
+FIELDS: Final = ("key", "value", "headers", "partition")
+"""Of a JSON document; the others that `consume --json` writes are for the reader."""
+FIELDS_OF_CONSUME: Final = ("topic", "offset", "timestamp_ms", "producer_id", "producer_epoch", "transactional")
 
 
 def produce_command(arguments: list[str]) -> int:
@@ -72,13 +78,14 @@ def produce_command(arguments: list[str]) -> int:
         raise UsageError("produce needs TOPIC")
     topic, *values = given[""]
     compression = choice(given, "--compression", *CODECS)
-    transactional_id = single(given, "--transactional-id", "")
+    transactional_id = not_empty(given, "--transactional-id")
     if not transactional_id and {"--abort", "--leave-open", "--transaction-timeout-ms"} & given.keys():
         raise UsageError("--abort, --leave-open and --transaction-timeout-ms need --transactional-id ID")
     if "--abort" in given and "--leave-open" in given:
         raise UsageError("--abort and --leave-open exclude each other")
     if "--null" in given and (values or "--key" not in given):
         raise UsageError("--null needs --key KEY, and no VALUE")
+    appended: list[Appended] = []
     records = _records(given, values)
     addresses = bootstrap(given)
     timeout_s = seconds(given, "--timeout", COMMAND_TIMEOUT_S)
@@ -89,13 +96,14 @@ def produce_command(arguments: list[str]) -> int:
             producer = _Transaction(addresses, timeout_s, transactional_id, timeout_ms, end)
             appended, said = producer.produce(topic, records, compression)
         else:
+            said = "wrote"
             with Cluster(addresses, timeout_s) as cluster:
-                appended, said = (
-                    produce(cluster, topic, records, compression=compression, choose=any_partition),
-                    "wrote",
-                )
-    except ClientError as fault:
-        sys.stderr.write(f"stuntbroker: {shown(str(fault))}\n")
+                produce(cluster, topic, records, compression=compression, choose=any_partition, written=appended)
+    except (ClientError, InputError) as fault:
+        written = sum(each.records for each in appended)
+        is_said = not transactional_id and (written or isinstance(fault, InputError))
+        before = f"; {written} records were written before that" if is_said else ""
+        sys.stderr.write(f"stuntbroker: {shown(str(fault))}{before}\n")
         return 1
     if "--json" in given:
         document = {"topic": topic, "batches": [each._asdict() for each in appended]}
@@ -103,6 +111,10 @@ def produce_command(arguments: list[str]) -> int:
     else:
         sys.stderr.write(f"{said} {sum(each.records for each in appended)} records to {shown(topic)}\n")
     return 0
+
+
+class InputError(Exception):
+    """A line of standard input is no record. The text says which, and why."""
 
 
 class _Transaction:
@@ -127,9 +139,10 @@ class _Transaction:
         with ChannelCluster(self._addresses, self._timeout_s) as cluster:
             producer = cluster.producer(self._transactional_id, transaction_timeout_ms=self._timeout_ms)
             is_left_open = False
+            logging.disable()  # What is logged on the way is said once, at the end.
             try:
+                partitions = partition_count(cluster, topic)  # At once when there is no broker.
                 producer.init_transactions()
-                partitions = partition_count(cluster, topic)
                 producer.begin_transaction()
                 sent = [
                     (partition, producer.send_batch(batch, topic, partition=partition), count)
@@ -149,14 +162,18 @@ class _Transaction:
                 raise ClientError(str(fault)) from fault
             finally:
                 producer.stop(leave_open=is_left_open)
+                logging.disable(logging.NOTSET)
             appended = [Appended(partition, record.result().offset, count) for partition, record, count in sent]
             return appended, {"commit": "committed", "abort": "aborted", "leave open": "left open"}[self._end]
 
 
 def _records(given: Options, values: list[str]) -> Iterator[NewRecord]:
-    """The records of the command line or of standard input. Raises UsageError when one cannot be understood."""
+    """The records of the command line, or of standard input as they are read, which raises InputError.
+
+    Raises UsageError for a value of the command line that cannot be understood.
+    """
     key = single(given, "--key", "") if "--key" in given else None
-    separator = single(given, "--key-separator", "")
+    separator = not_empty(given, "--key-separator")
     if key is not None and separator:
         raise UsageError("--key and --key-separator exclude each other")
     partition = optional_number(given, "--partition", 0, PARTITION_MAX)
@@ -165,19 +182,36 @@ def _records(given: Options, values: list[str]) -> Iterator[NewRecord]:
     if "--null" in given:
         return iter([NewRecord(_bytes(key), None, headers, partition)])
 
-    def records() -> Iterator[NewRecord]:
-        for text in values or _lines():
-            if is_json:
-                yield _from_json(text, partition)
-                continue
-            own_key, value = key, text
-            if separator:
-                own_key, there, value = text.partition(separator)
-                if not there:
-                    raise UsageError(f"the value {text!r} has no {separator!r} in it (--key-separator)")
-            yield NewRecord(_bytes(own_key), _bytes(value), headers, partition)
+    def record(text: str) -> NewRecord:
+        if is_json:
+            return _from_json(text, partition)
+        own_key, value = key, text
+        if separator:
+            own_key, there, value = text.partition(separator)
+            if not there:
+                raise ValueError(f"there is no {separator!r} in it (--key-separator)")
+        return NewRecord(_bytes(own_key), _bytes(value), headers, partition)
 
-    return records()
+    def records_of_lines() -> Iterator[NewRecord]:
+        for number, line in enumerate(_lines(), 1):
+            try:
+                yield record(line)
+            except ValueError as fault:
+                raise InputError(f"line {number}, {_cut(line)!r}: {fault}") from None
+
+    if not values:
+        return records_of_lines()
+    made = []
+    for text in values:
+        try:
+            made.append(record(text))
+        except ValueError as fault:
+            raise UsageError(f"the value {_cut(text)!r}: {fault}") from None
+    return iter(made)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "..."
 
 
 def _lines() -> Iterator[str]:
@@ -190,17 +224,36 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def _from_json(text: str, partition: int | None) -> NewRecord:
+    """The record of a JSON document. Raises ValueError."""
     try:
         document: Any = json.loads(text)
-        listed = document.get("headers") or []
-        if not (isinstance(listed, list) and all(isinstance(each, list) and len(each) == 2 for each in listed)):
-            raise ValueError("headers must be a list of [name, value]")
-        headers = tuple((str(name), _bytes(value)) for name, value in listed)
-        for name, _ in headers:
-            name.encode()
-        at = document.get("partition") if partition is None else partition
-        if not (at is None or (isinstance(at, int) and not isinstance(at, bool))):
-            raise ValueError(f"partition {at!r} is no number")
-        return NewRecord(_bytes(document.get("key")), _bytes(document.get("value")), headers, at)
-    except (ValueError, TypeError, AttributeError) as fault:
-        raise UsageError(f"{text!r} is no JSON of a record: {fault}") from None
+    except ValueError as fault:
+        raise ValueError(f"it is no JSON: {fault}") from None
+    if not isinstance(document, dict):
+        raise ValueError("it must be a JSON object with a value")
+    if "marker" in document:
+        raise ValueError("the end of a transaction is no record; `consume` without --show-markers leaves it out")
+    unknown = [name for name in document if name not in FIELDS and name not in FIELDS_OF_CONSUME]
+    if unknown:
+        raise ValueError(f"there is no field {unknown[0]!r}; there are {', '.join(FIELDS)}")
+    if "value" not in document:
+        raise ValueError("it has no value; null is one, which deletes its key in a compacted topic")
+    listed = document.get("headers") or []
+    if not (isinstance(listed, list) and all(isinstance(each, list) and len(each) == 2 for each in listed)):
+        raise ValueError("headers must be a list of [name, value]")
+    headers = []
+    for name, value in listed:
+        if not isinstance(name, str):
+            raise ValueError(f"the name of a header must be text, not {name!r}")
+        name.encode()
+        headers.append((name, _content(f"the header {name!r}", value)))
+    at = document.get("partition") if partition is None else partition
+    if not (at is None or (isinstance(at, int) and not isinstance(at, bool))):
+        raise ValueError(f"partition {at!r} is no number")
+    return NewRecord(_content("key", document.get("key")), _content("value", document["value"]), tuple(headers), at)
+
+
+def _content(name: str, value: object) -> bytes | None:
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{name} must be text or null, not {value!r:.80}")
+    return _bytes(value)

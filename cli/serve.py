@@ -19,7 +19,7 @@ from stuntbroker.broker.file_limits import share
 from stuntbroker.broker.listener import CannotListen, Listener, listeners_of
 from stuntbroker.broker.properties import NODES_MAX, ConfigError
 from stuntbroker.broker.server import Broker
-from stuntbroker.cli.arguments import UsageError, choice, number, single
+from stuntbroker.cli.arguments import UsageError, choice, not_empty, number, single
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.open_files import NO_LIMIT, OPEN_FILES
@@ -87,6 +87,8 @@ class ControlAddress(NamedTuple):
 def serve(given: dict[str, list[str]]) -> int:
     """Run a broker until SIGTERM or SIGINT; return the exit status."""
     environment = _environment()
+    for name in ("--data-dir", "--ready-file", "--config"):
+        not_empty(given, name)
     if environment is not None:
         given = environment.options | given
     in_container = "--container" in given

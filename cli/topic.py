@@ -10,7 +10,7 @@ from stuntbroker.cli.tables import shown, table
 from stuntbroker.cli.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, key_values, optional_number, run_verb
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import ResourceType, Source, describe_config
-from stuntbroker.client.errors import NotFound
+from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.client.topics import TopicDescription, create_topic, delete_topic, describe_topics, grow_topic
 
 USAGE: Final = (
@@ -60,17 +60,21 @@ def _create(given: Options) -> Operation:
     if_not_exists = "--if-not-exists" in given
 
     def operation(cluster: Cluster) -> Shown:
-        results = {
-            name: create_topic(
-                cluster, name, partitions or -1, configs, replication_factor or -1, if_not_exists=if_not_exists
-            )
-            for name in given[""]
-        }
+        results: dict[str, bool] = {}
+        failures = []
+        for name in given[""]:
+            try:
+                results[name] = create_topic(
+                    cluster, name, partitions or -1, configs, replication_factor or -1, if_not_exists=if_not_exists
+                )
+            except BrokerError as fault:
+                failures.append(str(fault))
         text = "".join(
             f"created topic {shown(name)}\n" if is_new else f"topic {shown(name)} exists already\n"
             for name, is_new in results.items()
         )
-        return Shown(text, {"topics": [{"name": name, "created": is_new} for name, is_new in results.items()]})
+        document = {"topics": [{"name": name, "created": is_new} for name, is_new in results.items()]}
+        return Shown(text, document, "; ".join(failures))
 
     return operation
 

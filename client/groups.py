@@ -34,6 +34,8 @@ OFFSET_COMMIT: Final = 8
 OFFSET_FETCH: Final = 9
 DESCRIBE_GROUPS: Final = 15
 LIST_GROUPS: Final = 16
+STATES: Final = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
+"""Of groups of the classic protocol."""
 DELETE_GROUPS: Final = 42
 OFFSET_DELETE: Final = 47
 NAMES_MAX: Final = 9

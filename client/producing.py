@@ -60,18 +60,21 @@ def produce(
     compression: str = "none",
     timestamp_ms: int | None = None,
     choose: Callable[[], int] = lambda: 0,
+    written: list[Appended] | None = None,
 ) -> list[Appended]:
     """Write records with acks=all, each partition's in order. Raises BrokerError, NotFound.
+
+    `written` gets every batch when it is written, for who must know after a failure.
 
     `choose`: see `batches_by_partition`.
 
     After ConnectionFailed or TimedOut some may have been written: there is no producer id by which to tell.
     """
     partitions = partition_count(cluster, topic)
-    appended = []
+    written = [] if written is None else written
     for partition, batch, count in batches_by_partition(records, partitions, compression, timestamp_ms, choose):
-        appended.append(Appended(partition, _append(cluster, topic, partition, batch), count))
-    return appended
+        written.append(Appended(partition, _append(cluster, topic, partition, batch), count))
+    return written
 
 
 def partition_count(cluster: Cluster, topic: str) -> int:

@@ -106,3 +106,20 @@ def _is_running(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+def test_what_was_asked_for_is_done_and_answered_when_nobody_reads_standard_error() -> None:
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "stuntbroker", "serve", "--port", "0", "--topic", "first:1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writing, text=True)
+    try:
+        os.close(reading)
+        assert process.stdout is not None
+        address = process.stdout.readline().split("kafka=")[1].split()[0]
+        for words in ("topic create t", "config set --topic t retention.ms=1000", "topic delete t"):
+            assert run(*words.split(), "--bootstrap", address).returncode == 0, words
+    finally:
+        process.terminate()
+        process.communicate()
+        os.close(writing)
+    assert process.returncode == 0

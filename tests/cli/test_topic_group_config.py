@@ -122,6 +122,36 @@ def test_what_consume_prints_as_json_can_be_produced_again(
     assert (record["key"], record["value"], record["headers"]) == ("k", "x", [["h", "1"]])
 
 
+def test_a_line_that_is_no_record_is_named_with_what_was_written_before(
+    call: Any, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = own + "lines"
+    large = json.dumps({"value": "x" * 600_000}) + "\n"
+
+    def produced(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((3 * large + "oops\n").encode())))
+        result: tuple[int, str, str] = call("produce", topic, "--from-json", *words)
+        return result
+
+    status, _, err = produced()
+    written = len(values(call("consume", topic)))
+    assert (status, written) == (1, 2)
+    assert "line 4, 'oops': it is no JSON" in err and err.endswith("; 2 records were written before that\n")
+
+    status, _, err = produced("--transactional-id", own + "lines")
+    assert status == 1 and "were written" not in err
+    assert len(values(call("consume", topic))) == written
+
+
+def test_topics_that_cannot_be_created_do_not_hide_the_others(call: Any, own: str) -> None:
+    call("topic", "create", own + "b")
+
+    status, out, err = call("topic", "create", own + "a", own + "b", own + "c", "--json")
+
+    assert status == 1 and "TOPIC_ALREADY_EXISTS" in err
+    assert [each["name"] for each in json.loads(out)["topics"]] == [own + "a", own + "c"]
+
+
 def test_consume_follows_until_it_has_enough_or_its_time_is_over(call: Any, own: str) -> None:
     topic = own + "followed"
     call("produce", topic, "a", "b", "--partition", "0")

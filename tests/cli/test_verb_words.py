@@ -38,6 +38,17 @@ WRONG = {
     "produce": "produce needs TOPIC",
     "produce t v --abort": "need --transactional-id ID",
     "produce t v --transactional-id i --abort --leave-open": "exclude each other",
+    "produce t v --transactional-id=": "--transactional-id is empty: give it a value, or leave it out",
+    "produce t v --key-separator=": "--key-separator is empty",
+    "produce t v --from-json": "the value 'v': it is no JSON",
+    "produce t {} --from-json": "it has no value; null is one, which deletes its key",
+    'produce t {"valu":"x"} --from-json': "there is no field 'valu'; there are key, value, headers, partition",
+    'produce t {"value":5} --from-json': "value must be text or null, not 5",
+    'produce t {"marker":{}} --from-json': "the end of a transaction is no record",
+    "produce t [] --from-json": "it must be a JSON object with a value",
+    "consume t --group=": "--group is empty",
+    "serve --data-dir=": "--data-dir is empty",
+    "group list --state stable": "--state 'stable': it must be one of",
     "produce t v --null": "--null needs --key KEY, and no VALUE",
     "produce t v --compression rar": "--compression 'rar': it must be one of none, gzip, snappy, lz4, zstd",
     "consume": "consume needs TOPIC",
@@ -75,7 +86,17 @@ def test_help_names_every_option_of_a_command_without_verbs(module: object) -> N
         assert f"  {name} " in module.USAGE, name  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("line", ["topic list", "group list", "config describe --topic t", "produce t v", "consume t"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "topic list",
+        "group list",
+        "config describe --topic t",
+        "produce t v",
+        "consume t",
+        "produce t v --transactional-id i",
+    ],
+)
 def test_a_broker_that_is_not_there_exits_1_with_one_line(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*line.split(), "--bootstrap", "127.0.0.1:1", "--timeout", "1"]) == 1
     assert capsys.readouterr() == ("", "stuntbroker: cannot connect to 127.0.0.1:1: Connection refused\n")
@@ -112,6 +133,10 @@ def test_candidates_are_commands_then_verbs_then_their_options() -> None:
     assert candidates(["topic", "delete"]) == ["--if-exists", "--bootstrap", "--timeout", "--json"]
     assert candidates(["topic", "make"]) == []
     assert candidates(["consume", "t", "--isolation"]) == ["read_committed", "read_uncommitted"]
+    assert candidates(["txn", "list", "--state"])[0] == "Empty"
+    assert "Stable" in candidates(["group", "list", "--state"])
+    assert candidates(["serve", "--config"]) == candidates(["consume", "t", "--max"]) == []
+    assert "--from" in candidates(["consume", "t", "--follow"])
     assert "--exit-with-parent" in candidates(["serve"])
     assert all(candidates([command]) for command in COMMANDS if command not in ("dump", "audit", "version"))
 
@@ -144,7 +169,8 @@ def test_fish_completes_a_command_and_offers_files_only_where_there_is_nothing_e
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh here")
-def test_zsh_completes_a_command(on_the_path: dict[str, str]) -> None:
+def test_zsh_completes_a_command_and_a_file(tmp_path: Path, on_the_path: dict[str, str]) -> None:
+    (tmp_path / "a-file").touch()
     script = r"""
     zmodload zsh/zpty
     zpty shell zsh -f -i
@@ -152,11 +178,16 @@ def test_zsh_completes_a_command(on_the_path: dict[str, str]) -> None:
     zpty -r shell output '*is-2ready*'
     zpty -n -w shell $'stuntbroker topic des\t'
     zpty -r shell output '*describe*'
+    zpty -n -w shell $'\Cu'
+    zpty -n -w shell $'stuntbroker dump a-f\t'
+    zpty -r shell output '*a-file*'
     zpty -d shell
     echo completed
     """
     command = ["zsh", "-f", "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=on_the_path)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=60, env=on_the_path, cwd=tmp_path
+    )
     assert done.stdout == "completed\n"
 
 

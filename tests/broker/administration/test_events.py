@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 
 import pytest
 
@@ -55,3 +57,27 @@ def test_an_event_that_comes_too_often_is_counted_and_the_others_are_written(
     clock.ms += WINDOW_MS
     events.warning("frame_refused", size=2)
     assert [line for line in capsys.readouterr().err.splitlines() if "events_left_out" in line and "count=1" in line]
+
+
+def test_a_log_that_cannot_be_written_holds_nobody_up_and_says_later_how_much_was_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Disk(io.StringIO):
+        is_full = True
+
+        def flush(self) -> None:
+            if self.is_full:
+                raise OSError(28, "No space left on device")
+
+    disk = Disk()
+    monkeypatch.setattr(sys, "stderr", disk)
+    events = Events()
+    events.info("topic_created", topic="a")
+    events.info("topic_created", topic="b")
+    disk.is_full = False
+    disk.truncate(0)
+    events.info("topic_created", topic="c")
+    events.info("topic_created", topic="d")
+
+    assert ["events_lost" in line for line in disk.getvalue().splitlines()] == [True, False, False]
+    assert "count=2" in disk.getvalue()
