@@ -136,12 +136,13 @@ class _Transaction:
         from stuntbroker.client.channel import ChannelCluster
         from stuntbroker.client.producer.errors import OperationTimedOutError
 
+        with Cluster(self._addresses, self._timeout_s) as plain:  # It says at once that there is no broker.
+            partitions = partition_count(plain, topic)
         with ChannelCluster(self._addresses, self._timeout_s) as cluster:
             producer = cluster.producer(self._transactional_id, transaction_timeout_ms=self._timeout_ms)
             is_left_open = False
             logging.disable()  # What is logged on the way is said once, at the end.
             try:
-                partitions = partition_count(cluster, topic)  # At once when there is no broker.
                 producer.init_transactions()
                 producer.begin_transaction()
                 sent = [
