@@ -1,7 +1,8 @@
 """A container with a random mapped port learns its address only when it runs: until then, clients from outside wait.
 
 For the time of `stuntbroker.mapped.address.wait.ms` from the start on, requests that are answered with an address are kept when
-they come through the gateway of the container, until `stuntbroker advertise` has told it. Other clients do not wait.
+they come through the gateway of the container, until `stuntbroker advertise` has told it. Other clients do not wait. An address that
+was told before a restart does not count: the container has another port now.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class AddressWait:
         self._timer = broker.timers.call_later(wait_ms, self._end)
 
     def _intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
-        if not connection.listener.lacks_address(connection.local, connection.host):
+        if not connection.listener.needs_mapped_address(connection.local, connection.host):
             return handle(connection, request, version)
         self._kept.append(partial(connection.handle_later, handle, request, version))
         return None

@@ -361,10 +361,9 @@ class Listener:
             return Address(mapped_host.strip("[]"), int(mapped_port)) if mapped_host else Address("localhost", port)
         return Address(host.removeprefix("::ffff:"), port)
 
-    def lacks_address(self, local: tuple[str, int], peer_host: str) -> bool:
-        """Whether a client came through a mapped port, and nobody has told yet which one it is."""
-        is_mapped = self._advertised is None and self._is_mapped(local[0], peer_host)
-        return is_mapped and not self._config["stuntbroker.mapped.address"]
+    def needs_mapped_address(self, local: tuple[str, int], peer_host: str) -> bool:
+        """Whether a client came through a mapped port, and is told `stuntbroker.mapped.address`."""
+        return self._advertised is None and self._is_mapped(local[0], peer_host)
 
     def _is_mapped(self, host: str, peer_host: str) -> bool:
         """Whether a client came through a mapped port of the container: by its gateway, and not within it."""

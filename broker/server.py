@@ -242,7 +242,8 @@ class Broker:
             from stuntbroker.broker.topic_creation import create_missing_topics
 
             create_missing_topics(self, topics)
-        if wait_ms := self.config["stuntbroker.mapped.address.wait.ms"]:
+        wait_ms = self.config["stuntbroker.mapped.address.wait.ms"]
+        if wait_ms and "stuntbroker.mapped.address" not in self.config.given:
             from stuntbroker.broker.address_wait import AddressWait
 
             AddressWait(self, wait_ms)

@@ -4,6 +4,8 @@ Everything else is in modules that are compiled once.
 """
 
 import gc
+import os
+import signal
 import sys
 
 INTERRUPTED = 130
@@ -13,6 +15,8 @@ INTERRUPTED = 130
 def main() -> int:
     """Run the command line; return the exit status."""
     try:
+        if os.getpid() == 1:  # Of a container: SIGTERM would be lost until somebody listens for it.
+            signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         gc.disable()  # Nothing that is made while starting is garbage; the server turns it on again when it is ready.
         from stuntbroker.cli.main import run
 

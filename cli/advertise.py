@@ -32,6 +32,9 @@ Examples:
 )
 
 MAPPED_ADDRESS: Final = "stuntbroker.mapped.address"
+ADVERTISED: Final = "advertised.listeners"
+NAMES: Final = (MAPPED_ADDRESS, ADVERTISED)
+EVERY_ADDRESS: Final = ("0.0.0.0", "::")
 
 
 def advertise(arguments: list[str]) -> int:
@@ -42,14 +45,21 @@ def advertise(arguments: list[str]) -> int:
 def _prepare(given: Options) -> Operation:
     (address,) = given[""]
     try:
-        parse_bootstrap(address)
+        parsed = parse_bootstrap(address)
+        if parsed[0].host in EVERY_ADDRESS:
+            raise ValueError(f"{parsed[0].host} is no address that a client can connect to")
     except ValueError as fault:
         raise UsageError(f"advertise: {fault}") from None
 
     def operation(cluster: Cluster) -> Shown:
         here = str(cluster.controller_id())
-        if not describe_config(cluster, ResourceType.BROKER, here, [MAPPED_ADDRESS]):
+        known = {each.name: each.value for each in describe_config(cluster, ResourceType.BROKER, here, NAMES)}
+        if MAPPED_ADDRESS not in known:
             raise NotFound("the broker is no Stuntbroker: only one can be told its mapped port while it runs")
+        if known[ADVERTISED]:
+            raise NotFound(
+                f"advertised.listeners is {known[ADVERTISED]}, which wins: start the broker without it to tell it an address"
+            )
         alter_config(cluster, ResourceType.BROKER, "", {MAPPED_ADDRESS: address})
         text = f"clients that come through the mapped port are sent to {address}\n"
         return Shown(text, {"mapped_address": address})

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import time
 from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError, bootstrap, choice, not_empty, options, seconds, single
 from stuntbroker.cli.group import places_of, topic_and_partition
+from stuntbroker.cli.signals import exit_at_sigterm
 from stuntbroker.cli.tables import instant, shown
 from stuntbroker.cli.verbs import COMMAND_TIMEOUT_S, Options, optional_number
 from stuntbroker.client.cluster import Cluster
@@ -77,10 +77,9 @@ def consume(arguments: list[str]) -> int:
     for_s = seconds(given, "--for", 0) if "--for" in given else float("inf")
     until_s = time.monotonic() + for_s if "--follow" in given else None
     addresses = bootstrap(given)
-    signal.signal(signal.SIGTERM, _end)
     timeout_s = seconds(given, "--timeout", COMMAND_TIMEOUT_S)
     try:
-        with Cluster(addresses, timeout_s) as cluster:
+        with exit_at_sigterm(), Cluster(addresses, timeout_s) as cluster:
             positions = _positions(cluster, places_of(cluster, topics), start, group_id)
             tail = Tail(cluster, positions, isolation)
             try:
@@ -93,11 +92,6 @@ def consume(arguments: list[str]) -> int:
         sys.stderr.write(f"stuntbroker: {shown(str(fault))}\n")
         return 1
     return 0
-
-
-def _end(number: int, _frame: object) -> None:
-    """End as by Ctrl-C, so that a group has what was printed."""
-    raise SystemExit(128 + number)
 
 
 def _positions(cluster: Cluster, places: list[TopicPartition], start: str, group_id: str) -> dict[TopicPartition, int]:

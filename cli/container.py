@@ -31,13 +31,13 @@ def data_dir(log_dirs: str) -> str | None:
     if log_dirs:
         return log_dirs
     for path in (DATA_DIR, *OTHER_DATA_DIRS):
-        if os.path.isdir(path) and _is_in_volume(path):
+        if _is_in_volume(path):
             return path
     return DATA_DIR if os.access(DATA_DIR, os.W_OK) else None
 
 
 def _is_in_volume(path: str) -> bool:
-    """Whether something other than the image's own file system is mounted at a folder, or above it."""
+    """Whether something other than the image's own file system is mounted at a folder, or above it; it need not exist yet."""
     while path != "/":
         if os.path.ismount(path):
             return True
@@ -70,7 +70,9 @@ def listening_at() -> str | None:
 
 def ownership_advice(path: str) -> str:
     """What to do when the data folder cannot be written, else nothing."""
-    if os.access(path, os.W_OK) or not os.path.isdir(path):
+    while not os.path.isdir(path) and path != "/":  # What is mounted may be above it.
+        path = os.path.dirname(path)
+    if os.access(path, os.W_OK):
         return ""
     user, owner = os.geteuid(), os.stat(path).st_uid
     return (

@@ -41,6 +41,8 @@ OPTIONS: Final = {
 }
 """Variable -> option of `serve`."""
 TOPICS: Final = OURS + "TOPICS"
+OF_KUBERNETES: Final = OURS + r"(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP)(_\w+)?)?)"
+"""For a service that is called stuntbroker."""
 ELSEWHERE: Final = frozenset(
     OURS + name for name in ("BOOTSTRAP", "CACHE", "COMPILE", "CONTROL_URL", "IMAGE", "STRICT")
 )
@@ -69,6 +71,8 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
     options: dict[str, list[str]] = {}
     without_effect, unknown = [], []
     for name, value in sorted(environ.items()):
+        if re.fullmatch(OF_KUBERNETES, name) and (value.startswith("tcp://") or name not in OPTIONS):
+            continue
         if name in OPTIONS:
             if value:
                 options[OPTIONS[name]] = [value]
@@ -84,7 +88,10 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
             else:
                 unknown.append(name)
         elif name == "KAFKA_LOG4J_ROOT_LOGLEVEL":
-            options.setdefault("--log-level", [LOG_LEVELS.get(value.upper(), "info")])
+            if value.upper() in LOG_LEVELS:
+                options.setdefault("--log-level", [LOG_LEVELS[value.upper()]])
+            else:
+                unknown.append(f"{name}={value}")
         elif name == "KAFKA_CREATE_TOPICS":
             options.setdefault("--topic", []).extend(_created_topics(value))
         elif name in CLUSTER_IDS:
@@ -110,7 +117,10 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
         properties["advertised.listeners"] = properties["advertised.listeners"].strip().rstrip(",")
     _add_listeners(properties)
     log_dirs = properties.pop("log.dirs", "") or properties.pop("log.dir", "")
-    return Environment(properties, options, log_dirs.split(",")[0].strip(), without_effect, unknown)
+    first, *other_dirs = (path.strip() for path in log_dirs.split(","))
+    # Unlike Kafka: all data are in one folder.
+    unknown += [f"{path} in log.dirs" for path in other_dirs if path]
+    return Environment(properties, options, first, without_effect, unknown)
 
 
 def property_of(variable: str, prefix: str) -> str:

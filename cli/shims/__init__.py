@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "kafka-cluster": "cluster",
     "kafka-get-offsets": "cluster",
     "kafka-storage": "storage",
+    "kafka-server-start": "server_start",
     "zookeeper-server-start": "storage",
     "rpk": "rpk",
     "redpanda": "rpk",
@@ -34,6 +35,9 @@ def is_shim(command: str) -> bool:
 
 def run_shim(command: str, arguments: list[str]) -> int:
     """Run one of Kafka's commands; return the exit status."""
+    from stuntbroker.cli.signals import exit_at_sigterm
+
     name = command.removesuffix(".sh")
-    status: int = import_module(f"stuntbroker.cli.shims.{COMMANDS[name]}").run(name, arguments)
+    with exit_at_sigterm():
+        status: int = import_module(f"stuntbroker.cli.shims.{COMMANDS[name]}").run(name, arguments)
     return status

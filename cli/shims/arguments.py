@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
-from stuntbroker.client.errors import ClientError
+from stuntbroker.client.errors import ClientError, ConnectionFailed
 
 TIMEOUT_S: Final = 30.0
+BROKER_WAIT_S: Final = 60.0
+"""How long a broker may take to be there, as with Kafka's commands: scripts start it and them at the same time."""
+PAUSE_S: Final = 0.2
 BOOTSTRAP_DEFAULT: Final = "localhost:9092"
 
 
@@ -32,8 +36,9 @@ class Parser(argparse.ArgumentParser):
     def add_cluster_options(self, *names: str) -> None:
         """Add `--bootstrap-server`, what stood for it earlier, and a file of client properties."""
         self.add_argument("--bootstrap-server", *names, dest="bootstrap", default=BOOTSTRAP_DEFAULT)
-        # Unlike Kafka: nothing of it is read, as there is no TLS and no SASL.
-        self.add_argument("--command-config", "--consumer.config", "--producer.config", dest="command_config")
+        self.add_argument(
+            "--command-config", "--consumer.config", "--producer.config", dest="command_config", type=client_properties
+        )
 
     def add_flags(self, *names: str) -> None:
         """Add options without a value."""
@@ -41,14 +46,44 @@ class Parser(argparse.ArgumentParser):
             self.add_argument(name, action="store_true")
 
 
-def run_with_cluster(arguments: argparse.Namespace, operation: Callable[[Cluster], int]) -> int:
-    """The exit status of an operation. Raises CommandError, and ClientError."""
+def run_with_cluster(
+    arguments: argparse.Namespace, operation: Callable[[Cluster], int], wait_s: float | None = None
+) -> int:
+    """The exit status of an operation, for which the broker is waited for. Raises CommandError, and ClientError."""
     try:
-        addresses = parse_bootstrap(arguments.bootstrap)
+        addresses = parse_bootstrap(re.sub(r"\b[A-Z_]+://", "", arguments.bootstrap))
     except ValueError as fault:
         raise CommandError(f"--bootstrap-server: {fault}") from None
     with Cluster(addresses, TIMEOUT_S) as cluster:
+        _await_broker(cluster, BROKER_WAIT_S if wait_s is None else wait_s)
         return operation(cluster)
+
+
+def _await_broker(cluster: Cluster, wait_s: float) -> None:
+    deadline_s = time.monotonic() + wait_s
+    is_said = False
+    while True:
+        try:
+            cluster.metadata([])
+            return
+        except ConnectionFailed as fault:
+            if time.monotonic() >= deadline_s:
+                raise
+            if not is_said:
+                sys.stderr.write(f"{fault}; trying again for {wait_s:g} s\n")
+                is_said = True
+        time.sleep(PAUSE_S)
+
+
+def client_properties(path: str) -> dict[str, str]:
+    """The properties in a file for clients, for argparse."""
+    from stuntbroker.cli.properties import parse_java
+
+    try:
+        with open(path, "rb") as file:
+            return parse_java(file.read())
+    except (OSError, ValueError) as fault:
+        raise argparse.ArgumentTypeError(f"{path}: {getattr(fault, 'strerror', None) or fault}") from None
 
 
 def guarded(what: str, call: Callable[[], int]) -> int:
@@ -83,6 +118,8 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 INT: Final = whole_number(-1, 2**31 - 1)
 SHORT: Final = whole_number(-1, 2**15 - 1)
+PARTITION_COUNT: Final = whole_number(1, 2**31 - 1)
+REPLICATION_FACTOR: Final = whole_number(1, 2**15 - 1)
 LONG: Final = whole_number(-(2**63), 2**63 - 1)
 
 

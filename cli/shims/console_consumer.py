@@ -12,12 +12,21 @@ from stuntbroker.cli.shims.arguments import (
     LONG,
     CommandError,
     Parser,
+    client_properties,
     guarded,
     pattern,
     properties_of,
     run_with_cluster,
 )
-from stuntbroker.cli.shims.record_lines import COMMIT_S, NONE_IN_TIME, WAIT_MS, Formatter, deadline_of
+from stuntbroker.cli.shims.record_lines import (
+    COMMIT_S,
+    DEFAULT_FORMATTER,
+    NONE_IN_TIME,
+    WAIT_MS,
+    Formatter,
+    deadline_of,
+    formatter_of,
+)
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.groups import Committed, commit_offsets, committed_offsets
@@ -26,6 +35,7 @@ from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNC
 from stuntbroker.protocol.batches.records import LOG_APPEND_TIME
 
 TopicPartition = tuple[str, int]
+ISOLATION = ("read_committed", "read_uncommitted")
 
 
 def run(command: str, arguments: list[str]) -> int:
@@ -43,20 +53,27 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_argument("--max-messages", type=LONG)
     parser.add_argument("--timeout-ms", type=LONG)
     parser.add_argument("--group")
-    parser.add_argument("--isolation-level", default="read_uncommitted", choices=("read_committed", "read_uncommitted"))
-    parser.add_argument("--property", "--formatter-property", dest="formatter", action="append")
+    parser.add_argument("--isolation-level", default="read_uncommitted")
+    parser.add_argument("--property", "--formatter-property", dest="formatter_properties", action="append")
     parser.add_argument("--consumer-property", "--command-property", dest="consumer", action="append")
-    for name in ("--formatter", "--formatter-config", "--key-deserializer", "--value-deserializer"):
-        parser.add_argument(name, dest="ignored")
+    parser.add_argument("--formatter", default=DEFAULT_FORMATTER)
+    parser.add_argument("--formatter-config", type=client_properties, default={})
+    parser.add_argument("--key-deserializer")
+    parser.add_argument("--value-deserializer")
     parser.add_flags("--from-beginning", "--skip-message-on-error", "--enable-systest-events")
     options = parser.parse_args(arguments)
     if (options.topic is None) == (options.include is None):
         raise CommandError("Exactly one of --include/--topic is required.")
     if options.max_messages is not None and options.max_messages < 0:
         options.max_messages = None  # No limit.
-    consumer = properties_of(options.consumer)
+    consumer = (options.command_config or {}) | properties_of(options.consumer)
     options.group = options.group or consumer.get("group.id")
     options.isolation_level = consumer.get("isolation.level", options.isolation_level)
+    if options.isolation_level not in ISOLATION:
+        raise CommandError(
+            f"Invalid value {options.isolation_level} for configuration isolation.level: String must be one of: "
+            f"{', '.join(ISOLATION)}"
+        )
     if consumer.get("auto.offset.reset") == "earliest":
         options.from_beginning = True
     if options.partition is not None and options.topic is None:
@@ -65,7 +82,11 @@ def _run(command: str, arguments: list[str]) -> int:
         raise CommandError(
             f"The provided offset value '{options.offset}' is incorrect: earliest, latest or a whole number"
         )
-    formatter = Formatter(properties_of(options.formatter))
+    shown = options.formatter_config | properties_of(options.formatter_properties)
+    for what in ("key", "value"):
+        if deserializer := getattr(options, f"{what}_deserializer"):
+            shown[f"{what}.deserializer"] = deserializer
+    formatter = formatter_of(options.formatter, shown)
     if options.group and options.partition is None:
         from stuntbroker.cli.shims.group_consumer import consume_as_member
 

@@ -6,7 +6,14 @@ import os
 import sys
 from collections.abc import Iterator
 
-from stuntbroker.cli.shims.arguments import CommandError, Parser, guarded, properties_of, run_with_cluster
+from stuntbroker.cli.shims.arguments import (
+    CommandError,
+    Parser,
+    client_properties,
+    guarded,
+    properties_of,
+    run_with_cluster,
+)
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.producing import CODECS, NewRecord, any_partition, produce
 from stuntbroker.protocol.batches.records import Headers
@@ -21,13 +28,15 @@ WITHOUT_EFFECT = (
     "--max-memory-bytes",
     "--max-partition-memory-bytes",
     "--message-send-max-retries",
-    "--reader-config",
     "--request-required-acks",
     "--request-timeout-ms",
     "--retry-backoff-ms",
     "--socket-buffer-size",
     "--timeout",
 )
+
+
+ACKS = ("all", "-1", "0", "1")
 
 
 def run(command: str, arguments: list[str]) -> int:
@@ -40,14 +49,19 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_cluster_options("--broker-list")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--property", "--reader-property", dest="reader", action="append")
-    parser.add_argument("--producer-property", "--command-property", action="append")
+    parser.add_argument("--reader-config", type=client_properties, default={})
+    parser.add_argument("--producer-property", "--command-property", dest="producer", action="append")
     parser.add_argument("--compression-codec", nargs="?", const="gzip", default="none", choices=CODECS)
     # Unlike Kafka: every record is acknowledged by all, and sent as soon as no more lines are waiting.
     for name in WITHOUT_EFFECT:
         parser.add_argument(name)
     parser.add_flags("--sync")
     options = parser.parse_args(arguments)
-    reader = LineReader(properties_of(options.reader))
+    reader = LineReader(options.reader_config | properties_of(options.reader))
+    producer = (options.command_config or {}) | properties_of(options.producer)
+    acks = producer.get("acks", "all")
+    if acks not in ACKS:
+        raise CommandError(f"Invalid value {acks} for configuration acks: String must be one of: {', '.join(ACKS)}")
 
     def operation(cluster: Cluster) -> int:
         for lines in _lines():

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from struct import Struct
 
+from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.client.reader import Row
 
 WAIT_MS = 500
@@ -15,6 +18,46 @@ NONE_IN_TIME = "Error processing message, terminating consumer process: no recor
 def deadline_of(timeout_ms: int | None) -> float:
     """Return when no record has come for too long, by the monotonic clock in seconds."""
     return float("inf") if timeout_ms is None or timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
+
+
+DESERIALIZERS = {
+    "Integer": ">i",
+    "Long": ">q",
+    "Short": ">h",
+    "Float": ">f",
+    "Double": ">d",
+}
+"""Kafka's deserializers of numbers -> their format in bytes."""
+DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
+
+
+def formatter_of(name: str, properties: dict[str, str]) -> Formatter:
+    """Return Kafka's formatter of that name. Raises CommandError for one that is not here."""
+    match name.rpartition(".")[2]:
+        case "DefaultMessageFormatter":
+            return Formatter(properties)
+        case "NoOpMessageFormatter":
+            return NoFormatter(properties)
+    raise CommandError(f"the formatter {name} is not here: there are DefaultMessageFormatter and NoOpMessageFormatter")
+
+
+def deserializer_of(name: str) -> Callable[[bytes], bytes]:
+    """Return what shows a key or value as text, by the class of Kafka's deserializer. Raises CommandError."""
+    kind = name.rpartition(".")[2].removesuffix("Deserializer")
+    if kind in ("", "String", "ByteArray", "Bytes", "ByteBuffer"):
+        return bytes
+    if kind == "UUID":
+        return bytes  # It is text.
+    if kind not in DESERIALIZERS:
+        raise CommandError(f"the deserializer {name} is not here: there are those of Kafka for text, bytes and numbers")
+    form = Struct(DESERIALIZERS[kind])
+
+    def read(data: bytes) -> bytes:
+        if len(data) != form.size:
+            raise CommandError(f"Size of data received by {kind}Deserializer is not {form.size}")
+        return str(form.unpack(data)[0]).encode()
+
+    return read
 
 
 class Formatter:
@@ -30,6 +73,8 @@ class Formatter:
         self._end = properties.get("line.separator", "\n").encode()
         self._headers_separator = properties.get("headers.separator", ",").encode()
         self._null = properties.get("null.literal", "null").encode()
+        self._read_key = deserializer_of(properties.get("key.deserializer", ""))
+        self._read_value = deserializer_of(properties.get("value.deserializer", ""))
 
     def line(self, partition: int, row: Row, is_log_append: bool) -> bytes:
         """Return the line of a record, with its end. `is_log_append`: its timestamp is the broker's."""
@@ -45,7 +90,15 @@ class Formatter:
             shown = (name.encode() + b":" + (self._null if value is None else value) for name, value in row.headers)
             parts.append(self._headers_separator.join(shown) or b"NO_HEADERS")
         if self._key:
-            parts.append(self._null if row.key is None else row.key)
+            parts.append(self._null if row.key is None else self._read_key(row.key))
         if self._value:
-            parts.append(self._null if row.value is None else row.value)
+            parts.append(self._null if row.value is None else self._read_value(row.value))
         return self._separator.join(parts) + self._end
+
+
+class NoFormatter(Formatter):
+    """Prints nothing, for who only counts."""
+
+    def line(self, partition: int, row: Row, is_log_append: bool) -> bytes:
+        """As Formatter."""
+        return b""

@@ -56,7 +56,7 @@ def _run(arguments: list[str]) -> int:
     add_options, operation = _COMMANDS[command]
     add_options(parser)
     options = parser.parse_args(arguments[2:])
-    return run_with_cluster(options, lambda cluster: operation(cluster, options))
+    return run_with_cluster(options, lambda cluster: operation(cluster, options), wait_s=0)
 
 
 def _brokers(text: str) -> str:
@@ -76,8 +76,10 @@ def _start(arguments: list[str]) -> NoReturn:
     if others:
         sys.stderr.write(f"rpk: passed over: {' '.join(others)}\n")
     listeners, advertised = options.kafka_addr, options.advertise_kafka_addr
-    if listeners is None:
+    if listeners is None and advertised is None:
         listeners, advertised = _from_yaml(_read_config())
+    elif listeners is None:
+        listeners = _listening_for(advertised)
     settings = {
         "listeners": _named(listeners or "internal://0.0.0.0:9092"),
         "advertised.listeners": _named(advertised or ""),
@@ -90,6 +92,12 @@ def _start(arguments: list[str]) -> NoReturn:
             words += ["--set", f"{name}={value}"]
     sys.stderr.flush()
     os.execvp(sys.executable, [sys.executable, "-m", *words])
+
+
+def _listening_for(advertised: str) -> str:
+    """At every address on 9092, and on the next ports where several names are advertised."""
+    names = [entry.split("://")[0] for entry in _named(advertised).split(",")]
+    return ",".join(f"{name}://0.0.0.0:{9092 + index}" for index, name in enumerate(names))
 
 
 def _named(addresses: str) -> str:

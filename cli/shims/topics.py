@@ -7,8 +7,8 @@ import sys
 
 from stuntbroker.cli.shims.arguments import (
     BOOTSTRAP_DEFAULT,
-    INT,
-    SHORT,
+    PARTITION_COUNT,
+    REPLICATION_FACTOR,
     CommandError,
     Parser,
     guarded,
@@ -41,8 +41,8 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_cluster_options()
     parser.add_argument("--zookeeper")
     parser.add_argument("--topic")
-    parser.add_argument("--partitions", type=INT)
-    parser.add_argument("--replication-factor", type=SHORT)
+    parser.add_argument("--partitions", type=PARTITION_COUNT)
+    parser.add_argument("--replication-factor", type=REPLICATION_FACTOR)
     parser.add_argument("--config", action="append", default=[])
     parser.add_flags(*(f"--{action}" for action in ACTIONS), "--if-not-exists", "--if-exists", "--exclude-internal")
     parser.add_flags("--under-replicated-partitions", "--unavailable-partitions", "--topics-with-overrides", "--force")
@@ -128,6 +128,8 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _alter(cluster: Cluster, options: argparse.Namespace) -> int:
+    if options.config:
+        raise CommandError('Option "[config]" can\'t be used with option "[alter]": kafka-configs changes properties')
     if options.partitions is None:
         raise CommandError('Missing required argument "[partitions]"')
     for topic in _matching(cluster, options, options.if_exists):

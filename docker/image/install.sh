@@ -17,10 +17,19 @@ install -m 755 "$here/entrypoint.sh" "$root/entrypoint.sh"
 # Kafka's commands, with and without .sh: a script that takes its own name for the command.
 install -m 755 "$here/shim" "$root/opt/kafka/bin/stuntbroker-shim"
 for command in kafka-topics kafka-console-producer kafka-console-consumer kafka-consumer-groups kafka-configs kafka-transactions \
-  kafka-broker-api-versions kafka-cluster kafka-get-offsets kafka-storage zookeeper-server-start; do
+  kafka-broker-api-versions kafka-cluster kafka-get-offsets kafka-storage kafka-server-start zookeeper-server-start; do
   ln -s stuntbroker-shim "$root/opt/kafka/bin/$command.sh"
   ln -s stuntbroker-shim "$root/opt/kafka/bin/$command"
 done
+# bitnami/kafka and wurstmeister/kafka have their commands and start scripts elsewhere.
+mkdir -p "$root/opt/bitnami/kafka" "$root/opt/bitnami/scripts/kafka"
+ln -s /opt/kafka/bin "$root/opt/bitnami/kafka/bin"
+install -m 755 "$here/bitnami/entrypoint.sh" "$root/opt/bitnami/scripts/kafka/entrypoint.sh"
+ln -s /etc/kafka/docker/run "$root/opt/bitnami/scripts/kafka/run.sh"
+ln -s /etc/kafka/docker/run "$root/usr/bin/start-kafka.sh"
+# What health checks of compose files call, for which the image has nothing of its own.
+install -m 755 "$here/nc" "$root/usr/bin/nc"
+install -m 755 "$here/cub" "$root/usr/bin/cub"
 ln -s /opt/kafka/bin/stuntbroker-shim "$root/usr/bin/rpk"
 ln -s /opt/kafka/bin/stuntbroker-shim "$root/usr/bin/redpanda"
 # A shell by `docker exec ... bash -l` resets the PATH.

@@ -257,6 +257,14 @@ async def test_clients_from_outside_wait_until_their_address_is_told(
             assert (messages.host, messages.port) == ("localhost", 49_153)
         assert rig.broker.router._interceptors == []
 
+    async with running_rig(data_dir, {MAPPED[1]: "60000"}) as rig:  # Its container has another port now.
+        client = rig.client(peer=(GATEWAY, 50_000), local=("172.17.0.2", 9_092))
+        client.feed(frame(MetadataRequest([]), 12))
+        assert client.answers() == []
+        rig.broker.dynamic_config.alter("", [Change(MAPPED[0], 0, "localhost:49154")], validate_only=False)
+        (answer,) = client.answers()
+        assert decode(answer, KEYS["Metadata"], 12).brokers[0].port == 49_154
+
 
 async def test_after_the_time_for_it_clients_from_outside_are_told_localhost(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,32 @@
+"""kafka-server-start: becomes the broker, with the properties file that it is given."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from stuntbroker.cli.shims.arguments import CommandError, guarded
+
+
+def run(command: str, arguments: list[str]) -> int:
+    """Become the broker; return the exit status when that cannot be."""
+    return guarded(f"{command}: ", lambda: _run(arguments))
+
+
+def _run(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--override", action="append", default=[])
+    options, others = parser.parse_known_args([word for word in arguments if word != "-daemon"])
+    if "-daemon" in arguments or len(others) > 1 or any(word.startswith("-") for word in others):
+        raise CommandError("it takes a properties file and --override NAME=VALUE, and runs until it is ended")
+    words = ["stuntbroker", "serve", "--container"]
+    for path in others:
+        if os.path.exists(path):
+            words += ["--config", path]
+        else:  # The files that come with Kafka, which say what is true here anyway.
+            sys.stderr.write(f"kafka-server-start: there is no {path} here: the broker has its defaults\n")
+    for text in options.override:
+        words += ["--set", text]
+    sys.stderr.flush()
+    os.execvp(sys.executable, [sys.executable, "-m", *words])
