@@ -1,8 +1,8 @@
 """A container with a random mapped port learns its address only when it runs: until then, clients from outside wait.
 
 For the time of `stuntbroker.mapped.address.wait.ms` from the start on, requests that are answered with an address are kept when
-they come through the gateway of the container, until `stuntbroker advertise` has told it. Other clients do not wait. An address that
-was told before a restart does not count: the container has another port now.
+they come through the gateway of the container, until `stuntbroker advertise` has told it. Other clients do not wait. An address
+that was told before a restart does not count: the container has another port now.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError, bootstrap, choice, not_empty, options, seconds, single
 from stuntbroker.cli.group import places_of, topic_and_partition
-from stuntbroker.cli.signals import exit_at_sigterm
+from stuntbroker.cli.signals import Ended, noting_sigterm
 from stuntbroker.cli.tables import instant, shown
 from stuntbroker.cli.verbs import COMMAND_TIMEOUT_S, Options, optional_number
 from stuntbroker.client.cluster import Cluster
@@ -79,11 +79,11 @@ def consume(arguments: list[str]) -> int:
     addresses = bootstrap(given)
     timeout_s = seconds(given, "--timeout", COMMAND_TIMEOUT_S)
     try:
-        with exit_at_sigterm(), Cluster(addresses, timeout_s) as cluster:
+        with noting_sigterm() as ended, Cluster(addresses, timeout_s) as cluster:
             positions = _positions(cluster, places_of(cluster, topics), start, group_id)
             tail = Tail(cluster, positions, isolation)
             try:
-                _print(cluster, tail, printer, isolation, until_s)
+                _print(cluster, tail, printer, isolation, until_s, ended)
             finally:
                 sys.stdout.flush()
                 if group_id:
@@ -91,7 +91,7 @@ def consume(arguments: list[str]) -> int:
     except ClientError as fault:
         sys.stderr.write(f"stuntbroker: {shown(str(fault))}\n")
         return 1
-    return 0
+    return ended.status
 
 
 def _positions(cluster: Cluster, places: list[TopicPartition], start: str, group_id: str) -> dict[TopicPartition, int]:
@@ -108,14 +108,16 @@ def _positions(cluster: Cluster, places: list[TopicPartition], start: str, group
     return positions
 
 
-def _print(cluster: Cluster, tail: Tail, printer: _Printer, isolation: int, until_s: float | None) -> None:
-    """Print until there are no more records, or enough of them, or the time is over."""
+def _print(
+    cluster: Cluster, tail: Tail, printer: _Printer, isolation: int, until_s: float | None, ended: Ended
+) -> None:
+    """Print until there are no more records, or enough of them, or the time is over, or the command is to end."""
     ends = (
         {}
         if until_s is not None
         else {place: list_offset(cluster, *place, LATEST, isolation) for place in tail.positions}
     )
-    while not printer.is_done:
+    while not printer.is_done and not ended:
         if until_s is None:
             for place in [place for place, at in tail.positions.items() if at >= ends[place]]:
                 del tail.positions[place]

@@ -26,3 +26,32 @@ def exit_at_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+class Ended:
+    """Whether SIGTERM has come."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        """The exit status that it asks for, else 0."""
+
+    def __bool__(self) -> bool:
+        return self.status != 0
+
+
+@contextmanager
+def noting_sigterm() -> Iterator[Ended]:
+    """Within the block SIGTERM is only noted, for a loop that ends between two of its steps."""
+    ended = Ended()
+    if threading.current_thread() is not threading.main_thread():
+        yield ended
+        return
+
+    def note(number: int, _frame: object) -> None:
+        ended.status = 128 + number
+
+    before = signal.signal(signal.SIGTERM, note)
+    try:
+        yield ended
+    finally:
+        signal.signal(signal.SIGTERM, before)

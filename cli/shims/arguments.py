@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
-from stuntbroker.client.errors import ClientError, ConnectionFailed
+from stuntbroker.client.errors import ClientError, ConnectionFailed, Unreachable
 
 TIMEOUT_S: Final = 30.0
 BROKER_WAIT_S: Final = 60.0
@@ -66,7 +66,7 @@ def _await_broker(cluster: Cluster, wait_s: float) -> None:
         try:
             cluster.metadata([])
             return
-        except ConnectionFailed as fault:
+        except (ConnectionFailed, Unreachable) as fault:
             if time.monotonic() >= deadline_s:
                 raise
             if not is_said:

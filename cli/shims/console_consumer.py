@@ -27,6 +27,7 @@ from stuntbroker.cli.shims.record_lines import (
     deadline_of,
     formatter_of,
 )
+from stuntbroker.cli.signals import Ended, noting_sigterm
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.groups import Committed, commit_offsets, committed_offsets
@@ -96,6 +97,12 @@ def _run(command: str, arguments: list[str]) -> int:
 
 # Unlike Kafka: without --group it is in no group at all, where Kafka's is in one whose name it makes up.
 def _consume(cluster: Cluster, options: argparse.Namespace, formatter: Formatter) -> int:
+    with noting_sigterm() as ended:
+        _print(cluster, options, formatter, ended)
+    return ended.status
+
+
+def _print(cluster: Cluster, options: argparse.Namespace, formatter: Formatter, ended: Ended) -> None:
     isolation = READ_COMMITTED if options.isolation_level == "read_committed" else READ_UNCOMMITTED
     places = _places(cluster, options)
     committed = committed_offsets(cluster, options.group) if options.group and options.offset is None else {}
@@ -104,7 +111,7 @@ def _consume(cluster: Cluster, options: argparse.Namespace, formatter: Formatter
     deadline_s = deadline_of(options.timeout_ms)
     commit_s = time.monotonic() + COMMIT_S
     try:
-        while options.max_messages is None or records < options.max_messages:
+        while not ended and (options.max_messages is None or records < options.max_messages):
             if time.monotonic() >= deadline_s:
                 sys.stderr.write(NONE_IN_TIME)
                 break
@@ -129,7 +136,6 @@ def _consume(cluster: Cluster, options: argparse.Namespace, formatter: Formatter
         if options.group:
             commit_offsets(cluster, options.group, printed)
         sys.stderr.write(f"Processed a total of {records} messages\n")
-    return 0
 
 
 def _is_offset(text: str) -> bool:

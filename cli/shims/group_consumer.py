@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import signal
 import sys
 import time
 
@@ -30,6 +31,9 @@ OPTIONS = {
 """Property of a consumer -> (option of aiokafka's, its type)."""
 
 
+ENDED = "ended by SIGTERM"
+
+
 def consume_as_member(
     cluster: Cluster, options: argparse.Namespace, properties: dict[str, str], formatter: Formatter
 ) -> int:
@@ -42,9 +46,21 @@ def consume_as_member(
     if options.topic is not None:
         partition_count(cluster, options.topic)  # It is created if the broker does so.
     try:
-        return asyncio.run(_consume(options, properties, formatter))
+        return asyncio.run(_consume_until_sigterm(options, properties, formatter))
     except KafkaError as fault:
         raise CommandError(f"{type(fault).__name__}: {fault}") from fault
+
+
+async def _consume_until_sigterm(options: argparse.Namespace, properties: dict[str, str], formatter: Formatter) -> int:
+    """As by Ctrl-C, the command ends where it waits: what was printed is committed, and the member leaves."""
+    consuming = asyncio.ensure_future(_consume(options, properties, formatter))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, consuming.cancel, ENDED)
+    try:
+        return await consuming
+    except asyncio.CancelledError as cancelled:
+        if cancelled.args == (ENDED,):
+            return 128 + signal.SIGTERM
+        raise
 
 
 async def _consume(options: argparse.Namespace, properties: dict[str, str], formatter: Formatter) -> int:

@@ -99,6 +99,25 @@ def test_a_variable_that_means_nothing_is_named(name: str) -> None:
     assert read_environment({name: "x"}).unknown == [name]
 
 
+def test_what_cannot_be_done_for_a_variable_is_named() -> None:
+    assert read_environment({"KAFKA_LOG4J_ROOT_LOGLEVEL": "loud"}).unknown == ["KAFKA_LOG4J_ROOT_LOGLEVEL=loud"]
+    assert read_environment({"KAFKA_LOG_DIRS": "/a, /b"}).unknown == ["/b in log.dirs"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("STUNTBROKER_PORT", "tcp://10.96.0.10:9092"),
+        ("STUNTBROKER_PORT_9092_TCP", "tcp://10.96.0.10:9092"),
+        ("STUNTBROKER_PORT_9092_TCP_ADDR", "10.96.0.10"),
+        ("STUNTBROKER_SERVICE_HOST", "10.96.0.10"),
+        ("STUNTBROKER_SERVICE_PORT_KAFKA", "9092"),
+    ],
+)
+def test_variables_of_a_service_of_kubernetes_with_our_name_are_passed_over(name: str, value: str) -> None:
+    assert read_environment({name: value}) == ({}, {}, "", [], [])
+
+
 def test_variables_of_the_plug_in_are_not_meant_for_the_broker() -> None:
     assert read_environment({"STUNTBROKER_BOOTSTRAP": "x", "STUNTBROKER_STRICT": "1"}) == ({}, {}, "", [], [])
 

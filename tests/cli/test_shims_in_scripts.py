@@ -1,0 +1,166 @@
+"""Kafka's commands as scripts, compose files and health checks use them: what these count on beside the output."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stuntbroker.cli.main import run
+from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.groups import committed_offsets
+from stuntbroker.client.producing import NewRecord, produce
+from tests.kit.process import DEADLINE_S, serving
+
+IMAGE = Path(__file__).parents[2] / "docker" / "image"
+needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with serving("--topic", "t:1") as broker:
+        yield f"127.0.0.1:{broker.address[1]}"
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "stuntbroker", *words]
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def test_a_command_waits_for_a_broker_that_starts_after_it() -> None:
+    port = free_port()
+    address = f"PLAINTEXT://127.0.0.1:{port}"
+    create = command("kafka-topics", "--bootstrap-server", address, "--create", "--topic", "late")
+    with subprocess.Popen(create, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as creating:
+        assert creating.stderr is not None and creating.stdout is not None
+        assert "Connection refused; trying again for 60 s" in creating.stderr.readline()
+        serve = command("serve", "--port", str(port))
+        with subprocess.Popen(serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as broker:
+            assert creating.stdout.read() == "Created topic late.\n"
+            assert creating.wait(DEADLINE_S) == 0
+            broker.terminate()
+
+
+def test_a_file_of_client_properties_says_what_a_consumer_reads(
+    bootstrap: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    for value, end in (("aborted", "--abort"), ("committed", "--json")):
+        assert run(["produce", "tx", value, "--transactional-id", "id", end, "--bootstrap", bootstrap]) == 0
+    (tmp_path / "client.properties").write_text("isolation.level=read_committed\ngroup.id=from-file\n")
+    words = ["--bootstrap-server", bootstrap, "--topic", "tx", "--from-beginning", "--max-messages", "1"]
+    capfdbinary.readouterr()
+
+    assert run(["kafka-console-consumer", *words, "--consumer.config", str(tmp_path / "client.properties")]) == 0
+    assert capfdbinary.readouterr().out == b"committed\n"
+    with Cluster(parse_bootstrap(bootstrap)) as cluster:
+        assert [each.offset for each in committed_offsets(cluster, "from-file").values()] != []
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("kafka-console-consumer --topic t --consumer.config /nowhere", "/nowhere: No such file or directory"),
+        ("kafka-topics --list --command-config /nowhere", "/nowhere: No such file or directory"),
+        ("kafka-console-consumer --topic t --consumer-property isolation.level=none", "Invalid value none"),
+        ("kafka-console-producer --topic t --producer-property acks=banana", "Invalid value banana"),
+        ("kafka-console-consumer --topic t --formatter my.Formatter", "the formatter my.Formatter is not here"),
+        ("kafka-console-consumer --topic t --value-deserializer my.Avro", "the deserializer my.Avro is not here"),
+        ("kafka-topics --create --topic t --partitions 0", "must be a whole number from 1"),
+        ("kafka-topics --create --topic t --replication-factor 0", "must be a whole number from 1"),
+        ("kafka-topics --alter --topic t --partitions 3 --config a=b", "can't be used with option"),
+        ("kafka-server-start -daemon server.properties", "it takes a properties file and --override"),
+    ],
+)
+def test_what_cannot_be_is_said_instead_of_passed_over(
+    words: str, text: str, bootstrap: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *others = words.split()
+    cluster = [] if name == "kafka-server-start" else ["--bootstrap-server", bootstrap]
+    assert run([name, *others, *cluster]) == 1
+    assert text in capsys.readouterr().err
+
+
+def test_numbers_are_shown_by_their_deserializer(bootstrap: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    with Cluster(parse_bootstrap(bootstrap)) as cluster:
+        produce(cluster, "numbers", [NewRecord(struct.pack(">i", -7), struct.pack(">q", 42), (), None)])
+    words = ["--bootstrap-server", bootstrap, "--topic", "numbers", "--from-beginning", "--max-messages", "1"]
+    serialization = "org.apache.kafka.common.serialization"
+    shown = ["--property", "print.key=true", "--key-deserializer", f"{serialization}.IntegerDeserializer"]
+    shown += ["--property", f"value.deserializer={serialization}.LongDeserializer"]
+
+    assert run(["kafka-console-consumer", *words, *shown]) == 0
+    assert capfdbinary.readouterr().out == b"-7\t42\n"
+    assert run(["kafka-console-consumer", *words, "--formatter", "org.x.NoOpMessageFormatter"]) == 0
+    assert capfdbinary.readouterr().out == b""
+
+
+@pytest.mark.parametrize("name", ["kafka-console-consumer", "consume"])
+def test_a_consumer_that_is_ended_by_sigterm_has_committed_what_it_printed(name: str, bootstrap: str) -> None:
+    topic, group = f"ended-{name}", f"group-of-{name}"
+    with Cluster(parse_bootstrap(bootstrap)) as cluster:
+        produce(cluster, topic, [NewRecord(None, value, (), None) for value in (b"a", b"b", b"c")])
+        if name == "consume":
+            words = command("consume", topic, "--group", group, "--follow", "--bootstrap", bootstrap)
+        else:
+            words = command(name, "--topic", topic, "--group", group, "--from-beginning")
+            words += ["--bootstrap-server", bootstrap]
+        with subprocess.Popen(words, stdout=subprocess.PIPE) as consumer:
+            assert consumer.stdout is not None
+            assert [consumer.stdout.readline() for _ in range(3)] == [b"a\n", b"b\n", b"c\n"]
+            consumer.send_signal(signal.SIGTERM)
+            assert consumer.wait(DEADLINE_S) == 128 + signal.SIGTERM
+        assert [each.offset for each in committed_offsets(cluster, group).values()] == [3]
+
+
+def test_the_start_script_of_kafka_becomes_the_broker(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_text("num.partitions=3\nlisteners=PLAINTEXT://127.0.0.1:0\n")
+    environment = os.environ | {"KAFKA_LOG_DIRS": str(tmp_path / "data")}
+    start = command("kafka-server-start", str(tmp_path / "server.properties"), "--override", "num.partitions=5")
+    with subprocess.Popen(start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as broker:
+        assert broker.stdout is not None
+        address = broker.stdout.readline().split("kafka=")[1].split()[0]
+        described = command("config", "describe", "--broker", "1", "--bootstrap", address, "--json")
+        done = subprocess.run(described, capture_output=True, text=True, check=True)
+        broker.terminate()
+        broker.communicate(timeout=DEADLINE_S)
+    assert '"num.partitions"' in done.stdout and '"value": "5"' in done.stdout
+
+
+@needs_bash
+def test_nc_says_whether_a_port_is_open(bootstrap: str) -> None:
+    def status(*words: str) -> int:
+        return subprocess.run(["bash", IMAGE / "nc", *words], capture_output=True, check=False).returncode
+
+    host, port = bootstrap.split(":")
+    assert status("-z", host, port) == status("-vz", "-w", "2", host, port) == 0
+    assert status("-z", host, str(free_port())) != 0
+    assert status("-l", "9000") == status(host, port) == 2
+
+
+@needs_bash
+def test_cub_waits_for_a_broker(bootstrap: str, tmp_path: Path) -> None:
+    ours = tmp_path / "stuntbroker"
+    ours.write_text(f'#!/bin/sh\nexec {sys.executable} -m stuntbroker "$@"\n')
+    ours.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    def status(*words: str) -> int:
+        return subprocess.run(["bash", IMAGE / "cub", *words], env=environment, capture_output=True).returncode
+
+    assert status("kafka-ready", "-b", f"PLAINTEXT://{bootstrap}", "1", "20") == 0
+    assert status("kafka-ready", "-b", f"127.0.0.1:{free_port()}", "1", "1") == 1
+    assert status("zk-ready", "localhost:2181", "1") == 1
