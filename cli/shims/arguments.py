@@ -36,6 +36,7 @@ class Parser(argparse.ArgumentParser):
     def add_cluster_options(self, *names: str) -> None:
         """Add `--bootstrap-server`, what stood for it earlier, and a file of client properties."""
         self.add_argument("--bootstrap-server", *names, dest="bootstrap", default=BOOTSTRAP_DEFAULT)
+        # Unlike Kafka: only a few of them are used, as there is no TLS and no SASL.
         self.add_argument(
             "--command-config", "--consumer.config", "--producer.config", dest="command_config", type=client_properties
         )

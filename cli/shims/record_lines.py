@@ -38,6 +38,7 @@ def formatter_of(name: str, properties: dict[str, str]) -> Formatter:
             return Formatter(properties)
         case "NoOpMessageFormatter":
             return NoFormatter(properties)
+    # Unlike Kafka: it loads any class.
     raise CommandError(f"the formatter {name} is not here: there are DefaultMessageFormatter and NoOpMessageFormatter")
 
 
