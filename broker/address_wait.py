@@ -10,13 +10,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from stuntbroker.protocol.api_keys import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA
+
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
     from stuntbroker.broker.router import Handler
     from stuntbroker.broker.services import Services
 
-WITH_ADDRESSES: Final = (3, 10, 60)
-"""Metadata, FindCoordinator, DescribeCluster."""
+WITH_ADDRESSES: Final = (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER)
 
 
 class AddressWait:

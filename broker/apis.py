@@ -7,6 +7,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from stuntbroker.protocol.api_keys import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    FIND_COORDINATOR,
+    HEARTBEAT,
+    INIT_PRODUCER_ID,
+    OFFSET_COMMIT,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+)
+
 RELEASE: Final = "4.3"
 """The Kafka release that this table is of; listeners may show themselves as an older one (personality.py)."""
 SERVED: Final[dict[int, tuple[int, int, str]]] = {
@@ -60,10 +72,21 @@ SERVED: Final[dict[int, tuple[int, int, str]]] = {
     75: (0, 0, "k75_describe_topic_partitions"),
 }
 
-WITHOUT_TWO_PHASE: Final = {22: 5}
+WITHOUT_TWO_PHASE: Final = {INIT_PRODUCER_ID: 5}
 """The newest versions while `transaction.two.phase.commit.enable` is off."""
-API_VERSIONS: Final = 18
-ONLY_APPEND: Final = frozenset({0, 8, 10, 12, 22, 24, 25, 26, 28})
+ONLY_APPEND: Final = frozenset(
+    {
+        PRODUCE,
+        OFFSET_COMMIT,
+        FIND_COORDINATOR,
+        HEARTBEAT,
+        INIT_PRODUCER_ID,
+        ADD_PARTITIONS_TO_TXN,
+        ADD_OFFSETS_TO_TXN,
+        END_TXN,
+        TXN_OFFSET_COMMIT,
+    }
+)
 """Requests that write to logs and read none."""
 NO_ANSWER: Final = object()
 """What a handler returns for a request that gets no response at all (Produce with acks=0)."""

@@ -18,11 +18,12 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.apis import API_VERSIONS, NO_ANSWER
+from stuntbroker.broker.apis import NO_ANSWER
 from stuntbroker.broker.authorizer import ANONYMOUS
 from stuntbroker.broker.read_pace import READ_AT_ONCE
 from stuntbroker.broker.request_memory import ALWAYS_GIVEN
 from stuntbroker.broker.router import Handler, Route
+from stuntbroker.protocol.api_keys import API_VERSIONS
 from stuntbroker.protocol.primitives import Buffer, DecodeError, skip_tags
 from stuntbroker.storage.errors import StorageError
 

@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.properties import KIP_588
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT
+from stuntbroker.protocol.api_keys import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    INIT_PRODUCER_ID,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+)
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
 
-PRODUCE: Final = 0
-INIT_PRODUCER_ID: Final = 22
-ADD_PARTITIONS_TO_TXN: Final = 24
-ADD_OFFSETS_TO_TXN: Final = 25
-END_TXN: Final = 26
-TXN_OFFSET_COMMIT: Final = 28
 PRODUCER_FENCED_FROM: Final = {INIT_PRODUCER_ID: 4, ADD_PARTITIONS_TO_TXN: 2, ADD_OFFSETS_TO_TXN: 2, END_TXN: 2}
 """API key -> the first version whose response may carry PRODUCER_FENCED."""
 ABORTABLE_FROM: Final = {PRODUCE: 11, TXN_OFFSET_COMMIT: 4}

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from struct import pack
 from typing import Final
 
-from stuntbroker.broker.apis import API_VERSIONS, RELEASE, SERVED
+from stuntbroker.broker.apis import RELEASE, SERVED
+from stuntbroker.protocol.api_keys import API_VERSIONS
 from stuntbroker.protocol.errors import ErrorCode
 
 FEATURES_FROM: Final = "4.0"

@@ -7,13 +7,11 @@ from importlib import import_module
 from itertools import islice
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
-from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.api_keys import APIS, END_TXN, PRODUCE
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import ZERO_UUID, Message
 
-PRODUCE: Final = 0
-END_TXN: Final = 26
 ANSWER_HEADER_SIZE: Final = 8
 """The length of an answer and its correlation id."""
 ALL: Final = 1 << 31

@@ -11,9 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.client_append import append_or_error
-from stuntbroker.broker.coordinator_errors import PRODUCE, leader_code
+from stuntbroker.broker.coordinator_errors import leader_code
 from stuntbroker.coordinator.requests import AddPartitions, Reply
 from stuntbroker.coordinator.state import TopicPartition
+from stuntbroker.protocol.api_keys import PRODUCE
 from stuntbroker.protocol.batches.check import plain_header
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader
 from stuntbroker.protocol.errors import ErrorCode

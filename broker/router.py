@@ -12,8 +12,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from stuntbroker.broker.apis import API_VERSIONS, ONLY_APPEND, RELEASE, SERVED
-from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.broker.apis import ONLY_APPEND, RELEASE, SERVED
+from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 
 Handler = Callable[[Any, Any, int], Any]
 """Called with the `connection.Connection` (which knows the client and the listener), the decoded request, and its version.

@@ -9,6 +9,13 @@ from typing import Final, NamedTuple, TypeVar
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError, ConnectionFailed, NotFound, check
+from stuntbroker.protocol.api_keys import (
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_TRANSACTIONS,
+    INIT_PRODUCER_ID,
+    LIST_TRANSACTIONS,
+    WRITE_TXN_MARKERS,
+)
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from stuntbroker.protocol.messages.describe_producers_response import DescribeProducersResponse, ProducerState
@@ -25,11 +32,6 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
 )
 from stuntbroker.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
 
-INIT_PRODUCER_ID: Final = 22
-WRITE_TXN_MARKERS: Final = 27
-DESCRIBE_PRODUCERS: Final = 61
-DESCRIBE_TRANSACTIONS: Final = 65
-LIST_TRANSACTIONS: Final = 66
 DURATION_FROM: Final = 1
 PATTERN_FROM: Final = 2
 RUNNING: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")

@@ -20,7 +20,6 @@ from aiokafka.errors import KafkaError
 
 from stuntbroker.client.cluster import TIMEOUT_S, Cluster
 from stuntbroker.client.connection import (
-    API_VERSIONS,
     API_VERSIONS_FIRST,
     CLIENT_ID,
     CONNECT_S_MAX,
@@ -34,7 +33,7 @@ from stuntbroker.client.connection import (
 from stuntbroker.client.errors import ClientError, ConnectionFailed, check
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.requests import Answer, Call
-from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.primitives import DecodeError, Message

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, Protocol, Self, TypeVar
 
 from stuntbroker.client.connection import CLIENT_ID, Address, Answer, Connection, Deadline
 from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, NotFound, TimedOut, Unreachable, check
+from stuntbroker.protocol.api_keys import FIND_COORDINATOR, METADATA
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.find_coordinator_response import FindCoordinatorResponse
@@ -20,8 +21,6 @@ from stuntbroker.protocol.messages.metadata_request import MetadataRequest, Meta
 from stuntbroker.protocol.messages.metadata_response import MetadataResponse
 from stuntbroker.protocol.primitives import Message
 
-METADATA: Final = 3
-FIND_COORDINATOR: Final = 10
 MANY_KEYS_FROM: Final = 4
 GROUP, TRANSACTION = 0, 1
 """Key types of FindCoordinator."""

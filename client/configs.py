@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound, check
+from stuntbroker.protocol.api_keys import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.describe_configs_response import DescribeConfigsResponse
@@ -18,8 +19,6 @@ from stuntbroker.protocol.messages.incremental_alter_configs_request import (
 )
 from stuntbroker.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 
-DESCRIBE_CONFIGS: Final = 32
-INCREMENTAL_ALTER_CONFIGS: Final = 44
 SET, DELETE = 0, 1
 """Operations of IncrementalAlterConfigs (KIP-339)."""
 

@@ -16,13 +16,12 @@ from struct import pack, unpack_from
 from typing import Final, NamedTuple, TypeVar
 
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, UnsupportedVersion
-from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.primitives import DecodeError, Message, skip_tags
 
-API_VERSIONS: Final = 18
 API_VERSIONS_FIRST: Final = 3
 """What is tried first. A broker that is older than that answers at version 0, with the error and its own versions."""
 FRAME_SIZE_MAX: Final = 100 << 20

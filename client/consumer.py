@@ -23,6 +23,7 @@ from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.errors import OperationTimedOutError, UnsupportedVersionError
 from stuntbroker.client.requests import Call
 from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
+from stuntbroker.protocol.api_keys import OFFSET_FETCH
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages import offset_fetch_request as requests
 from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchResponse
@@ -30,7 +31,6 @@ from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchRespo
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
-OFFSET_FETCH: Final = 9
 STABLE_VERSION: Final = 7
 """The first version with RequireStable, and the last that names a single group."""
 READ_COMMITTED: Final = "read_committed"

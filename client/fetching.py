@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.client.channel import ChannelCluster, Pending
-from stuntbroker.client.cluster import METADATA
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, check
-from stuntbroker.client.reader import FETCH, FETCH_NAMES_MAX, LIST_OFFSETS
+from stuntbroker.client.reader import FETCH_NAMES_MAX
+from stuntbroker.protocol.api_keys import FETCH, LIST_OFFSETS, METADATA
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.fetch_response import FetchResponse, PartitionData

@@ -7,6 +7,14 @@ from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ConnectionFailed, NotFound, check
+from stuntbroker.protocol.api_keys import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    LIST_GROUPS,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+)
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from stuntbroker.protocol.messages.delete_groups_response import DeleteGroupsResponse
@@ -30,14 +38,8 @@ from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchReques
 from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from stuntbroker.protocol.primitives import read_string
 
-OFFSET_COMMIT: Final = 8
-OFFSET_FETCH: Final = 9
-DESCRIBE_GROUPS: Final = 15
-LIST_GROUPS: Final = 16
 STATES: Final = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 """Of groups of the classic protocol."""
-DELETE_GROUPS: Final = 42
-OFFSET_DELETE: Final = 47
 NAMES_MAX: Final = 9
 """OffsetCommit and OffsetFetch name topics by id from version 10 on."""
 ALL_TOPICS_FROM: Final = 2

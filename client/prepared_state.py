@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Self
 
-PRODUCE: Final = 0
-INIT_PRODUCER_ID: Final = 22
-END_TXN: Final = 26
 PAIR_FROM: Final = 3
 """InitProducerId takes the pair of its owner (KIP-360)."""
 TWO_PHASE_FROM: Final = 6

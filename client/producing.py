@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, check
+from stuntbroker.protocol.api_keys import PRODUCE
 from stuntbroker.protocol.batches.records import HEADER_SIZE, LOG_OVERHEAD, Headers, build_batch, seal
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.produce_response import ProduceResponse
 
-PRODUCE: Final = 0
 PRODUCE_NAMES_MAX: Final = 12
 """Later versions name topics by id."""
 TIMEOUT_MS: Final = 30_000

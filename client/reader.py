@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, TimedOut, check
+from stuntbroker.protocol.api_keys import FETCH, LIST_OFFSETS
 from stuntbroker.protocol.batches.records import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -30,8 +31,6 @@ from stuntbroker.protocol.messages.list_offsets_request import (
 from stuntbroker.protocol.messages.list_offsets_response import ListOffsetsResponse
 from stuntbroker.protocol.primitives import DecodeError
 
-FETCH: Final = 1
-LIST_OFFSETS: Final = 2
 FETCH_NAMES_MAX: Final = 12
 """Later versions name topics by id."""
 LATEST: Final = -1

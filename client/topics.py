@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound, check
+from stuntbroker.protocol.api_keys import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_partitions_response import CreatePartitionsResponse
@@ -19,9 +20,6 @@ from stuntbroker.protocol.messages.create_topics_response import CreateTopicsRes
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.delete_topics_response import DeleteTopicsResponse
 
-CREATE_TOPICS: Final = 19
-DELETE_TOPICS: Final = 20
-CREATE_PARTITIONS: Final = 37
 DEFAULTS_FROM: Final = 4
 """CreateTopics leaves the number of partitions and the replication factor to the cluster (KIP-464)."""
 REQUEST_TIMEOUT_MS: Final = 30_000

@@ -8,16 +8,14 @@ from typing import Final, NamedTuple
 from stuntbroker.client.channel import ChannelCluster, Pending, wait_for
 from stuntbroker.client.errors import ClientError, ConnectionFailed, TimedOut, producer_fault
 from stuntbroker.client.prepared_state import (
-    END_TXN,
     END_TXN_V2_FROM,
-    INIT_PRODUCER_ID,
     NO_PRODUCER,
     PAIR_FROM,
-    PRODUCE,
     PRODUCE_V2_FROM,
     TWO_PHASE_FROM,
     PreparedState,
 )
+from stuntbroker.protocol.api_keys import END_TXN, INIT_PRODUCER_ID, PRODUCE
 from stuntbroker.protocol.errors import RETRIABLE, ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse

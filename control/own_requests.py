@@ -11,7 +11,7 @@ from stuntbroker.broker.plain_messages import error_codes, error_name, response_
 from stuntbroker.broker.topic_names import TXN_STATE
 from stuntbroker.broker.topics import coordinator_of
 from stuntbroker.control.rules.faults import NEWER_INSTANCE
-from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.primitives import DecodeError, Message, skip_tags
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 ANSWER_S_MAX: Final = 10.0
 RETRY_S: Final = 0.005
-INIT_PRODUCER_ID: Final = 22
 TIMEOUT_MS: Final = 60_000
 _RETRIABLE: Final = {
     ErrorCode.CONCURRENT_TRANSACTIONS,

@@ -42,9 +42,11 @@ def api_keys(messages: list[Message]) -> str:
         '    """`protocol.messages.<module>_request` and `_response`."""',
         "",
         "",
-        "APIS: Final[dict[int, Api]] = {",
     ]
-    for one in sorted((m for m in messages if m.kind == "request"), key=lambda m: m.key or 0):
+    requests = sorted((m for m in messages if m.kind == "request"), key=lambda m: m.key or 0)
+    lines += [f"{python_name(one.name.removesuffix('Request')).upper()}: Final = {one.key}" for one in requests]
+    lines += ["", "APIS: Final[dict[int, Api]] = {"]
+    for one in requests:
         name = one.name.removesuffix("Request")
         flexible = 32_767 if one.flexible.empty else one.flexible.low
         lines.append(

@@ -16,6 +16,24 @@ from stuntbroker.broker.interception import handle_and_look
 from stuntbroker.broker.plain_messages import decoded_answer, error_answer, plain_request
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.broker.topics import Topic, coordinator_of
+from stuntbroker.protocol.api_keys import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    DESCRIBE_TRANSACTIONS,
+    END_TXN,
+    HEARTBEAT,
+    INIT_PRODUCER_ID,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    PRODUCE,
+    SYNC_GROUP,
+    TXN_OFFSET_COMMIT,
+)
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import (
     LeaderIdAndEpoch,
@@ -31,7 +49,6 @@ if TYPE_CHECKING:
     from stuntbroker.broker.router import Handler
     from stuntbroker.broker.services import Services
 
-PRODUCE: Final = 0
 ENDPOINTS_FROM: Final = 10
 """Version of Produce from which an answer says who leads instead."""
 ALL_ACKS: Final = -1
@@ -46,36 +63,36 @@ OK: Final = ErrorCode.NONE
 Keys = Callable[[Any, int], list[str]]
 """The groups or transactional ids that a request of a version names."""
 GROUP_OF: Final[dict[int, Keys]] = {
-    8: lambda request, version: [request.group_id],
-    9: lambda request, version: (
+    OFFSET_COMMIT: lambda request, version: [request.group_id],
+    OFFSET_FETCH: lambda request, version: (
         [each.group_id for each in request.groups] if version >= MANY_GROUPS_FROM else [request.group_id]
     ),
-    11: lambda request, version: [request.group_id],
-    12: lambda request, version: [request.group_id],
-    13: lambda request, version: [request.group_id],
-    14: lambda request, version: [request.group_id],
-    15: lambda request, version: list(request.groups),
-    28: lambda request, version: [request.group_id],
-    42: lambda request, version: list(request.groups_names),
-    47: lambda request, version: [request.group_id],
+    JOIN_GROUP: lambda request, version: [request.group_id],
+    HEARTBEAT: lambda request, version: [request.group_id],
+    LEAVE_GROUP: lambda request, version: [request.group_id],
+    SYNC_GROUP: lambda request, version: [request.group_id],
+    DESCRIBE_GROUPS: lambda request, version: list(request.groups),
+    TXN_OFFSET_COMMIT: lambda request, version: [request.group_id],
+    DELETE_GROUPS: lambda request, version: list(request.groups_names),
+    OFFSET_DELETE: lambda request, version: [request.group_id],
 }
 TRANSACTIONAL_ID_OF: Final[dict[int, Keys]] = {
-    22: lambda request, version: [] if request.transactional_id is None else [request.transactional_id],
-    24: lambda request, version: (
+    INIT_PRODUCER_ID: lambda request, version: [] if request.transactional_id is None else [request.transactional_id],
+    ADD_PARTITIONS_TO_TXN: lambda request, version: (
         [each.transactional_id for each in request.transactions]
         if version >= 4
         else [request.v3_and_below_transactional_id]
     ),
-    25: lambda request, version: [request.transactional_id],
-    26: lambda request, version: [request[0]],
-    65: lambda request, version: list(request.transactional_ids),
+    ADD_OFFSETS_TO_TXN: lambda request, version: [request.transactional_id],
+    END_TXN: lambda request, version: [request[0]],
+    DESCRIBE_TRANSACTIONS: lambda request, version: list(request.transactional_ids),
 }
 LISTS: Final = {
-    9: ("groups", "groups"),
-    15: ("groups", "groups"),
-    24: ("transactions", "results_by_transaction"),
-    42: ("groups_names", "results"),
-    65: ("transactional_ids", "transaction_states"),
+    OFFSET_FETCH: ("groups", "groups"),
+    DESCRIBE_GROUPS: ("groups", "groups"),
+    ADD_PARTITIONS_TO_TXN: ("transactions", "results_by_transaction"),
+    DELETE_GROUPS: ("groups_names", "results"),
+    DESCRIBE_TRANSACTIONS: ("transactional_ids", "transaction_states"),
 }
 """The list of groups or ids in a request that may have several, and that of its answer."""
 LED: Final = {2: "partition_index", 21: "partition_index", 23: "partition"}

@@ -13,6 +13,7 @@ from stuntbroker.broker.apis import WITHOUT_TWO_PHASE
 from stuntbroker.broker.features import LEVEL_MAX, TRANSACTION_VERSION
 from stuntbroker.broker.personality import has_features, versions_of
 from stuntbroker.broker.properties import KIP_588
+from stuntbroker.protocol.api_keys import PRODUCE
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import (
@@ -31,7 +32,6 @@ NAMES_FROM: Final = 3
 KIP_588_FEATURE: Final = "stuntbroker.kip-588"
 """Finalized at level 1 in the profile kip-588, and only there."""
 LEVEL_ZERO_FROM: Final = 4
-PRODUCE: Final = 0
 ENCODED_MAX: Final = 100
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 

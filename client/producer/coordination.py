@@ -7,12 +7,9 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from stuntbroker.client.prepared_state import (
-    END_TXN,
     END_TXN_V2_FROM,
-    INIT_PRODUCER_ID,
     NO_PRODUCER,
     PAIR_FROM,
-    PRODUCE,
     PRODUCE_V2_FROM,
     TWO_PHASE_FROM,
     PreparedState,
@@ -32,6 +29,15 @@ from stuntbroker.client.producer.options import BACKOFF_MS_MIN
 from stuntbroker.client.producer.session import TRANSACTION_VERSION_2, Session, TopicPartition, log
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.requests import Answer
+from stuntbroker.protocol.api_keys import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+)
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from stuntbroker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
@@ -54,10 +60,6 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
 from stuntbroker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 from stuntbroker.protocol.primitives import Message
 
-FIND_COORDINATOR: Final = 10
-ADD_PARTITIONS_TO_TXN: Final = 24
-ADD_OFFSETS_TO_TXN: Final = 25
-TXN_OFFSET_COMMIT: Final = 28
 FIND_COORDINATOR_MAX: Final = 3
 """Later versions look up many keys."""
 ADD_PARTITIONS_MAX: Final = 3

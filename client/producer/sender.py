@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from stuntbroker.client.prepared_state import PRODUCE, PRODUCE_V2_FROM
+from stuntbroker.client.prepared_state import PRODUCE_V2_FROM
 from stuntbroker.client.producer.batches import (
     NO_SEQUENCE,
     Batch,
@@ -39,6 +39,7 @@ from stuntbroker.client.producer.options import BACKOFF_MS_MIN, SendingOptions
 from stuntbroker.client.producer.session import Session, TopicPartition
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.telemetry import ProducerTelemetry
+from stuntbroker.protocol.api_keys import PRODUCE
 from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.fences import FENCING
 from stuntbroker.broker.interception import handle_and_look
-from stuntbroker.broker.plain_messages import PRODUCE, decoded_answer, error_codes
-from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.broker.plain_messages import decoded_answer, error_codes
+from stuntbroker.protocol.api_keys import APIS, PRODUCE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection

@@ -10,19 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.broker.apis import NO_ANSWER
 from stuntbroker.broker.fetch_sessions import INITIAL_EPOCH
 from stuntbroker.broker.interception import handle_and_look, send
-from stuntbroker.broker.plain_messages import (
-    ANSWER_HEADER_SIZE,
-    PRODUCE,
-    Plain,
-    decoded_answer,
-    error_answer,
-    plain_request,
-)
+from stuntbroker.broker.plain_messages import ANSWER_HEADER_SIZE, Plain, decoded_answer, error_answer, plain_request
 from stuntbroker.control.observation.request_log import RequestLog
-from stuntbroker.control.own_requests import INIT_PRODUCER_ID, NotAnswered, begin_newer_instance
+from stuntbroker.control.own_requests import NotAnswered, begin_newer_instance
 from stuntbroker.control.rules.conditions import POLL_S, Term, read_condition, wait_until
 from stuntbroker.control.rules.faults import Fault, FaultError, Subject, matches, read_fault, texts_in
 from stuntbroker.control.seed import seed
+from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from pyspark import TaskContext
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, TimedOut, UnsupportedVersion
-from stuntbroker.client.prepared_state import INIT_PRODUCER_ID, NO_PRODUCER, TWO_PHASE_FROM, PreparedState
+from stuntbroker.client.prepared_state import NO_PRODUCER, TWO_PHASE_FROM, PreparedState
 from stuntbroker.client.transactions import init_producer
 from stuntbroker.pipeline.decisions import Decision, Decisions, Transaction, check_query, writes_after
 from stuntbroker.pipeline.recovery import settle, transactional_id
@@ -35,6 +35,7 @@ from stuntbroker.pipeline.spark.rows import pieces
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 from stuntbroker.pipeline.spark.writing import Taken, TaskMessage, explaining_refused_sizes
 from stuntbroker.pipeline.writer import TransactionalWriter, Written
+from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

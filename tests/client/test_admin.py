@@ -8,22 +8,16 @@ from typing import Any
 import pytest
 from fake_broker import FakeBroker, HandClock
 
-from stuntbroker.client.admin import (
-    BATCH_MAX,
+from stuntbroker.client.admin import BATCH_MAX, RUNNING, TWO_PHASE_TIMEOUT_MS, Admin, Listing, Marker, OpenTransaction
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.errors import BrokerError, ClientError, NotFound, TimedOut, UnsupportedVersion
+from stuntbroker.protocol.api_keys import (
     DESCRIBE_PRODUCERS,
     DESCRIBE_TRANSACTIONS,
     INIT_PRODUCER_ID,
     LIST_TRANSACTIONS,
-    RUNNING,
-    TWO_PHASE_TIMEOUT_MS,
     WRITE_TXN_MARKERS,
-    Admin,
-    Listing,
-    Marker,
-    OpenTransaction,
 )
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.errors import BrokerError, ClientError, NotFound, TimedOut, UnsupportedVersion
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_producers_response import (
     DescribeProducersResponse,

@@ -11,9 +11,10 @@ from live_broker import LiveBroker, batch, committed, held_back, make_topic
 
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import ClientError
-from stuntbroker.client.prepared_state import END_TXN, PreparedState
+from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.reader import LastValues, read_partition
 from stuntbroker.client.transactions import End, end_all
+from stuntbroker.protocol.api_keys import END_TXN
 from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse

@@ -11,9 +11,9 @@ from model_broker import ModelBroker
 
 from stuntbroker.client import TransactionalProducer
 from stuntbroker.client.producer.connections import Connections
-from stuntbroker.client.producer.coordination import FIND_COORDINATOR
 from stuntbroker.client.producer.errors import DisconnectedError
 from stuntbroker.fixture.broker import Broker
+from stuntbroker.protocol.api_keys import FIND_COORDINATOR
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.find_coordinator_response import FindCoordinatorResponse
 
