@@ -44,7 +44,15 @@ class GroupOffsets(Protocol):
         """Apply or drop the pending offsets of a producer in a partition of `__consumer_offsets`."""
 
 
-class TransactionServices(Protocol):
+class WithGroups(Protocol):
+    """A broker whose consumer groups are made when they are first asked for."""
+
+    @property
+    def groups(self) -> GroupOffsets:
+        """Consumer groups, whose offsets may be part of a transaction."""
+
+
+class TransactionServices(WithGroups, Protocol):
     """What transactions use of their broker."""
 
     config: BrokerConfig
@@ -55,7 +63,3 @@ class TransactionServices(Protocol):
     topics: Topics
     features: Features
     syncer: Syncer | None
-
-    @property
-    def groups(self) -> GroupOffsets:
-        """Consumer groups, whose offsets may be part of a transaction."""

@@ -308,7 +308,7 @@ class Transactions:
             log = log_of(partition)
             if log is None:
                 continue  # The topic is gone, and the transaction with it.
-            error = end_in_partition(log, marker, broker.groups)
+            error = end_in_partition(broker, log, marker)
             if error:
                 # Unlike Kafka: it gives the transaction up and the id stays blocked until its log is loaded again.
                 broker.events.warning(

@@ -10,12 +10,12 @@ from stuntbroker.storage.marker import Marker
 from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.transaction_ports import GroupOffsets
+    from stuntbroker.broker.transaction_ports import WithGroups
 
 
-def end_in_partition(log: PartitionLog, marker: Marker, groups: GroupOffsets) -> ErrorCode:
+def end_in_partition(broker: WithGroups, log: PartitionLog, marker: Marker) -> ErrorCode:
     """Append the marker, and have the offsets count that the transaction has committed there. Raises StorageError."""
     error = log.append_marker(marker)
     if not error and log.topic == OFFSETS:
-        groups.apply_marker(log.index, marker.producer_id, marker.commit)
+        broker.groups.apply_marker(log.index, marker.producer_id, marker.commit)
     return error

@@ -75,7 +75,7 @@ def _write(connection: Connection, marker: WritableTxnMarker, name: str, index: 
             marker.transaction_version,
             broker.clock.now_ms(),
         )
-        error = end_in_partition(log, new, broker.groups)
+        error = end_in_partition(broker, log, new)
     except StorageError:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if not error:

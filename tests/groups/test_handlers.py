@@ -62,6 +62,9 @@ class FakeTopics:
     def by_id(self, topic_id: bytes) -> Any:
         return next((topic for topic in self.topics if topic.id == topic_id), None)
 
+    def find(self, name: str, topic_id: bytes, by_id: bool) -> Any:
+        return self.by_id(topic_id) if by_id else self.get(name)
+
 
 class Client:
     """Sends requests through their bytes, as a connection would; gives the answer through its bytes too."""
