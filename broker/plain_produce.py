@@ -85,13 +85,13 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
         elif header.producer_id != producer_id or header.producer_epoch != epoch:
             return False
         producers = log.producers
-        standing = producers.standing(producer_id, epoch)
+        producer = producers.producers.get(producer_id)
+        standing = NOT_OPEN if producer is None else producer.standing(epoch)
         if standing == STALE:
             return False
         if standing == NOT_OPEN:
             new.append(log.name)
-        producer = producers.producers.get(producer_id)
-        if not producers.continues(producer, header):
+        if all_in_sequence and not producers.continues(producer, header):
             all_in_sequence = False
         accepted_batches.append(PlainBatch(index, log, records, header, producer))
     if not new:

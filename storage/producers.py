@@ -66,6 +66,12 @@ class Producer:
         """Sequence number of the producer's last record, -1 when none is known."""
         return self.batches[-1][1] if self.batches else -1
 
+    def standing(self, epoch: int) -> int:
+        """OPEN, STALE or NOT_OPEN, as ProducerStates.standing."""
+        if self.epoch != epoch:
+            return STALE if self.epoch > epoch else NOT_OPEN
+        return NOT_OPEN if self.txn_first_offset < 0 or self.sealed else OPEN
+
     def remember(self, sequence: int, delta: int, base_offset: int, timestamp: int) -> None:
         """Takes note of a batch that was appended, of `delta` + 1 records."""
         batches = self.batches
@@ -211,11 +217,7 @@ class ProducerStates:
     def standing(self, producer_id: int, epoch: int) -> int:
         """OPEN, STALE or NOT_OPEN: whether a producer may write into its transaction without its coordinator being asked."""
         producer = self.producers.get(producer_id)
-        if producer is None:
-            return NOT_OPEN
-        if producer.epoch != epoch:
-            return STALE if producer.epoch > epoch else NOT_OPEN
-        return NOT_OPEN if producer.txn_first_offset < 0 or producer.sealed else OPEN
+        return NOT_OPEN if producer is None else producer.standing(epoch)
 
     def continues(self, producer: Producer | None, header: BatchHeader) -> bool:
         """Whether a transaction's batch is the one that `producer` writes next here, so that `admit` would return OK."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from stuntbroker.broker.properties import PARTITIONS_MAX
-from stuntbroker.broker.slices import ELEMENTS_AT_ONCE, CREATED, SLICE_COST
+from stuntbroker.broker.slices import CREATED, ELEMENTS_AT_ONCE, SLICE_COST
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
