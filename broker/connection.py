@@ -4,9 +4,8 @@ A frame is an int32 length and that many bytes: api key, api version, correlatio
 tagged fields, then the request. The receive buffer starts small and grows as bytes arrive. For a large frame, address space of
 the declared length is reserved, so that its bytes need not be moved. Memory is used, and counted, only as the bytes arrive.
 
-Requests of a connection are worked on one at a time. Most are answered before their handler returns; while one waits (a long
-poll, a join, a sync of the disk) no further frame is cut, so answers keep their order without a queue. A client that does not
-read its answers is not read from either.
+Requests of a connection are worked on one at a time. While one waits (a long poll, a join, a sync of the disk) no further frame
+is cut, so answers keep their order without a queue. A client that does not read its answers is not read from either.
 """
 
 from __future__ import annotations

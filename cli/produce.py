@@ -202,13 +202,13 @@ def _records(given: Options, values: list[str]) -> Iterator[NewRecord]:
 
     if not values:
         return records_of_lines()
-    made = []
+    new_records = []
     for text in values:
         try:
-            made.append(record(text))
+            new_records.append(record(text))
         except ValueError as fault:
             raise UsageError(f"the value {_cut(text)!r}: {fault}") from None
-    return iter(made)
+    return iter(new_records)
 
 
 def _cut(text: str) -> str:
