@@ -121,8 +121,11 @@ def test_help_behind_two_hyphens_is_a_value() -> None:
     "line", ["topic list", "consume t", "produce t", "kafka-topics --list", "kafka-console-producer --topic t"]
 )
 def test_closed_standard_streams_are_no_traceback(line: str) -> None:
-    words = " ".join([sys.executable, "-m", "stuntbroker", line, "<&-", ">&-"])
-    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, timeout=60, check=False)
+    option = "--bootstrap-server" if line.startswith("kafka-") else "--bootstrap"
+    with serving("--topic", "t:1") as broker:
+        address = f"127.0.0.1:{broker.address[1]}"
+        words = " ".join([sys.executable, "-m", "stuntbroker", line, option, address, "<&-", ">&-"])
+        done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, timeout=60, check=False)
 
     assert "Traceback" not in done.stderr
 

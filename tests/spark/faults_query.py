@@ -20,7 +20,7 @@ from spark_cluster import java_options
 from stuntbroker.client.admin import RUNNING, Admin
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset, read_partition
-from stuntbroker.pipeline.recovery import pattern
+from stuntbroker.pipeline.recovery import is_of_sink, pattern
 from stuntbroker.pipeline.spark import StuntbrokerDataSource
 from stuntbroker.pipeline.writer import TransactionalWriter
 
@@ -276,7 +276,8 @@ def open_transactions(cluster: ChannelCluster, sink: str) -> list[str]:
     admin = Admin(cluster)
     actual = []
     for name in (sink, f"{sink}-jobs"):
-        actual += admin.list_transactions(states=RUNNING, pattern=pattern(name)).listings
+        listed = admin.list_transactions(states=RUNNING, pattern=pattern(name)).listings
+        actual += [each for each in listed if is_of_sink(each.transactional_id, name)]
         actual += admin.list_transactions(states=RUNNING, pattern=f"{name}-(decisions|gate|single)").listings
     return sorted(each.transactional_id for each in actual)
 

@@ -28,6 +28,7 @@ OURS = {
     "stuntbroker", "stuntbroker.broker", "stuntbroker.cli", "stuntbroker.cli.arguments", "stuntbroker.cli.serve",
     "stuntbroker.coordinator", "stuntbroker.protocol", "stuntbroker.storage", "stuntbroker.broker.apis",
     "stuntbroker.broker.cluster", "stuntbroker.broker.cluster.nodes", "stuntbroker.broker.marker_slices",
+    "stuntbroker.broker.txn_markers",
     "stuntbroker.storage.leader_epochs",
     "stuntbroker.broker.authorizer", "stuntbroker.broker.client_connection", "stuntbroker.broker.slices",
     "stuntbroker.broker.temporary_folder", "stuntbroker.broker.topic_names", "stuntbroker.protocol.topic_names",
