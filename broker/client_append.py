@@ -19,7 +19,7 @@ RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 Outcome = tuple[ErrorCode, int, int, int]
 """What Produce answers for a partition: error, base offset, the time that the log has given the batch, log start offset.
 
-Numbers are -1 where there are none. Both callers take it apart at once: with names, a transaction takes 2 % more CPU.
+Numbers are -1 where there are none. Both callers take it apart at once.
 """
 
 
@@ -34,6 +34,6 @@ def append_or_error(
     except StorageError as fault:
         events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
         return ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1
-    # As in Kafka, which refuses a batch that is too large for a segment before it looks at the log.
+    # As in Kafka, which says nothing of the log where a batch is too large for a segment.
     log_start_offset = -1 if error == RECORD_LIST_TOO_LARGE else log.log_start_offset
     return error, base_offset, stamped_ms, log_start_offset

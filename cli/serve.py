@@ -65,7 +65,7 @@ class Listening(NamedTuple):
     exit_with_parent: bool
     in_container: bool
     """Says that it is ready in the words of other Kafka images too."""
-    unavailable_ports: list[int]
+    not_found_ports: list[int]
     """Where every HTTP request gets 404."""
     control: ControlAddress | None
     """None: nobody controls it."""
@@ -452,7 +452,7 @@ async def _serve_http(
             servers.append(control)
             if address.is_token_generated:
                 ready["control-token"] = address.token
-        for port in listening.unavailable_ports:
+        for port in listening.not_found_ports:
             from stuntbroker.cli import container
 
             host, option = listening.listeners[0].host, "--not-found-ports"

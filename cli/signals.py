@@ -6,6 +6,10 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+STEP_S_MAX: Final = 2.0
+"""After so long a broker that does not answer keeps no command from ending."""
 
 
 @contextmanager
@@ -41,7 +45,7 @@ class Ended:
 
 @contextmanager
 def noting_sigterm() -> Iterator[Ended]:
-    """Within the block SIGTERM is only noted, for a loop that ends between two of its steps."""
+    """Within the block SIGTERM is noted, for a loop that ends between two of its steps; it has STEP_S_MAX for that."""
     ended = Ended()
     if threading.current_thread() is not threading.main_thread():
         yield ended
@@ -49,9 +53,15 @@ def noting_sigterm() -> Iterator[Ended]:
 
     def note(number: int, _frame: object) -> None:
         ended.status = 128 + number
+        signal.setitimer(signal.ITIMER_REAL, STEP_S_MAX)
 
-    before = signal.signal(signal.SIGTERM, note)
+    def give_up(_number: int, _frame: object) -> None:
+        raise SystemExit(ended.status)
+
+    before = signal.signal(signal.SIGTERM, note), signal.signal(signal.SIGALRM, give_up)
     try:
         yield ended
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGALRM, before[1])

@@ -16,24 +16,7 @@ from stuntbroker.broker.interception import handle_and_look
 from stuntbroker.broker.plain_messages import decoded_answer, error_answer, plain_request
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.broker.topics import Topic, coordinator_of
-from stuntbroker.protocol.api_keys import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    DELETE_GROUPS,
-    DESCRIBE_GROUPS,
-    DESCRIBE_TRANSACTIONS,
-    END_TXN,
-    HEARTBEAT,
-    INIT_PRODUCER_ID,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    OFFSET_COMMIT,
-    OFFSET_DELETE,
-    OFFSET_FETCH,
-    PRODUCE,
-    SYNC_GROUP,
-    TXN_OFFSET_COMMIT,
-)
+from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import (
     LeaderIdAndEpoch,
@@ -63,43 +46,49 @@ OK: Final = ErrorCode.NONE
 Keys = Callable[[Any, int], list[str]]
 """The groups or transactional ids that a request of a version names."""
 GROUP_OF: Final[dict[int, Keys]] = {
-    OFFSET_COMMIT: lambda request, version: [request.group_id],
-    OFFSET_FETCH: lambda request, version: (
+    api_keys.OFFSET_COMMIT: lambda request, version: [request.group_id],
+    api_keys.OFFSET_FETCH: lambda request, version: (
         [each.group_id for each in request.groups] if version >= MANY_GROUPS_FROM else [request.group_id]
     ),
-    JOIN_GROUP: lambda request, version: [request.group_id],
-    HEARTBEAT: lambda request, version: [request.group_id],
-    LEAVE_GROUP: lambda request, version: [request.group_id],
-    SYNC_GROUP: lambda request, version: [request.group_id],
-    DESCRIBE_GROUPS: lambda request, version: list(request.groups),
-    TXN_OFFSET_COMMIT: lambda request, version: [request.group_id],
-    DELETE_GROUPS: lambda request, version: list(request.groups_names),
-    OFFSET_DELETE: lambda request, version: [request.group_id],
+    api_keys.JOIN_GROUP: lambda request, version: [request.group_id],
+    api_keys.HEARTBEAT: lambda request, version: [request.group_id],
+    api_keys.LEAVE_GROUP: lambda request, version: [request.group_id],
+    api_keys.SYNC_GROUP: lambda request, version: [request.group_id],
+    api_keys.DESCRIBE_GROUPS: lambda request, version: list(request.groups),
+    api_keys.TXN_OFFSET_COMMIT: lambda request, version: [request.group_id],
+    api_keys.DELETE_GROUPS: lambda request, version: list(request.groups_names),
+    api_keys.OFFSET_DELETE: lambda request, version: [request.group_id],
 }
 TRANSACTIONAL_ID_OF: Final[dict[int, Keys]] = {
-    INIT_PRODUCER_ID: lambda request, version: [] if request.transactional_id is None else [request.transactional_id],
-    ADD_PARTITIONS_TO_TXN: lambda request, version: (
+    api_keys.INIT_PRODUCER_ID: lambda request, version: (
+        [] if request.transactional_id is None else [request.transactional_id]
+    ),
+    api_keys.ADD_PARTITIONS_TO_TXN: lambda request, version: (
         [each.transactional_id for each in request.transactions]
         if version >= 4
         else [request.v3_and_below_transactional_id]
     ),
-    ADD_OFFSETS_TO_TXN: lambda request, version: [request.transactional_id],
-    END_TXN: lambda request, version: [request[0]],
-    DESCRIBE_TRANSACTIONS: lambda request, version: list(request.transactional_ids),
+    api_keys.ADD_OFFSETS_TO_TXN: lambda request, version: [request.transactional_id],
+    api_keys.END_TXN: lambda request, version: [request[0]],
+    api_keys.DESCRIBE_TRANSACTIONS: lambda request, version: list(request.transactional_ids),
 }
 LISTS: Final = {
-    OFFSET_FETCH: ("groups", "groups"),
-    DESCRIBE_GROUPS: ("groups", "groups"),
-    ADD_PARTITIONS_TO_TXN: ("transactions", "results_by_transaction"),
-    DELETE_GROUPS: ("groups_names", "results"),
-    DESCRIBE_TRANSACTIONS: ("transactional_ids", "transaction_states"),
+    api_keys.OFFSET_FETCH: ("groups", "groups"),
+    api_keys.DESCRIBE_GROUPS: ("groups", "groups"),
+    api_keys.ADD_PARTITIONS_TO_TXN: ("transactions", "results_by_transaction"),
+    api_keys.DELETE_GROUPS: ("groups_names", "results"),
+    api_keys.DESCRIBE_TRANSACTIONS: ("transactional_ids", "transaction_states"),
 }
 """The list of groups or ids in a request that may have several, and that of its answer."""
-LED: Final = {2: "partition_index", 21: "partition_index", 23: "partition"}
+LED: Final = {
+    api_keys.LIST_OFFSETS: "partition_index",
+    api_keys.DELETE_RECORDS: "partition_index",
+    api_keys.OFFSET_FOR_LEADER_EPOCH: "partition",
+}
 """APIs whose request has topics with partitions that must be led here, and how the number of one is called."""
-LISTINGS: Final = {16: OFFSETS, 66: TXN_STATE}
+LISTINGS: Final = {api_keys.LIST_GROUPS: OFFSETS, api_keys.LIST_TRANSACTIONS: TXN_STATE}
 """APIs that list what a node coordinates."""
-GATED: Final = frozenset({PRODUCE, *GROUP_OF, *TRANSACTIONAL_ID_OF, *LED, *LISTINGS})
+GATED: Final = frozenset({api_keys.PRODUCE, *GROUP_OF, *TRANSACTIONAL_ID_OF, *LED, *LISTINGS})
 
 
 class NodeGate:
@@ -112,7 +101,7 @@ class NodeGate:
     def check(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
         """Stands before a handler, as an interceptor."""
         key = connection.route.key
-        if key == PRODUCE:
+        if key == api_keys.PRODUCE:
             return self._produce(handle, connection, request, version)
         if key in LED:
             return self._led(handle, connection, request, version)
@@ -208,7 +197,7 @@ class NodeGate:
                 connection.fail("unacknowledged_produce_failed")
                 return NO_ANSWER
             if isinstance(answer, bytes | bytearray):
-                answer = decoded_answer(PRODUCE, version, connection.route.flexible_response, answer)
+                answer = decoded_answer(api_keys.PRODUCE, version, connection.route.flexible_response, answer)
             return ProduceResponse(_merged(answer.responses, refused), 0, endpoints)
 
         if not own:
@@ -238,27 +227,27 @@ def _refusal(key: int, version: int, request: Any, error: ErrorCode) -> Any:
     """The answer to a request that is refused as a whole. What does not name its subject is as Kafka has it."""
     answer: Any = error_answer(key, plain_request(key, request), error)
     match key:
-        case 9 if version >= MANY_GROUPS_FROM:
+        case api_keys.OFFSET_FETCH if version >= MANY_GROUPS_FROM:
             for group in answer.groups:
                 group.topics = []
-        case 9:
+        case api_keys.OFFSET_FETCH:
             for part in (part for topic in answer.topics for part in topic.partitions):
                 part.committed_offset = -1
-        case 11:
+        case api_keys.JOIN_GROUP:
             answer.protocol_name = None if version >= NO_PROTOCOL_FROM else ""
-        case 13:
+        case api_keys.LEAVE_GROUP:
             answer.members = []
-        case 21:
+        case api_keys.DELETE_RECORDS:
             for part in (part for topic in answer.topics for part in topic.partitions):
                 part.low_watermark = -1
-        case 23:
+        case api_keys.OFFSET_FOR_LEADER_EPOCH:
             for part in (part for topic in answer.topics for part in topic.partitions):
                 part.leader_epoch = -1
-        case 24:
+        case api_keys.ADD_PARTITIONS_TO_TXN:
             answer.error_code = OK
-        case 26:
+        case api_keys.END_TXN:
             answer.producer_id = answer.producer_epoch = -1
-        case 47:
+        case api_keys.OFFSET_DELETE:
             answer.topics = []
     return answer
 

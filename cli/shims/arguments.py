@@ -52,7 +52,7 @@ def run_with_cluster(
 ) -> int:
     """The exit status of an operation, for which the broker is waited for. Raises CommandError, and ClientError."""
     try:
-        addresses = parse_bootstrap(re.sub(r"\b[A-Z_]+://", "", arguments.bootstrap))
+        addresses = parse_bootstrap(arguments.bootstrap.replace("PLAINTEXT://", ""))
     except ValueError as fault:
         raise CommandError(f"--bootstrap-server: {fault}") from None
     with Cluster(addresses, TIMEOUT_S) as cluster:

@@ -108,6 +108,16 @@ def test_numbers_are_shown_by_their_deserializer(bootstrap: str, capfdbinary: py
     assert capfdbinary.readouterr().out == b""
 
 
+def test_a_broker_that_does_not_answer_keeps_no_consumer_from_ending() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with subprocess.Popen(command("consume", "t", "--bootstrap", address)) as consumer:
+            accepted, _ = silent.accept()
+            with accepted:
+                consumer.send_signal(signal.SIGTERM)
+                assert consumer.wait(DEADLINE_S) == 128 + signal.SIGTERM
+
+
 @pytest.mark.parametrize("name", ["kafka-console-consumer", "consume"])
 def test_a_consumer_that_is_ended_by_sigterm_has_committed_what_it_printed(name: str, bootstrap: str) -> None:
     topic, group = f"ended-{name}", f"group-of-{name}"
@@ -146,7 +156,7 @@ def test_nc_says_whether_a_port_is_open(bootstrap: str) -> None:
         return subprocess.run(["bash", IMAGE / "nc", *words], capture_output=True, check=False).returncode
 
     host, port = bootstrap.split(":")
-    assert status("-z", host, port) == status("-vz", "-w", "2", host, port) == 0
+    assert status("-z", host, port) == status("-vz", "-w", "2", host, port) == status("-zw", "2", host, port) == 0
     assert status("-z", host, str(free_port())) != 0
     assert status("-l", "9000") == status(host, port) == 2
 
