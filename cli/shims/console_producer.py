@@ -34,8 +34,6 @@ WITHOUT_EFFECT = (
     "--socket-buffer-size",
     "--timeout",
 )
-
-
 ACKS = ("all", "-1", "0", "1")
 
 

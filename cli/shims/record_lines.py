@@ -45,10 +45,8 @@ def formatter_of(name: str, properties: dict[str, str]) -> Formatter:
 def deserializer_of(name: str) -> Callable[[bytes], bytes]:
     """Return what shows a key or value as text, by the class of Kafka's deserializer. Raises CommandError."""
     kind = name.rpartition(".")[2].removesuffix("Deserializer")
-    if kind in ("", "String", "ByteArray", "Bytes", "ByteBuffer"):
+    if kind in ("", "String", "ByteArray", "Bytes", "ByteBuffer", "UUID"):  # A UUID is sent as text.
         return bytes
-    if kind == "UUID":
-        return bytes  # It is text.
     if kind not in DESERIALIZERS:
         raise CommandError(f"the deserializer {name} is not here: there are those of Kafka for text, bytes and numbers")
     form = Struct(DESERIALIZERS[kind])

@@ -50,9 +50,6 @@ COMMIT_KEY: Final = b"\x00\x00\x00\x01"
 _MARKER_VALUE = Struct(">hi")
 
 
-"""A BatchHeader, or its 13 fields as they were unpacked. Of open length, so that a compiled module passes it on as it is."""
-
-
 class BatchHeader(NamedTuple):
     """The header of a record batch of format v2, 61 bytes, by Kafka's field names."""
 
