@@ -10,6 +10,7 @@
 | timeout | the transaction was open for longer than its time-out, and the coordinator aborted it |
 | admin | an administrator ended the transaction, or fenced its producer |
 | group_generation | its consumer has left the group, or is of a generation before: another may have its partitions |
+| coordinator_move | its coordinator is another one by now: a marker that the one before has sent comes too late |
 | unknown | it was before the last start of the broker, or too many were fenced since |
 """
 
@@ -118,8 +119,12 @@ class Fences:
             if fence := self._fence_of(transactional_id, connection.peer):
                 self._tell(connection, transactional_id, fence)
         elif error in NO_MEMBER:
-            fence = Fence("group_generation", "", "", connection.peer, -1, self._clock.monotonic_ms())
-            self._tell(connection, transactional_id, fence)
+            self._tell(connection, transactional_id, self._new("group_generation", connection))
+        elif error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+            self._tell(connection, transactional_id, self._new("coordinator_move", connection))
+
+    def _new(self, cause: str, connection: ClientConnection) -> Fence:
+        return Fence(cause, "", "", connection.peer, -1, self._clock.monotonic_ms())
 
     def _tell(self, connection: ClientConnection, transactional_id: str, fence: Fence | None) -> None:
         clock = self._clock

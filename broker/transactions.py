@@ -236,6 +236,12 @@ class Transactions:
             if actor.txn.producer_id == producer_id:
                 self.fences.add(actor.txn.transactional_id, "admin", connection)
 
+    def refuse_marker(self, connection: ClientConnection, producer_id: int, error: ErrorCode) -> None:
+        """A partition has refused a marker of this producer: it comes of a coordinator that is not it any more."""
+        for transactional_id, actor in self._actors.items():
+            if actor.txn.producer_id == producer_id:
+                self.fences.refuse(connection, transactional_id, error)
+
     def busy_ids(self) -> list[str]:
         """The transactional ids of which a request is under way."""
         return [transactional_id for transactional_id, actor in self._actors.items() if actor.busy]

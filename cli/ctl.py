@@ -256,7 +256,7 @@ def _post(path: str) -> Callable[[ControlClient, Options], Any]:
 
 def _show_clock(document: Any) -> str:
     state = "stands still" if document["paused"] else "goes"
-    return f"{document['now_ms']} ms since 1970, moved on by {document['moved_ms']} ms, {state}\n"
+    return f"{document['now_ms']} ms since 1970, moved by {document['moved_ms']} ms, {state}\n"
 
 
 def _show_faults(document: Any) -> str:

@@ -441,7 +441,7 @@ async def _serve_http(
                 from stuntbroker.control.rules.faults import FaultError
 
                 try:
-                    await apply_plan(controlled.control, address.plan)
+                    await apply_plan(controlled.control, address.plan, is_start=True)
                 except (FaultError, StorageError, CannotListen) as fault:
                     await broker.stop()
                     advice = f"; {fault.hint}" if isinstance(fault, FaultError) and fault.hint else ""

@@ -45,7 +45,7 @@ ADD_SEVERAL_FROM: Final = 4
 LAST_OF_CLIENTS: Final = 3
 FIELDS: Final = {
     "api", "transactional_id", "version", "producer_id", "producer_epoch",
-    "committed", "topic", "partition", "values", "sequence",
+    "coordinator_epoch", "committed", "topic", "partition", "values", "sequence",
 }  # fmt: skip
 
 
@@ -58,6 +58,8 @@ class LateRequest:
     transactional_id: str
     producer_id: int
     producer_epoch: int
+    coordinator_epoch: int
+    """Of a marker: the epoch of the coordinator that has sent it."""
     committed: bool
     places: list[tuple[str, int]]
     values: list[str]
@@ -115,6 +117,7 @@ def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
         id_,
         producer_id,
         producer_epoch,
+        given.get("coordinator_epoch", 0),
         given.get("committed", sent.committed),
         places,
         given.get("values", ["late"]),
@@ -133,6 +136,7 @@ def _check(given: dict[str, Any]) -> None:
     check_number(given, "late", "version", 0, 1_000)
     check_number(given, "late", "producer_id", 0, (1 << 63) - 1)
     check_number(given, "late", "producer_epoch", 0, (1 << 15) - 1)
+    check_number(given, "late", "coordinator_epoch", 0, (1 << 31) - 1)
     check_number(given, "late", "partition", 0, (1 << 31) - 1)
     check_number(given, "late", "sequence", 0, (1 << 31) - 1)
     if not isinstance(given.get("committed", True), bool):
@@ -203,7 +207,9 @@ def request_of(broker: Broker, described: LateRequest) -> Message:
         by_topic.setdefault(topic, []).append(partition)
     if described.key == WRITE_MARKERS:
         topics = [WritableTxnMarkerTopic(topic, indexes) for topic, indexes in by_topic.items()]
-        return WriteTxnMarkersRequest([WritableTxnMarker(*ids, described.committed, topics)])
+        return WriteTxnMarkersRequest(
+            [WritableTxnMarker(*ids, described.committed, topics, described.coordinator_epoch)]
+        )
     if described.key == ADD_PARTITIONS:
         added = [AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in by_topic.items()]
         if described.version < ADD_SEVERAL_FROM:

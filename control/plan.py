@@ -10,7 +10,7 @@ from stuntbroker.control.rules.faults import TIMES_MS_MAX, FaultError, check_num
 from stuntbroker.control.rules.injector import FAULTS_MAX, read_release
 from stuntbroker.control.rules.points import POINTS
 from stuntbroker.control.rules.stops import STOPS_MAX, read_stop
-from stuntbroker.control.seed import read_seed, seed, wait_until_durable
+from stuntbroker.control.seed import is_there, read_seed, seed, wait_until_durable
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control
@@ -110,8 +110,10 @@ def _seeded(rule: Any, seed: int) -> Any:
     return {**rule, "when": {**when, "seed": seed}}
 
 
-async def apply_plan(control: Control, plan: Plan) -> None:
+async def apply_plan(control: Control, plan: Plan, is_start: bool = False) -> None:
     """Bring about the states of a plan, have its faults and stops instead of all others, and then its nodes and its time.
+
+    `is_start`: the broker starts, perhaps not for the first time on its data folder; states that are there are left alone.
 
     Raises FaultError for a state, node or partition that this broker cannot have: what comes before it is done, and the
     faults and stops are still the others when it was a state or a node. Raises StorageError, CannotListen.
@@ -124,7 +126,8 @@ async def apply_plan(control: Control, plan: Plan) -> None:
         control.stops.read(point, stop)
     for rule in plan.seeds:
         for each in _seeds_of_topics(control, rule):
-            seed(control.broker, each)
+            if not (is_start and is_there(control.broker, each)):
+                seed(control.broker, each)
     if plan.seeds:
         await wait_until_durable(control.broker)
     for id_ in list(control.stops.stops):

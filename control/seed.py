@@ -79,6 +79,36 @@ def seed(broker: Broker, rule: Any) -> dict[str, Any]:
     return (_hanging if kind == "hanging" else _next_offset)(broker, fields)
 
 
+def is_there(broker: Broker, rule: Any) -> bool:
+    """Whether the data folder has this state already, or what followed it: a start before has brought it about.
+
+    Raises FaultError.
+    """
+    kind, fields = read_seed(rule)
+    if kind == "next_producer_id":
+        return bool(broker.transactions.producer_ids.next >= fields[kind])
+    if kind == "coordinator_epoch":
+        if "transactional_id" not in fields or "epoch" not in fields:
+            return False
+        partitions = broker.topics.internal(TXN_STATE).partitions
+        epoch = partitions[partition_for(fields["transactional_id"], len(partitions))].leader_epoch
+        return bool(epoch >= fields["epoch"])
+    if kind == "ids":
+        txn = broker.transactions.state_of(fields.get("transactional_id", ""))
+        if txn is None:
+            return False
+        producer_id, epoch = fields.get("producer_id", txn.producer_id), fields.get("producer_epoch", 0)
+        return (txn.producer_id, txn.producer_epoch) >= (producer_id, epoch)
+    log = _log(broker, fields)
+    if kind == "next_offset":
+        return bool(log.log_start_offset >= fields.get("offset", 0) > 0)
+    known = log.producers.producers
+    if kind == "next_sequence":
+        producer = known.get(fields.get("producer_id", -1))
+        return producer is not None and producer.epoch >= fields.get("producer_epoch", 0)
+    return any(each.txn_first_offset >= 0 and _owner_of(broker, id_) is None for id_, each in known.items())
+
+
 def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     """Set the last producer id and epoch of a transactional id."""
     id_ = fields.get("transactional_id")
@@ -157,8 +187,6 @@ def _next_offset(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     """Set the offset of the first record of an empty partition."""
     log = _log(broker, fields)
     offset = fields.get("offset", 0)
-    if log.log_start_offset >= offset > 0:  # A plan of the start has done it before, and the data were kept.
-        return {"topic": log.topic, "partition": log.index, "next_offset": log.next_offset}
     if log.next_offset or log.segments:
         raise FaultError(f"{log.topic}-{log.index} has had records", "give a partition that never had one")
     log.log_start_offset = log.next_offset = offset

@@ -80,4 +80,6 @@ def _write(connection: Connection, marker: WritableTxnMarker, name: str, index: 
         return ErrorCode.KAFKA_STORAGE_ERROR
     if not error:
         broker.transactions.fence_by_admin(connection, marker.producer_id)
+    elif error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+        broker.transactions.refuse_marker(connection, marker.producer_id, error)
     return error

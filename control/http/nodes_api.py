@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 async def _nodes(control: Control, request: Request) -> Any:
-    return {"controller": control.broker.nodes.controller, "nodes": nodes(control)}
+    every = control.broker.nodes
+    controller = every.controller if every.by_id[every.controller].is_up else None
+    return {"controller": controller, "nodes": nodes(control)}
 
 
 async def _change_node(control: Control, request: Request) -> Any:

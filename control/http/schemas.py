@@ -93,6 +93,7 @@ LATE_BODY: Final = {
         "version": NUMBER,
         "producer_id": NUMBER,
         "producer_epoch": NUMBER,
+        "coordinator_epoch": {**NUMBER, "description": "of the coordinator that has sent the marker; 0 without it"},
         "committed": {"type": "boolean"},
         "topic": {"type": "string"},
         "partition": NUMBER,

@@ -29,11 +29,13 @@ ADVICE: Final = {
     "group_generation": "The consumer has left its group, or the group has a newer generation: another may have its partitions. "
     "Abort, and go on from the committed offsets.",
     "admin": "An administrator ended the transaction or fenced its producer. Abort, or make a new producer.",
+    "coordinator_move": "Since this marker was sent, the transactional id has another coordinator, which ends the transaction. "
+    "Do nothing.",
     "unknown": "It was fenced before the last start of the broker, or long ago. Make a new producer.",
 }
 """What to do, by cause."""
-FENCING_APIS: Final = (PRODUCE, 22, 24, 25, 26, 28)
-"""Produce, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit."""
+FENCING_APIS: Final = (PRODUCE, 22, 24, 25, 26, 27, 28)
+"""Produce, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers, TxnOffsetCommit."""
 MESSAGES_FROM: Final = 8
 """Produce has an error message of each partition."""
 UNEXPLAINED_MAX: Final = 1_000

@@ -179,7 +179,8 @@ def transaction(host: BrokerHost, transactional_id: str) -> dict[str, Any] | Non
     ]
     fences = [{"at_ms": each["at_ms"], "request": None, "fence": each} for each in control.fences.of(transactional_id)]
     events = sorted([*requests, *fences], key=lambda event: event["at_ms"])
-    return {"transaction": shown, "events": events[-ROWS_MAX:], "time_text": time_text, "duration_text": duration_text}
+    texts = {"time_text": time_text, "duration_text": duration_text}
+    return {"transaction": shown, "events": events[-ROWS_MAX:], "rows_max": ROWS_MAX, **texts}
 
 
 def partition(host: BrokerHost, topic: str, index: int, offset: int | None) -> dict[str, Any] | None:

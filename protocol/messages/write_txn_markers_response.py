@@ -9,10 +9,13 @@ from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
     Message,
+    read_compact_nullable_string,
     read_compact_string,
+    read_tags,
     read_uvarint,
     skip_tags,
     write_compact_string,
+    write_tags,
     write_uvarint,
 )
 
@@ -59,13 +62,15 @@ class WritableTxnMarkerResult(Message):
 
 
 class WriteTxnMarkersResponse(Message):
-    __slots__ = ("markers",)
+    __slots__ = ("markers", "fence_reason")
 
     def __init__(
         self,
         markers: Sequence[WritableTxnMarkerResult] = (),
+        fence_reason: str | None = None,
     ) -> None:
         self.markers = markers
+        self.fence_reason = fence_reason
 
     @classmethod
     def decode(cls, buf: Buffer, version: int, pos: int = 0) -> WriteTxnMarkersResponse:
@@ -142,11 +147,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersResp
         m = WritableTxnMarkerResult(m_producer_id, m_topics)
         markers_list.append(m)
     markers: Sequence[WritableTxnMarkerResult] = markers_list
+    fence_reason: str | None = None
     if buf[pos]:
-        pos = skip_tags(buf, pos)
+        tags, after = read_tags(buf, pos)
+        if 9000 in tags:
+            pos, stop = tags[9000]
+            fence_reason, pos = read_compact_nullable_string(buf, pos)
+            if pos != stop:
+                raise DecodeError("tagged field FenceReason is not of the size given", pos)
+        pos = after
     else:
         pos += 1
-    message = WriteTxnMarkersResponse(markers)
+    message = WriteTxnMarkersResponse(markers, fence_reason)
     return message
 
 
@@ -174,4 +186,17 @@ def _encode_flexible(out: bytearray, message: WriteTxnMarkersResponse, version: 
                 out += _pack_ihx(m_t_p.partition_index, m_t_p.error_code)
             out += b"\x00"
         out += b"\x00"
-    out += b"\x00"
+    if message.fence_reason is not None:
+        tags: list[tuple[int, bytearray]] = []
+        outer = out
+        if message.fence_reason is not None:
+            out = bytearray()
+            if message.fence_reason is None:
+                out.append(0)
+            else:
+                write_compact_string(out, message.fence_reason)
+            tags.append((9000, out))
+        out = outer
+        write_tags(out, tags)
+    else:
+        out.append(0)

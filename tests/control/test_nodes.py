@@ -201,5 +201,13 @@ def test_the_epoch_of_a_coordinator_can_be_seeded_and_markers_of_an_older_one_ar
     assert [each.end for each in broker.outcomes(["orders"])] == ["committed", "committed"]
     errors = broker.deliver_late("WriteTxnMarkers", "old", topic="orders", partition=0)
     assert errors == ["TRANSACTION_COORDINATOR_FENCED"]
+    fence = broker.fences()[-1]
+    assert (fence["cause"], fence["request"], fence["transactional_id"]) == (
+        "coordinator_move",
+        "WriteTxnMarkers",
+        "old",
+    )
+    errors = broker.deliver_late("WriteTxnMarkers", "old", topic="orders", partition=0, coordinator_epoch=7_001)
+    assert errors == [] and broker.fences()[-1] == fence
     with pytest.raises(ControlError, match="epoch must be a whole number from 7001"):
         broker.seed(coordinator_epoch={"transactional_id": "old", "epoch": 7_000})

@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
+from stuntbroker.broker.topic_names import TXN_STATE
+from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
 from stuntbroker.control.host import BrokerHost
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.fixture.plan_file import read_plan_file
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from tests.kit.control_rules import rule
-from tests.kit.rig import Rig
+from tests.kit.rig import Rig, running_rig
+from tests.kit.valid_requests import batch
 
 FAULT = rule("EndTxn", times=1, lose_answer=True)
 STOP = {"point": "txn.reply", "action": "park", "match": {"transactional_id": "pay"}, "nth": 2, "times": 0}
@@ -73,6 +77,40 @@ async def test_a_plan_brings_states_about_and_moves_time_on(rig: Rig, control: C
     assert rig.broker.transactions.state_of("pay").producer_epoch == 32_000
     assert [rig.broker.topics.log(topic, 0).next_offset for topic in ("t", "u")] == [1, 1]
     assert rig.broker.clock.now_ms() == began_ms + 60_000
+
+
+SEEDS: dict[str, dict[str, Any]] = {
+    "ids": {"transactional_id": "pay", "producer_epoch": 32_000},
+    "ids with a producer id": {"transactional_id": "pay", "producer_id": 77, "producer_epoch": 32_766},
+    "hanging": {"topic": "t"},
+    "next_producer_id": {},
+    "next_offset": {"topic": "t", "partition": 1, "offset": 5_000},
+    "next_sequence": {"topic": "t", "producer_id": 9, "sequence": 3},
+    "coordinator_epoch": {"transactional_id": "pay", "epoch": 7},
+}
+
+
+@pytest.mark.parametrize("name", SEEDS)
+async def test_a_plan_of_the_start_leaves_alone_what_a_start_before_has_seeded(name: str, tmp_path: Path) -> None:
+    plan = read_plan({"seeds": [{name.split()[0]: SEEDS[name] or 4_000}]})
+    async with running_rig(tmp_path, clock=TestClock()) as rig:
+        rig.topic("t", 2)
+        empty = state_of(rig)
+        await apply_plan(Control(rig.broker), plan, is_start=True)
+        assert state_of(rig) != empty
+        rig.client().ask(InitProducerIdRequest("pay", 60_000), 4)
+        rig.log("t", 1).append_own(bytearray(batch(1)))
+    async with running_rig(tmp_path, clock=TestClock()) as rig:
+        used = state_of(rig)
+        await apply_plan(Control(rig.broker), plan, is_start=True)
+        assert state_of(rig) == used
+
+
+def state_of(rig: Rig) -> Any:
+    topics, transactions = rig.broker.topics, rig.broker.transactions
+    epochs = [log.leader_epoch for log in topics.internal(TXN_STATE).partitions]
+    offsets = [(log.log_start_offset, log.next_offset) for log in topics.get("t").partitions]
+    return transactions.state_of("pay"), transactions.producer_ids.next, epochs, offsets
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

@@ -105,14 +105,6 @@ def test_an_offset_that_was_seeded_survives(with_records: bool, kill: bool) -> N
         assert [record.offset - 9 * 10**18 for record in broker.records("orders")] == [0, 1][: 1 + with_records]
 
 
-async def test_an_offset_is_seeded_once_however_often_a_plan_asks_for_it(rig: Rig) -> None:
-    rig.topic("t")
-    rule = {"next_offset": {"topic": "t", "offset": 5_000}}
-    seed(rig.broker, rule)
-    rig.log("t", 0).append_own(bytearray(batch(1)))
-    assert seed(rig.broker, rule)["next_offset"] == 5_001
-
-
 async def test_producer_ids_that_were_seeded_are_nobody_else_s_also_after_a_restart(tmp_path: Path) -> None:
     async with running_rig(tmp_path) as rig:
         number = rig.broker.transactions.producer_ids.next + 1

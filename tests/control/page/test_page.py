@@ -173,9 +173,9 @@ def test_everything_that_the_page_needs_comes_from_the_broker_and_is_small(brows
 
 
 def test_a_page_of_a_broker_that_is_full_is_small_and_says_what_is_left_out(broker: Broker, browser: Browser) -> None:
-    broker.create_topic("wide", 200)
+    broker.create_topic("wide", 300)
     wide = producer_of(broker, "wide-transaction")
-    for partition in range(200):
+    for partition in range(300):
         wide.produce("wide", "x", partition=partition)
     wide.flush(10)
     for number in range(70):
@@ -193,7 +193,7 @@ def test_a_page_of_a_broker_that_is_full_is_small_and_says_what_is_left_out(brok
     assert len(text.encode()) < PAGE_BYTES_MAX
     rows = TABLE_ROWS_MAX
     for left_out in (
-        " and 190 more",
+        " and 290 more",
         f"The first {rows} of 71.",
         f"No more than {rows} fences",
         f"No more than {rows} partitions",
@@ -201,6 +201,8 @@ def test_a_page_of_a_broker_that_is_full_is_small_and_says_what_is_left_out(brok
         f"{2 * rows} of 140: GET",
     ):
         assert left_out in text
+    page = browser.get("/page/transactions/wide-transaction")
+    assert " and 100 more</p>" in page and len(page.encode()) < PAGE_BYTES_MAX
 
 
 def test_the_live_part_is_sent_again_when_something_is_different(broker: Broker) -> None:
