@@ -48,9 +48,10 @@ def _run(command: str, arguments: list[str]) -> int:
     if options.describe == options.alter:
         raise CommandError("Command must include exactly one action: --describe, --alter")
     kind, name = _entity(options)
-    return run_with_cluster(
-        options, lambda cluster: (_alter if options.alter else _describe)(cluster, kind, name, options)
-    )
+    if options.describe:
+        return run_with_cluster(options, lambda cluster: _describe(cluster, kind, name, options))
+    values, deleted = _changes(name, options)
+    return run_with_cluster(options, lambda cluster: _alter(cluster, kind, name or "", values, deleted))
 
 
 def _entity(options: argparse.Namespace) -> tuple[ResourceType, str | None]:
@@ -106,7 +107,8 @@ def _value(value: str | None) -> str:
     return "null" if value is None else value
 
 
-def _alter(cluster: Cluster, kind: ResourceType, name: str | None, options: argparse.Namespace) -> int:
+def _changes(name: str | None, options: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
+    """What `--alter` sets, and what it deletes. Raises CommandError."""
     if name is None:
         raise CommandError("--entity-name or --entity-default is needed with --alter")
     values = pairs(options.add_config)
@@ -123,6 +125,10 @@ def _alter(cluster: Cluster, kind: ResourceType, name: str | None, options: argp
         raise CommandError(
             "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
         )
+    return values, deleted
+
+
+def _alter(cluster: Cluster, kind: ResourceType, name: str, values: dict[str, str], deleted: list[str]) -> int:
     alter_config(cluster, kind, name, values, deleted)
     what = kind.name.lower().replace("_", "-")
     if kind == ResourceType.BROKER and not name:
