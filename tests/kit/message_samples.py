@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from random import Random
 from types import ModuleType
 from typing import Any
 
+import pytest
 from schema import ALWAYS, Field, Message, Struct, python_name, read_schemas
 
 from stuntbroker.protocol.primitives import ZERO_UUID
+from tests.kit.cases import check_each
 
 ROOT = Path(__file__).parent.parent.parent
 MESSAGES = read_schemas(ROOT / "tools" / "schemas")
 CASES = [
     (message, version) for message in MESSAGES for version in range(message.versions.low, message.versions.high + 1)
 ]
-IDS = [f"{message.name}-v{version}" for message, version in CASES]
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 TEXTS = ["", "a", "txn-1", "Zürich", "東京", "😀", "x" * 126, "x" * 127, "é" * 100]
+
+
+def in_every_version(test: Callable[[Message, int], None]) -> Callable[[Message], None]:
+    """Make a test of a message and a version one that is run for every message, and goes through its versions."""
+
+    @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.name)
+    def of_message(message: Message) -> None:
+        versions = range(message.versions.low, message.versions.high + 1)
+        check_each([(f"version {version}", (message, version)) for version in versions], test)
+
+    return of_message
 
 
 def module_of(message: Message) -> ModuleType:

@@ -14,7 +14,7 @@ from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.produce_response import ProduceResponse
 from stuntbroker.protocol.messages.request_header import RequestHeader
 from stuntbroker.protocol.primitives import TAGS_MAX, DecodeError, write_uvarint
-from tests.kit.message_samples import CASES, IDS, class_of, encoded, random_message
+from tests.kit.message_samples import class_of, encoded, in_every_version, random_message
 
 EXTREMES = [
     b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\xff\xff\xff\xfe", b"\x80\x00\x00\x00",
@@ -24,7 +24,6 @@ EXTREMES = [
 """Lengths and counts that nobody means: the highest, -1, -2, the lowest, and varints of five bytes and more."""
 MEMORY_MAX = 100_000
 """Bytes that decoding a frame of some hundred bytes may take."""
-cases = pytest.mark.parametrize(("message", "version"), CASES, ids=IDS)
 
 
 def class_named(module: str) -> Any:
@@ -55,7 +54,7 @@ def wires(message: Message, version: int, samples: int, longest: int = 150) -> l
     return sorted(short, key=len)[-samples:]
 
 
-@cases
+@in_every_version
 def test_a_message_cut_short_is_refused(message: Message, version: int) -> None:
     kind = class_of(message)
     for wire in wires(message, version, 2):
@@ -63,7 +62,7 @@ def test_a_message_cut_short_is_refused(message: Message, version: int) -> None:
             assert not decode_or_refuse(kind, wire[:cut], version), f"cut at {cut}"
 
 
-@cases
+@in_every_version
 def test_damaged_bytes_are_refused_or_read(message: Message, version: int) -> None:
     kind, random = class_of(message), Random(f"{message.name} {version}")
     (wire,) = wires(message, version, 1)
@@ -72,7 +71,7 @@ def test_damaged_bytes_are_refused_or_read(message: Message, version: int) -> No
             decode_or_refuse(kind, wire[:at] + bytes([wire[at] ^ flip]) + wire[at + 1 :], version)
 
 
-@cases
+@in_every_version
 def test_random_bytes_are_refused_or_read(message: Message, version: int) -> None:
     kind, random = class_of(message), Random(f"{message.name} {version}")
     for size in (0, 1, 2, 4, 8, 16, 40, 100):
@@ -81,7 +80,7 @@ def test_random_bytes_are_refused_or_read(message: Message, version: int) -> Non
             decode_or_refuse(kind, bytes(random.choice(b"\x00\x00\x00\x01\x02\x7f\xff") for _ in range(size)), version)
 
 
-@cases
+@in_every_version
 def test_extreme_lengths_and_counts_are_refused_or_read(message: Message, version: int) -> None:
     kind = class_of(message)
     (wire,) = wires(message, version, 1)
@@ -119,7 +118,7 @@ def peak_of(kind: Any, frame: bytes, version: int) -> int:
     return tracemalloc.get_traced_memory()[1] - before
 
 
-@cases
+@in_every_version
 def test_a_lying_count_costs_no_memory(message: Message, version: int) -> None:
     kind = class_of(message)
     (wire,) = wires(message, version, 1, longest=100)

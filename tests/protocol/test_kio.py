@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
@@ -20,6 +20,7 @@ from kio.static.constants import EntityType
 from schema import Message, Range, python_name
 
 from stuntbroker.protocol.primitives import ZERO_UUID
+from tests.kit.cases import check_each
 from tests.kit.message_samples import CASES, class_of, encoded, module_of, random_plain
 
 SAMPLES = 8
@@ -51,7 +52,18 @@ def knows(message: Message, version: int) -> bool:
     return kind in schema_name_map.get(name, {}).get(version, {})
 
 
-KNOWN = [(message, version) for message, version in CASES if knows(message, version)]
+def in_every_known_version(test: Callable[[Message, int], None]) -> Callable[[Message], None]:
+    """As `in_every_version`, for what kio knows."""
+    known: dict[str, list[tuple[Message, int]]] = {}
+    for message, version in CASES:
+        if knows(message, version):
+            known.setdefault(message.name, []).append((message, version))
+
+    @pytest.mark.parametrize("name", known)
+    def of_message(name: str) -> None:
+        check_each([(f"version {version}", (message, version)) for message, version in known[name]], test)
+
+    return of_message
 
 
 def test_kio_knows_every_message_that_is_not_listed_as_unknown_to_it() -> None:
@@ -145,7 +157,7 @@ def structures(kind: Any) -> list[Any]:
     return actual
 
 
-@pytest.mark.parametrize(("message", "version"), KNOWN, ids=[f"{m.name}-v{v}" for m, v in KNOWN])
+@in_every_known_version
 def test_a_field_has_the_default_that_kio_gives_it(message: Message, version: int) -> None:
     kind = load_entity_schema(kio_name(message)[0], version, kio_name(message)[1])
     for theirs in structures(kind):
@@ -163,7 +175,7 @@ def test_a_field_has_the_default_that_kio_gives_it(message: Message, version: in
                 assert (list(default) if isinstance(default, tuple) else default) == expected, where
 
 
-@pytest.mark.parametrize(("message", "version"), KNOWN, ids=[f"{m.name}-v{v}" for m, v in KNOWN])
+@in_every_known_version
 def test_random_messages_have_the_bytes_and_values_that_kio_gives_them(message: Message, version: int) -> None:
     kind = load_entity_schema(kio_name(message)[0], version, kio_name(message)[1])
     write, read = entity_writer(kind), entity_reader(kind)

@@ -10,13 +10,21 @@ from schema import Field, Message, Range, Struct
 
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
-from tests.kit.message_samples import CASES, IDS, MESSAGES, class_of, encoded, module_of, random_message, random_struct
+from tests.kit.message_samples import (
+    CASES,
+    MESSAGES,
+    class_of,
+    encoded,
+    in_every_version,
+    module_of,
+    random_message,
+    random_struct,
+)
 
 SAMPLES = 5
-cases = pytest.mark.parametrize(("message", "version"), CASES, ids=IDS)
 
 
-@cases
+@in_every_version
 def test_a_message_decodes_to_what_was_encoded(message: Message, version: int) -> None:
     random = Random(f"{message.name} {version}")
     for _ in range(SAMPLES):
@@ -41,7 +49,7 @@ def fill_what_is_absent(value: Any, struct: Struct, message: Message, version: i
                     fill_what_is_absent(element, each.struct, message, version, random)
 
 
-@cases
+@in_every_version
 def test_a_field_that_the_version_does_not_have_changes_no_byte(message: Message, version: int) -> None:
     random = Random(f"{message.name} {version}")
     for _ in range(SAMPLES):

@@ -19,6 +19,7 @@ from stuntbroker.broker.coordinator_errors import (
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT
 from stuntbroker.coordinator.state import Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
+from tests.kit.cases import check_each
 
 TXN = "payments"
 FENCED, INVALID_EPOCH = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH
@@ -65,7 +66,7 @@ for tier in ("not known", "forgotten"):
     TABLE[TRANSACTION_TIMED_OUT, tier, True, True] = DraftCode.PRODUCER_FENCED
 
 CELLS = [
-    pytest.param(init_version, *remaining, code, id=f"{code}-init v{init_version}-{remaining}")
+    (f"{code}-init v{init_version}-{remaining}", (init_version, *remaining, code))
     for (error, tier, *flags), code in TABLE.items()
     for init_version in TIERS[tier]
     for remaining in [(error, *flags)]
@@ -82,10 +83,12 @@ def connection(remembers: bool, init_version: int) -> Any:
 
 
 @pytest.mark.parametrize("key", PRODUCER_FENCED_FROM)
-@pytest.mark.parametrize(("init_version", "error", "knows", "profile", "code"), CELLS)
-def test_code(init_version: int, error: int, knows: bool, profile: bool, code: int, key: int) -> None:
-    version = PRODUCER_FENCED_FROM[key] - (not knows)
-    assert coordinator_code(connection(profile, init_version), TXN, error, key, version) == code
+def test_code(key: int) -> None:
+    def check(init_version: int, error: int, knows: bool, profile: bool, code: int) -> None:
+        version = PRODUCER_FENCED_FROM[key] - (not knows)
+        assert coordinator_code(connection(profile, init_version), TXN, error, key, version) == code
+
+    check_each(CELLS, check)
 
 
 LEADERS = [
@@ -101,12 +104,14 @@ LEADERS = [
 
 
 @pytest.mark.parametrize(("error", "carried_from", "before"), LEADERS)
-@pytest.mark.parametrize(("key", "version"), [*((0, v) for v in range(3, 14)), *((28, v) for v in range(6))])
+@pytest.mark.parametrize(("key", "versions"), [(0, range(3, 14)), (28, range(6))])
 def test_code_of_a_leader(
-    error: int, carried_from: dict[int, int] | None, before: int | None, key: int, version: int
+    error: int, carried_from: dict[int, int] | None, before: int | None, key: int, versions: range
 ) -> None:
-    is_carried = carried_from is not None and version >= carried_from[key]
-    assert leader_code(error, key, version) == (error if is_carried else before)
+    actual = [leader_code(error, key, version) for version in versions]
+    assert actual == [
+        error if carried_from is not None and version >= carried_from[key] else before for version in versions
+    ]
 
 
 def test_no_cell_of_the_table_is_missing() -> None:
