@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from operator import attrgetter
 from typing import Any, Final
 
 TIMEOUT_NONE: Final = 2**31 - 1
@@ -155,10 +156,10 @@ class Txn:
         return {name: getattr(self, name) for name in FIELDS}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Txn) and self.as_dict() == other.as_dict()
+        return isinstance(other, Txn) and bool(values_of(self) == values_of(other))
 
     def __hash__(self) -> int:
-        return hash(tuple(self.as_dict().values()))
+        return hash(values_of(self))
 
     def __repr__(self) -> str:
         return f"Txn({', '.join(f'{name}={value!r}' for name, value in self.as_dict().items())})"
@@ -182,6 +183,8 @@ FIELDS: Final = (
     "init_version",
 )
 """Names of the fields of a Txn, in the order of its constructor."""
+values_of: Final = attrgetter(*FIELDS)
+"""The values of the fields of a Txn, in that order."""
 
 
 def new_txn(transactional_id: str, producer_id: int, producer_epoch: int = -1) -> Txn:
