@@ -99,10 +99,16 @@ def _print_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
         )
     wanted = pattern(options.topic or ".*")
     indexes = _indexes(options.partitions) if options.partitions else None
-    for each in cluster.retrying(lambda: cluster.partitions(None)):
-        if wanted.fullmatch(each.topic) and (indexes is None or each.partition in indexes):
-            offset = list_offset(cluster, each.topic, each.partition, at, READ_UNCOMMITTED)
-            sys.stdout.write(f"{each.topic}:{each.partition}:{offset if offset >= 0 else ''}\n")
+    matching = [
+        (each.topic, each.partition)
+        for each in cluster.retrying(lambda: cluster.partitions(None))
+        if wanted.fullmatch(each.topic) and (indexes is None or each.partition in indexes)
+    ]
+    if not matching:
+        raise CommandError("Could not match any topic-partitions with the specified filters")
+    for topic, partition in matching:
+        offset = list_offset(cluster, topic, partition, at, READ_UNCOMMITTED)
+        sys.stdout.write(f"{topic}:{partition}:{offset if offset >= 0 else ''}\n")
     return 0
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import re
 import sys
+import time
 
 from stuntbroker.cli.group import OffsetRow, offset_rows, places_of, target_offset
 from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, guarded, run_with_cluster
@@ -22,6 +25,7 @@ from stuntbroker.client.reader import LATEST, READ_UNCOMMITTED, list_offset
 
 ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 OFFSETS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
+DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 TopicPartition = tuple[str, int]
 
@@ -42,10 +46,14 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_argument("--to-offset", type=LONG)
     parser.add_argument("--shift-by", type=LONG)
     parser.add_argument("--to-datetime")
+    parser.add_argument("--by-duration")
+    parser.add_argument("--from-file")
     parser.add_flags(
         *(f"--{action.replace('_', '-')}" for action in ACTIONS), "--all-groups", "--all-topics", "--members"
     )
-    parser.add_flags("--offsets", "--verbose", "--to-earliest", "--to-latest", "--to-current", "--dry-run", "--execute")
+    parser.add_flags(
+        "--offsets", "--verbose", "--to-earliest", "--to-latest", "--to-current", "--dry-run", "--execute", "--export"
+    )
     options = parser.parse_args(arguments)
     actions = [action for action in ACTIONS if getattr(options, action)]
     if len(actions) != 1:
@@ -63,12 +71,18 @@ def _groups(cluster: Cluster, options: argparse.Namespace) -> list[str]:
 
 def _list(cluster: Cluster, options: argparse.Namespace) -> int:
     groups = list_groups(cluster, [each for each in (options.state or "").split(",") if each])
-    if options.state is None:
+    kinds = {each.strip().lower() for each in (options.type or "").split(",") if each.strip()}
+    groups = [each for each in groups if not kinds or each.group_type.lower() in kinds]
+    if options.state is None and options.type is None:
         sys.stdout.write("".join(f"{each.group_id}\n" for each in groups))
         return 0
-    width = max([len("GROUP"), *(len(each.group_id) for each in groups)]) + 10
-    rows = [("GROUP", "STATE"), *((each.group_id, each.state) for each in groups)]
-    sys.stdout.write("".join(f"{group:<{width}} {state:<20}\n" for group, state in rows))
+    rows = [("GROUP", "TYPE", "STATE"), *((each.group_id, each.group_type.capitalize(), each.state) for each in groups)]
+    width = max(15, *(len(each.group_id) for each in groups), 0)
+    for group, kind, state in rows:
+        cells = [f"{group:<{width}}"]
+        cells += [f"{kind:<20}"] if options.type is not None else []
+        cells += [f"{state:<20}"] if options.state is not None else []
+        sys.stdout.write(" ".join(cells) + "\n")
     return 0
 
 
@@ -169,6 +183,8 @@ def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _places(cluster: Cluster, options: argparse.Namespace, group_id: str) -> list[TopicPartition]:
+    if options.from_file and not options.topic:
+        return list(_offsets_of_file(options.from_file, group_id))
     if options.all_topics:
         return list(committed_offsets(cluster, group_id))
     if not options.topic:
@@ -197,6 +213,12 @@ def _reset_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
         offsets = {place: _target(cluster, place, options, group_id) for place in _places(cluster, options, group_id)}
         if options.execute:
             commit_offsets(cluster, group_id, offsets)
+        if options.export:
+            start = f"{group_id}," if len(options.group) > 1 or options.all_groups else ""
+            sys.stdout.write(
+                "".join(f"{start}{topic},{index},{offset}\n" for (topic, index), offset in offsets.items())
+            )
+            continue
         width = max(15, len(group_id))
         topic_width = max([15, *(len(topic) for topic, _ in offsets)])
         sys.stdout.write(f"\n{'GROUP':<{width}} {'TOPIC':<{topic_width}} {'PARTITION':<10} NEW-OFFSET\n")
@@ -213,7 +235,12 @@ def _target(cluster: Cluster, place: TopicPartition, options: argparse.Namespace
     if options.to_offset is not None:
         return target_offset(cluster, place, str(max(0, options.to_offset)), None)
     if options.to_datetime is not None:
-        return target_offset(cluster, place, "", _timestamp_ms(options.to_datetime))
+        return _offset_at(cluster, place, _timestamp_ms(options.to_datetime))
+    if options.by_duration is not None:
+        return _offset_at(cluster, place, round(time.time() * 1_000) - _duration_ms(options.by_duration))
+    if options.from_file is not None:
+        offset = _offsets_of_file(options.from_file, group_id)[place]
+        return target_offset(cluster, place, str(offset), None)
     committed = committed_offsets(cluster, group_id).get(place)
     if options.shift_by is not None:
         if committed is None:
@@ -224,8 +251,20 @@ def _target(cluster: Cluster, place: TopicPartition, options: argparse.Namespace
     if options.to_current:
         return committed.offset if committed else list_offset(cluster, *place, LATEST, READ_UNCOMMITTED)
     raise CommandError(
-        "Option [reset-offsets] needs one of --to-earliest, --to-latest, --to-offset, --shift-by, --to-datetime and --to-current"
+        "Option [reset-offsets] needs one of --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime, "
+        "--by-duration and --from-file"
     )
+
+
+def _offset_at(cluster: Cluster, place: TopicPartition, timestamp_ms: int) -> int:
+    offset = list_offset(cluster, *place, timestamp_ms, READ_UNCOMMITTED)
+    if offset < 0:
+        topic, partition = place
+        sys.stdout.write(
+            f"\nWarn: Partition {partition} from topic {topic} is empty. Falling back to latest known offset.\n"
+        )
+        return target_offset(cluster, place, "latest", None)
+    return offset
 
 
 def _timestamp_ms(text: str) -> int:
@@ -238,11 +277,35 @@ def _timestamp_ms(text: str) -> int:
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
+def _duration_ms(text: str) -> int:
+    """A duration as ISO 8601 writes it, such as P1DT2H30M or PT0.5S, in ms. Raises CommandError."""
+    matched = DURATION.fullmatch(text.upper())
+    if matched is None or text[-1] in "TtPp":
+        raise CommandError(f"Cannot parse '{text}' as an ISO 8601 duration, such as P1D or PT1H30M")
+    days, hours, minutes, seconds = (float(each or 0) for each in matched.groups())
+    return round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000)
+
+
+def _offsets_of_file(path: str, group_id: str) -> dict[TopicPartition, int]:
+    """The offsets of a group in a file that `--export` has written. Raises CommandError."""
+    offsets: dict[TopicPartition, int] = {}
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            for number, row in enumerate(csv.reader(file), 1):
+                if len(row) not in (3, 4) or not (row[-2].isdecimal() and row[-1].isdecimal()):
+                    raise CommandError(f"--from-file {path}: line {number} is not [group,]topic,partition,offset")
+                if len(row) == 3 or row[0] == group_id:
+                    offsets[row[-3], int(row[-2])] = int(row[-1])
+    except (OSError, ValueError) as fault:
+        raise CommandError(f"--from-file {path}: {getattr(fault, 'strerror', None) or fault}") from None
+    return offsets
+
+
 def _delete_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
     (group_id, *_) = _groups(cluster, options)
     places = _places(cluster, options, group_id)
     delete_offsets(cluster, group_id, places)
-    sys.stdout.write(f"Request succeed for deleting offsets with topic {','.join(options.topic)} group {group_id}\n\n")
+    sys.stdout.write(f"Request succeeded for deleting offsets from group {group_id}.\n\n")
     sys.stdout.write(f"{'TOPIC':<30} {'PARTITION':<15} {'STATUS':<15}\n")
     for topic, partition in places:
         sys.stdout.write(f"{topic:<30} {partition:<15} {'Successful':<15}\n")

@@ -19,10 +19,25 @@ from stuntbroker.cli.topic import topic_id_text
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import ResourceType, Source, describe_config
 from stuntbroker.client.errors import BrokerError
-from stuntbroker.client.topics import TopicDescription, create_topic, delete_topic, describe_topics, grow_topic
+from stuntbroker.client.topics import (
+    PartitionDescription,
+    TopicDescription,
+    create_topic,
+    delete_topic,
+    describe_topics,
+    grow_topic,
+)
 from stuntbroker.protocol.errors import ErrorCode
 
 ACTIONS = ("create", "list", "describe", "alter", "delete")
+LIMITS = (
+    "--under-replicated-partitions",
+    "--unavailable-partitions",
+    "--under-min-isr-partitions",
+    "--at-min-isr-partitions",
+)
+"""What `--describe` is limited to: partitions that are not well."""
+MIN_IN_SYNC = "min.insync.replicas"
 OVERRIDDEN = (
     Source.DYNAMIC_TOPIC_CONFIG,
     Source.DYNAMIC_BROKER_CONFIG,
@@ -41,11 +56,12 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_cluster_options()
     parser.add_argument("--zookeeper")
     parser.add_argument("--topic")
+    parser.add_argument("--topic-id")
     parser.add_argument("--partitions", type=PARTITION_COUNT)
     parser.add_argument("--replication-factor", type=REPLICATION_FACTOR)
     parser.add_argument("--config", action="append", default=[])
     parser.add_flags(*(f"--{action}" for action in ACTIONS), "--if-not-exists", "--if-exists", "--exclude-internal")
-    parser.add_flags("--under-replicated-partitions", "--unavailable-partitions", "--topics-with-overrides", "--force")
+    parser.add_flags(*LIMITS, "--topics-with-overrides", "--force")
     options = parser.parse_args(arguments)
     actions = [action for action in ACTIONS if getattr(options, action)]
     if len(actions) != 1:
@@ -83,6 +99,11 @@ def _create(cluster: Cluster, options: argparse.Namespace) -> int:
 def _matching(cluster: Cluster, options: argparse.Namespace, if_exists: bool) -> list[TopicDescription]:
     """The topics that --topic means, which is a name or an expression. Raises CommandError when there is none."""
     topics = describe_topics(cluster)
+    if options.topic_id:
+        matching = [topic for topic in topics if topic_id_text(topic.topic_id) == options.topic_id]
+        if not matching and not if_exists:
+            raise CommandError(f"TopicId '{options.topic_id}' does not exist as expected")
+        return matching
     if not options.topic:
         return topics
     wanted = pattern("|".join(part.strip() for part in options.topic.split(",")))
@@ -104,19 +125,18 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
         if options.exclude_internal and topic.is_internal:
             continue
         entries = describe_config(cluster, ResourceType.TOPIC, topic.name)
+        min_in_sync = next((int(each.value or 1) for each in entries if each.name == MIN_IN_SYNC), 1)
         overridden = [f"{entry.name}={entry.value}" for entry in entries if entry.source in OVERRIDDEN]
         if options.topics_with_overrides and not overridden:
             continue
-        if not (options.under_replicated_partitions or options.unavailable_partitions):
+        if not any(getattr(options, limit[2:].replace("-", "_")) for limit in LIMITS):
             replicas = len(topic.partitions[0].replicas) if topic.partitions else 0
             sys.stdout.write(
                 f"Topic: {topic.name}\tTopicId: {topic_id_text(topic.topic_id)}\tPartitionCount: {len(topic.partitions)}\t"
                 f"ReplicationFactor: {replicas}\tConfigs: {','.join(overridden)}\n"
             )
         for each in topic.partitions:
-            if options.under_replicated_partitions and len(each.in_sync) >= len(each.replicas):
-                continue
-            if options.unavailable_partitions and each.leader >= 0:
+            if not _is_wanted(each, options, min_in_sync):
                 continue
             leader = str(each.leader) if each.leader >= 0 else "none"
             sys.stdout.write(
@@ -125,6 +145,17 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
                 "Elr: \tLastKnownElr: \n"
             )
     return 0
+
+
+def _is_wanted(partition: PartitionDescription, options: argparse.Namespace, min_in_sync: int) -> bool:
+    """Whether a partition is within what `--describe` is limited to."""
+    in_sync = len(partition.in_sync)
+    return not (
+        (options.under_replicated_partitions and in_sync >= len(partition.replicas))
+        or (options.unavailable_partitions and partition.leader >= 0)
+        or (options.under_min_isr_partitions and in_sync >= min_in_sync)
+        or (options.at_min_isr_partitions and in_sync != min_in_sync)
+    )
 
 
 def _alter(cluster: Cluster, options: argparse.Namespace) -> int:

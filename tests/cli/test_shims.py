@@ -34,11 +34,19 @@ TOPIC, GROUP = "shims-orders", "shims-group"
 READ = [
     f"kafka-topics --describe --topic {TOPIC}",
     f"kafka-topics --list --topic {TOPIC}",
+    f"kafka-topics --describe --topic {TOPIC} --under-min-isr-partitions",
+    f"kafka-topics --describe --topic {TOPIC} --at-min-isr-partitions",
     f"kafka-console-consumer --topic {TOPIC} --from-beginning --max-messages 3 --formatter-property print.key=true "
     "--formatter-property print.partition=true --formatter-property print.offset=true --formatter-property print.headers=true "
     "--formatter-property key.separator=|",
     f"kafka-console-consumer --topic {TOPIC} --partition 0 --offset 1 --max-messages 1",
     "kafka-consumer-groups --list",
+    "kafka-consumer-groups --list --state",
+    "kafka-consumer-groups --list --state Empty",
+    "kafka-consumer-groups --list --type",
+    "kafka-consumer-groups --list --type classic --state",
+    f"kafka-consumer-groups --reset-offsets --group {GROUP} --topic {TOPIC} --by-duration PT1H30M --dry-run",
+    f"kafka-consumer-groups --reset-offsets --group {GROUP} --topic {TOPIC} --to-latest --export --dry-run",
     f"kafka-consumer-groups --describe --group {GROUP}",
     f"kafka-consumer-groups --describe --group {GROUP} --state",
     f"kafka-consumer-groups --describe --group {GROUP} --members",
@@ -51,6 +59,7 @@ READ = [
     "kafka-cluster list-endpoints",
     f"kafka-get-offsets --topic {TOPIC}",
     f"kafka-get-offsets --topic {TOPIC} --partitions 0,1",
+    "kafka-get-offsets --topic nowhere",
     "kafka-transactions list",
     f"kafka-transactions describe-producers --topic {TOPIC} --partition 0",
 ]
@@ -67,6 +76,7 @@ WRITTEN = [
     "kafka-topics --delete --topic NAME",
     "kafka-topics --delete --topic NAME --if-exists",
     f"kafka-consumer-groups --reset-offsets --group NAME --topic {TOPIC}:0 --to-offset 1 --execute",
+    f"kafka-consumer-groups --delete-offsets --group NAME --topic {TOPIC}:0",
     "kafka-consumer-groups --delete --group NAME",
     "kafka-consumer-groups --delete --group NAME",
 ]
@@ -126,7 +136,10 @@ def settled(text: str, name: str = "") -> list[str]:
 def test_a_command_that_reads_prints_what_kafka_s_does(line: str, prepared: str, tmp_path: Path) -> None:
     expected = theirs(line.split(), prepared, tmp_path)
 
-    assert (0, settled(our_own(line.split(), prepared)[1])) == (expected[0], settled(expected[1]))
+    status, text = our_own(line.split(), prepared)
+
+    assert status == expected[0]
+    assert settled(text if expected[1] else "") == settled(expected[1])
 
 
 def test_commands_that_change_something_do_and_print_what_kafka_s_do(prepared: str, tmp_path: Path) -> None:
@@ -180,6 +193,7 @@ def test_versions_of_apis_are_listed_for_each_broker(prepared: str, tmp_path: Pa
         ("kafka-topics", 1, "exactly one action"),
         ("kafka-topics --create", 1, 'Missing required argument "[topic]"'),
         ("kafka-topics --foo --list", 1, "unrecognized arguments: --foo"),
+        ("kafka-topics.sh --version", 0, "stuntbroker "),
         ("kafka-configs --topic t", 1, "exactly one action"),
         ("kafka-storage random-uuid", 0, ""),
         ("kafka-storage format --ignore-formatted -t x -c y", 0, "needs no formatting"),
@@ -319,3 +333,49 @@ def test_rpk_starts_the_broker_that_its_options_describe(tmp_path: Path) -> None
         broker.terminate()
         broker.communicate(timeout=DEADLINE_S)
     assert broker.returncode == 0
+
+
+def test_offsets_that_were_exported_are_put_back_from_their_file(
+    prepared: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reset = ["kafka-consumer-groups", "--bootstrap-server", prepared, "--reset-offsets", "--group", "shims-kept"]
+    assert run([*reset, "--topic", TOPIC, "--to-latest", "--execute"]) == 0
+    capsys.readouterr()
+    assert run([*reset, "--all-topics", "--to-current", "--export", "--dry-run"]) == 0
+    kept = capsys.readouterr().out
+    (tmp_path / "kept.csv").write_text(kept)
+    assert run([*reset, "--topic", TOPIC, "--to-earliest", "--execute"]) == 0
+    assert run([*reset, "--from-file", str(tmp_path / "kept.csv"), "--execute"]) == 0
+    capsys.readouterr()
+    assert run([*reset, "--all-topics", "--to-current", "--export", "--dry-run"]) == 0
+    assert capsys.readouterr().out == kept and kept.startswith(f"{TOPIC},0,")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--by-duration 1h", "Cannot parse '1h' as an ISO 8601 duration"),
+        ("--by-duration PT", "Cannot parse 'PT' as an ISO 8601 duration"),
+        ("--from-file /nonexistent", "--from-file /nonexistent: No such file"),
+        ("--from-file BROKEN", "line 2 is not [group,]topic,partition,offset"),
+    ],
+)
+def test_offsets_cannot_be_reset_to_what_cannot_be_read(
+    words: str, said: str, prepared: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.csv").write_text(f"{TOPIC},0,1\n{TOPIC},x,1\n")
+    given = words.replace("BROKEN", str(tmp_path / "broken.csv")).split()
+    command = ["kafka-consumer-groups", "--bootstrap-server", prepared, "--reset-offsets", "--group", GROUP]
+    assert run([*command, "--topic", TOPIC, *given, "--dry-run"]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_topic_is_described_by_its_id(prepared: str, capsys: pytest.CaptureFixture[str]) -> None:
+    describe = ["kafka-topics", "--bootstrap-server", prepared, "--describe"]
+    assert run([*describe, "--topic", TOPIC]) == 0
+    by_name = capsys.readouterr().out
+    topic_id = re.findall(r"TopicId: (\S+)", by_name)[0]
+    assert run([*describe, "--topic-id", topic_id]) == 0
+    assert capsys.readouterr().out == by_name
+    assert run([*describe, "--topic-id", "AAAAAAAAAAAAAAAAAAAAAA"]) == 1
+    assert "TopicId 'AAAAAAAAAAAAAAAAAAAAAA' does not exist" in capsys.readouterr().err
