@@ -25,7 +25,8 @@ from stuntbroker.client.reader import LATEST, READ_UNCOMMITTED, list_offset
 
 ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 OFFSETS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
-DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+DURATION = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d+)?)S)?)?", re.ASCII)
+PARTITION, OFFSET = re.compile("[0-9]{1,9}"), re.compile("[0-9]{1,18}")
 
 TopicPartition = tuple[str, int]
 
@@ -183,7 +184,7 @@ def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _places(cluster: Cluster, options: argparse.Namespace, group_id: str) -> list[TopicPartition]:
-    if options.from_file and not options.topic:
+    if options.from_file:
         return list(_offsets_of_file(options.from_file, group_id))
     if options.all_topics:
         return list(committed_offsets(cluster, group_id))
@@ -292,7 +293,7 @@ def _offsets_of_file(path: str, group_id: str) -> dict[TopicPartition, int]:
     try:
         with open(path, encoding="utf-8", newline="") as file:
             for number, row in enumerate(csv.reader(file), 1):
-                if len(row) not in (3, 4) or not (row[-2].isdecimal() and row[-1].isdecimal()):
+                if len(row) not in (3, 4) or not (PARTITION.fullmatch(row[-2]) and OFFSET.fullmatch(row[-1])):
                     raise CommandError(f"--from-file {path}: line {number} is not [group,]topic,partition,offset")
                 if len(row) == 3 or row[0] == group_id:
                     offsets[row[-3], int(row[-2])] = int(row[-1])
