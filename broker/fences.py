@@ -10,7 +10,7 @@
 | timeout | the transaction was open for longer than its time-out, and the coordinator aborted it |
 | admin | an administrator ended the transaction, or fenced its producer |
 | group_generation | its consumer has left the group, or is of a generation before: another may have its partitions |
-| coordinator_move | its coordinator is another one by now: a marker that the one before has sent comes too late |
+| coordinator_move | a marker came of a coordinator epoch before the present one: from a coordinator that is none any more |
 | unknown | it was before the last start of the broker, or too many were fenced since |
 """
 

@@ -236,11 +236,12 @@ class Transactions:
             if actor.txn.producer_id == producer_id:
                 self.fences.add(actor.txn.transactional_id, "admin", connection)
 
-    def refuse_marker(self, connection: ClientConnection, producer_id: int, error: ErrorCode) -> None:
-        """A partition has refused a marker of this producer: it comes of a coordinator that is not it any more."""
-        for transactional_id, actor in self._actors.items():
-            if actor.txn.producer_id == producer_id:
-                self.fences.refuse(connection, transactional_id, error)
+    def refuse_marker(self, connection: ClientConnection, producer_id: int) -> None:
+        """A marker of this producer was refused, as a coordinator has sent it that is not its coordinator any more."""
+        for transactional_id in self.ids():
+            known = self.phase_and_producer_id(transactional_id)
+            if known is not None and known[1] == producer_id:
+                self.fences.refuse(connection, transactional_id, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
     def busy_ids(self) -> list[str]:
         """The transactional ids of which a request is under way."""

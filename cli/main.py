@@ -137,5 +137,6 @@ def _run(arguments: list[str]) -> int:
     from stuntbroker.cli.shims import is_shim, run_shim
 
     if is_shim(command):
-        return run(["version"]) if others == ["--version"] else run_shim(command, others)
+        # Unlike Kafka: the version is ours.
+        return run(["version"]) if "--version" in others else run_shim(command, others)
     raise unknown_command(command, COMMANDS)

@@ -37,15 +37,20 @@ def handle(connection: Connection, request: WriteTxnMarkersRequest, version: int
 
 def _each(connection: Connection, request: WriteTxnMarkersRequest) -> Steps:
     results: dict[int, dict[str, list[WritableTxnMarkerPartitionResult]]] = {}
+    refused: set[int] = set()
     for marker in request.markers:
         topics = results.setdefault(marker.producer_id, {})
         for topic in marker.topics:
             partitions = topics.setdefault(topic.name, [])
             for index in topic.partition_indexes:
-                partitions.append(
-                    WritableTxnMarkerPartitionResult(index, _write(connection, marker, topic.name, index))
-                )
+                error = _write(connection, marker, topic.name, index)
+                partitions.append(WritableTxnMarkerPartitionResult(index, error))
+                if error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+                    refused.add(marker.producer_id)
                 yield WRITTEN
+    for producer_id in refused:
+        connection.broker.transactions.refuse_marker(connection, producer_id)
+        yield WRITTEN
     return WriteTxnMarkersResponse(
         [
             WritableTxnMarkerResult(
@@ -80,6 +85,4 @@ def _write(connection: Connection, marker: WritableTxnMarker, name: str, index: 
         return ErrorCode.KAFKA_STORAGE_ERROR
     if not error:
         broker.transactions.fence_by_admin(connection, marker.producer_id)
-    elif error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-        broker.transactions.refuse_marker(connection, marker.producer_id, error)
     return error

@@ -25,6 +25,8 @@ from stuntbroker.client.reader import LATEST, READ_UNCOMMITTED, list_offset
 
 ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 OFFSETS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
+KINDS = ("Consumer", "Classic")
+STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Assigning", "Reconciling", "Dead")
 DURATION = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d+)?)S)?)?", re.ASCII)
 PARTITION, OFFSET = re.compile("[0-9]{1,9}"), re.compile("[0-9]{1,18}")
 
@@ -71,20 +73,29 @@ def _groups(cluster: Cluster, options: argparse.Namespace) -> list[str]:
 
 
 def _list(cluster: Cluster, options: argparse.Namespace) -> int:
-    groups = list_groups(cluster, [each for each in (options.state or "").split(",") if each])
-    kinds = {each.strip().lower() for each in (options.type or "").split(",") if each.strip()}
-    groups = [each for each in groups if not kinds or each.group_type.lower() in kinds]
+    kinds = _known(options.type, "types list", "types", KINDS)
+    groups = list_groups(cluster, _known(options.state, "state list", "states", STATES))
+    groups = [each for each in groups if not kinds or each.group_type.capitalize() in kinds]
     if options.state is None and options.type is None:
         sys.stdout.write("".join(f"{each.group_id}\n" for each in groups))
         return 0
     rows = [("GROUP", "TYPE", "STATE"), *((each.group_id, each.group_type.capitalize(), each.state) for each in groups)]
-    width = max(15, *(len(each.group_id) for each in groups), 0)
+    width = max([15, *(len(each.group_id) for each in groups)]) + 10
     for group, kind, state in rows:
         cells = [f"{group:<{width}}"]
         cells += [f"{kind:<20}"] if options.type is not None else []
         cells += [f"{state:<20}"] if options.state is not None else []
         sys.stdout.write(" ".join(cells) + "\n")
     return 0
+
+
+def _known(text: str | None, what: str, plural: str, known: tuple[str, ...]) -> list[str]:
+    """Names with commas, as Kafka writes them. Raises CommandError for one that is not there."""
+    by_lower = {name.lower(): name for name in known}
+    given = [each.strip().lower() for each in (text or "").split(",") if each.strip()]
+    if not set(given) <= set(by_lower):
+        raise CommandError(f"Invalid {what} '{text}'. Valid {plural} are: {', '.join(known)}")
+    return [by_lower[each] for each in given]
 
 
 def _describe(cluster: Cluster, options: argparse.Namespace) -> int:

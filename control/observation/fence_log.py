@@ -29,8 +29,8 @@ ADVICE: Final = {
     "group_generation": "The consumer has left its group, or the group has a newer generation: another may have its partitions. "
     "Abort, and go on from the committed offsets.",
     "admin": "An administrator ended the transaction or fenced its producer. Abort, or make a new producer.",
-    "coordinator_move": "Since this marker was sent, the transactional id has another coordinator, which ends the transaction. "
-    "Do nothing.",
+    "coordinator_move": "The marker is of a coordinator before the present one, which ends the transaction itself. Do nothing; "
+    "or, when you abort by hand, give the coordinator epoch that describe-producers shows.",
     "unknown": "It was fenced before the last start of the broker, or long ago. Make a new producer.",
 }
 """What to do, by cause."""

@@ -42,7 +42,7 @@ READ = [
     f"kafka-console-consumer --topic {TOPIC} --partition 0 --offset 1 --max-messages 1",
     "kafka-consumer-groups --list",
     "kafka-consumer-groups --list --state",
-    "kafka-consumer-groups --list --state Empty",
+    "kafka-consumer-groups --list --state empty",
     "kafka-consumer-groups --list --type",
     "kafka-consumer-groups --list --type classic --state",
     f"kafka-consumer-groups --reset-offsets --group {GROUP} --topic {TOPIC} --by-duration PT1H30M --dry-run",
@@ -193,7 +193,7 @@ def test_versions_of_apis_are_listed_for_each_broker(prepared: str, tmp_path: Pa
         ("kafka-topics", 1, "exactly one action"),
         ("kafka-topics --create", 1, 'Missing required argument "[topic]"'),
         ("kafka-topics --foo --list", 1, "unrecognized arguments: --foo"),
-        ("kafka-topics.sh --version", 0, "stuntbroker "),
+        ("kafka-topics.sh --bootstrap-server nowhere:1 --version", 0, "stuntbroker "),
         ("kafka-configs --topic t", 1, "exactly one action"),
         ("kafka-storage random-uuid", 0, ""),
         ("kafka-storage format --ignore-formatted -t x -c y", 0, "needs no formatting"),
@@ -333,6 +333,17 @@ def test_rpk_starts_the_broker_that_its_options_describe(tmp_path: Path) -> None
         broker.terminate()
         broker.communicate(timeout=DEADLINE_S)
     assert broker.returncode == 0
+
+
+def test_the_columns_of_a_list_of_groups_are_as_wide_as_kafka_s(
+    prepared: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = ["kafka-consumer-groups", "--bootstrap-server", prepared, "--list"]
+    assert run([*groups, "--type", "consumer", "--state", "dead"]) == 0
+    assert capsys.readouterr().out == f"{'GROUP':<25} {'TYPE':<20} {'STATE':<20}\n"
+    for option, said in (("--type", "types list 'x'. Valid types"), ("--state", "state list 'x'. Valid states")):
+        assert run([*groups, option, "x"]) == 1
+        assert f"Invalid {said} are: " in capsys.readouterr().err
 
 
 def test_offsets_that_were_exported_are_put_back_from_their_file(

@@ -9,7 +9,7 @@ SHOWN_MAX = 10
 
 
 def check_each(cases: Iterable[tuple[str, tuple[Any, ...]]], check: Callable[..., None]) -> None:
-    """Call `check` with the arguments of every case, named ones; raise what has failed together, each with its case's name."""
+    """Call `check` with the arguments of every (name, arguments); raise all failures as one, each with the name of its case."""
     count = 0
     failures: list[Exception] = []
     for name, arguments in cases:

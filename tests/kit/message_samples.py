@@ -20,19 +20,28 @@ MESSAGES = read_schemas(ROOT / "tools" / "schemas")
 CASES = [
     (message, version) for message in MESSAGES for version in range(message.versions.low, message.versions.high + 1)
 ]
+Test = Callable[[Message, int], None]
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 TEXTS = ["", "a", "txn-1", "Zürich", "東京", "😀", "x" * 126, "x" * 127, "é" * 100]
 
 
-def in_every_version(test: Callable[[Message, int], None]) -> Callable[[Message], None]:
-    """Make a test of a message and a version one that is run for every message, and goes through its versions."""
+def in_versions(cases: list[tuple[Message, int]]) -> Callable[[Test], Callable[[str], None]]:
+    """Make a test of a message and a version one that is run for each message, and goes through those versions of it."""
+    by_name: dict[str, list[tuple[str, tuple[Message, int]]]] = {}
+    for message, version in cases:
+        by_name.setdefault(message.name, []).append((f"version {version}", (message, version)))
 
-    @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.name)
-    def of_message(message: Message) -> None:
-        versions = range(message.versions.low, message.versions.high + 1)
-        check_each([(f"version {version}", (message, version)) for version in versions], test)
+    def parametrized(test: Test) -> Callable[[str], None]:
+        @pytest.mark.parametrize("name", by_name)
+        def of_message(name: str) -> None:
+            check_each(by_name[name], test)
 
-    return of_message
+        return of_message
+
+    return parametrized
+
+
+in_every_version = in_versions(CASES)
 
 
 def module_of(message: Message) -> ModuleType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
@@ -11,7 +11,6 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 from uuid import UUID
 
-import pytest
 from kio.index import load_entity_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.index import schema_name_map
@@ -20,8 +19,7 @@ from kio.static.constants import EntityType
 from schema import Message, Range, python_name
 
 from stuntbroker.protocol.primitives import ZERO_UUID
-from tests.kit.cases import check_each
-from tests.kit.message_samples import CASES, class_of, encoded, module_of, random_plain
+from tests.kit.message_samples import CASES, class_of, encoded, in_versions, module_of, random_plain
 
 SAMPLES = 8
 UNKNOWN_TO_KIO = {
@@ -52,18 +50,7 @@ def knows(message: Message, version: int) -> bool:
     return kind in schema_name_map.get(name, {}).get(version, {})
 
 
-def in_every_known_version(test: Callable[[Message, int], None]) -> Callable[[Message], None]:
-    """As `in_every_version`, for what kio knows."""
-    known: dict[str, list[tuple[Message, int]]] = {}
-    for message, version in CASES:
-        if knows(message, version):
-            known.setdefault(message.name, []).append((message, version))
-
-    @pytest.mark.parametrize("name", known)
-    def of_message(name: str) -> None:
-        check_each([(f"version {version}", (message, version)) for message, version in known[name]], test)
-
-    return of_message
+in_every_known_version = in_versions([case for case in CASES if knows(*case)])
 
 
 def test_kio_knows_every_message_that_is_not_listed_as_unknown_to_it() -> None:

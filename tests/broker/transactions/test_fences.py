@@ -13,6 +13,11 @@ from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from tests.kit.group_requests import Pair, add_offsets, commit_in_txn, end, init, pair, write
 from tests.kit.rig import Client, Rig, running_rig
 from tests.kit.valid_requests import TOPIC
@@ -165,6 +170,35 @@ async def test_a_fence_of_before_the_start_is_told_without_a_cause(data_dir: Pat
         answer = client.ask(EndTxnRequest(ID, *owner, True), 5)
         assert answer.error_code in FENCED
         assert [facts["cause"] for facts in described(rig)] == ["unknown"]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_marker_of_a_coordinator_epoch_before_is_told_once_for_all_its_partitions(
+    restarted: bool, data_dir: Path
+) -> None:
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, 2)
+        client = rig.client()
+        owner = pair(init(client, ID))
+        topics = [WritableTxnMarkerTopic(TOPIC, [0, 1])]
+
+        def mark(client: Client, coordinator_epoch: int) -> set[int]:
+            marker = WritableTxnMarker(*owner, False, topics, coordinator_epoch)
+            [result] = client.ask(WriteTxnMarkersRequest([marker]), 1).markers
+            return {part.error_code for part in result.topics[0].partitions}
+
+        assert mark(client, 7) == {0}
+        if not restarted:
+            assert mark(client, 6) == {ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+            assert [(facts["cause"], facts["transactional_id"]) for facts in described(rig)] == [
+                ("coordinator_move", ID)
+            ]
+    if restarted:
+        async with running_rig(data_dir) as rig:
+            assert mark(rig.client(), 6) == {ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+            assert [(facts["cause"], facts["transactional_id"]) for facts in described(rig)] == [
+                ("coordinator_move", ID)
+            ]
 
 
 async def test_who_owns_its_id_is_told_nothing(data_dir: Path) -> None:

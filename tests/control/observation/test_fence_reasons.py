@@ -29,6 +29,11 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from stuntbroker.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from stuntbroker.protocol.primitives import Message
 
 ID = "pay"
@@ -90,6 +95,19 @@ def test_the_answer_to_a_fenced_producer_says_who_fenced_it(name: str, stuntbrok
     assert last["request"] == APIS[key].name
     assert text.startswith("newer_instance by 'new' at 127.0.0.1:")
     assert last["advice"] in text and text.endswith(f"({last['id']})")
+
+
+def test_the_answer_to_a_marker_of_a_coordinator_before_says_so(stuntbroker: Broker) -> None:
+    fence(stuntbroker)
+    state = stuntbroker.transactions()[0]
+    with Cluster(parse_bootstrap(stuntbroker.bootstrap)) as cluster:
+        for coordinator_epoch in (7, 6):
+            marker = WritableTxnMarker(
+                state.producer_id, state.producer_epoch, False, [WritableTxnMarkerTopic("t", [0])], coordinator_epoch
+            )
+            answer: Any = cluster.ask(1, 27, WriteTxnMarkersRequest([marker]), response_class(27), 1, 1)
+    assert answer.fence_reason.startswith("coordinator_move. The marker is of a coordinator before the present one")
+    assert answer.fence_reason.endswith(f"({stuntbroker.fences()[-1]['id']})")
 
 
 async def test_a_producer_of_ours_is_no_administrator(stuntbroker: Broker) -> None:
