@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from stuntbroker.broker.chance import Chance
-from stuntbroker.broker.topic_names import OFFSETS
-from stuntbroker.broker.topics import Topic
+from stuntbroker.broker.metadata.topic_names import OFFSETS
+from stuntbroker.broker.metadata.topics import Topic
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.coordinator import GroupCoordinator
 from stuntbroker.storage.recovery import sound_batches

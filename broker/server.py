@@ -9,29 +9,29 @@ import socket
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from stuntbroker.broker.authorizer import Authorizer, ConfiguredAuthorizer
 from stuntbroker.broker.chance import Chance
-from stuntbroker.broker.client_connection import ClientConnection
 from stuntbroker.broker.clock import Clock
 from stuntbroker.broker.cluster.nodes import Nodes
-from stuntbroker.broker.config import BrokerConfig
-from stuntbroker.broker.connection import Connection
-from stuntbroker.broker.events import Events
-from stuntbroker.broker.features import TRANSACTION_VERSION, Features
-from stuntbroker.broker.fetch_sessions import FetchSessions
-from stuntbroker.broker.image import ImageError, image_of
-from stuntbroker.broker.listener import CannotListen, Listener, bind_all, listeners_of
-from stuntbroker.broker.producer_ids import ProducerIds
-from stuntbroker.broker.quotas import ClientQuotas
-from stuntbroker.broker.read_pace import ReadPace
-from stuntbroker.broker.request_memory import RequestMemory
-from stuntbroker.broker.router import Router
-from stuntbroker.broker.slices import LongRequests
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.connections.client_connection import ClientConnection
+from stuntbroker.broker.connections.connection import Connection
+from stuntbroker.broker.connections.listener import CannotListen, Listener, bind_all, listeners_of
+from stuntbroker.broker.connections.read_pace import ReadPace
+from stuntbroker.broker.connections.request_memory import RequestMemory
+from stuntbroker.broker.metadata.features import TRANSACTION_VERSION, Features
+from stuntbroker.broker.metadata.image import ImageError, image_of
+from stuntbroker.broker.metadata.quotas import ClientQuotas
+from stuntbroker.broker.metadata.topic_names import OFFSETS
+from stuntbroker.broker.metadata.topics import Topics
+from stuntbroker.broker.observation.events import Events
+from stuntbroker.broker.requests.authorizer import Authorizer, ConfiguredAuthorizer
+from stuntbroker.broker.requests.fetch_sessions import FetchSessions
+from stuntbroker.broker.requests.router import Router
+from stuntbroker.broker.requests.slices import LongRequests
 from stuntbroker.broker.temporary_folder import make_temporary_folder
 from stuntbroker.broker.timers import Timers
-from stuntbroker.broker.topic_names import OFFSETS
-from stuntbroker.broker.topics import Topics
-from stuntbroker.broker.transactions import Transactions
+from stuntbroker.broker.transactions.producer_ids import ProducerIds
+from stuntbroker.broker.transactions.registry import Transactions
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.errors import StorageError
@@ -40,7 +40,7 @@ from stuntbroker.storage.syncer import Syncer
 from stuntbroker.storage.turn import Turn
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.dynamic_config import DynamicConfig
+    from stuntbroker.broker.configuration.dynamic_config import DynamicConfig
     from stuntbroker.broker.housekeeping import Housekeeping
     from stuntbroker.groups.classic.state import Group
     from stuntbroker.groups.coordinator import GroupCoordinator
@@ -178,7 +178,7 @@ class Broker:
         return self._dynamic_config or self._load_dynamic_config()
 
     def _load_dynamic_config(self) -> DynamicConfig:
-        from stuntbroker.broker.dynamic_config import DynamicConfig, Refusal
+        from stuntbroker.broker.configuration.dynamic_config import DynamicConfig, Refusal
 
         try:
             dynamic_config = DynamicConfig(self.config, self.node_id, self._broker_configs, self.topics.journal)
@@ -239,12 +239,12 @@ class Broker:
         self.transactions.resume()
         passing("start.finish.after")
         if topics:
-            from stuntbroker.broker.topic_creation import create_missing_topics
+            from stuntbroker.broker.metadata.topic_creation import create_missing_topics
 
             create_missing_topics(self, topics)
         wait_ms = self.config["stuntbroker.mapped.address.wait.ms"]
         if wait_ms and "stuntbroker.mapped.address" not in self.config.given:
-            from stuntbroker.broker.address_wait import AddressWait
+            from stuntbroker.broker.connections.address_wait import AddressWait
 
             AddressWait(self, wait_ms)
         if self.nodes.are_many:

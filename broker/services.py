@@ -10,25 +10,25 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.authorizer import Authorizer
     from stuntbroker.broker.chance import Chance
-    from stuntbroker.broker.client_connection import ClientConnection
     from stuntbroker.broker.clock import Clock
     from stuntbroker.broker.cluster.nodes import Nodes
-    from stuntbroker.broker.config import BrokerConfig
-    from stuntbroker.broker.dynamic_config import DynamicConfig
-    from stuntbroker.broker.events import Events
-    from stuntbroker.broker.features import Features
-    from stuntbroker.broker.fetch_sessions import FetchSessions
-    from stuntbroker.broker.listener import Listener
-    from stuntbroker.broker.quotas import ClientQuotas
-    from stuntbroker.broker.read_pace import ReadPace
-    from stuntbroker.broker.request_memory import RequestMemory
-    from stuntbroker.broker.router import Router
-    from stuntbroker.broker.slices import LongRequests
+    from stuntbroker.broker.configuration.config import BrokerConfig
+    from stuntbroker.broker.configuration.dynamic_config import DynamicConfig
+    from stuntbroker.broker.connections.client_connection import ClientConnection
+    from stuntbroker.broker.connections.listener import Listener
+    from stuntbroker.broker.connections.read_pace import ReadPace
+    from stuntbroker.broker.connections.request_memory import RequestMemory
+    from stuntbroker.broker.metadata.features import Features
+    from stuntbroker.broker.metadata.quotas import ClientQuotas
+    from stuntbroker.broker.metadata.topics import Topics
+    from stuntbroker.broker.observation.events import Events
+    from stuntbroker.broker.requests.authorizer import Authorizer
+    from stuntbroker.broker.requests.fetch_sessions import FetchSessions
+    from stuntbroker.broker.requests.router import Router
+    from stuntbroker.broker.requests.slices import LongRequests
     from stuntbroker.broker.timers import Timers
-    from stuntbroker.broker.topics import Topics
-    from stuntbroker.broker.transactions import Transactions
+    from stuntbroker.broker.transactions.registry import Transactions
     from stuntbroker.groups.classic.state import Group
     from stuntbroker.groups.coordinator import GroupCoordinator
     from stuntbroker.storage.data_dir import DataDir

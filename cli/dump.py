@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.cli.arguments import UsageError
 from stuntbroker.cli.dump_indexes import SUFFIXES
 from stuntbroker.cli.dump_indexes import lines as index_lines

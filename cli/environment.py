@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from stuntbroker.broker.properties import BROKER
+from stuntbroker.broker.configuration.properties import BROKER
 from stuntbroker.cli.arguments import SERVE_OPTIONS
 
 KAFKA: Final = "KAFKA_"
@@ -130,7 +130,7 @@ def property_of(variable: str, prefix: str) -> str:
 
 
 def _is_property(name: str) -> bool:
-    from stuntbroker.broker.kafka_properties import is_kafka_property
+    from stuntbroker.broker.configuration.kafka_properties import is_kafka_property
 
     return name in BROKER or is_kafka_property(name)
 

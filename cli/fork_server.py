@@ -36,7 +36,7 @@ from stuntbroker.cli.arguments import UsageError
 PRELOADED: Final = (
     "stuntbroker.cli.serve",
     "stuntbroker.broker.housekeeping",
-    "stuntbroker.broker.topic_creation",
+    "stuntbroker.broker.metadata.topic_creation",
     "stuntbroker.cli.parent",
     "stuntbroker.control.control",
     "stuntbroker.groups.coordinator",
@@ -122,7 +122,7 @@ def _preload() -> None:
     for name in PRELOADED:
         with suppress(ImportError):  # There is no uvloop for some systems.
             import_module(name)
-    from stuntbroker.broker.apis import SERVED
+    from stuntbroker.broker.requests.apis import SERVED
 
     for key in HANDLERS:
         import_module(f"stuntbroker.broker.handlers.{SERVED[key][2]}")

@@ -13,11 +13,11 @@ import socket
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from stuntbroker.broker.config import BrokerConfig
-from stuntbroker.broker.events import Events
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.configuration.properties import NODES_MAX, ConfigError
+from stuntbroker.broker.connections.listener import CannotListen, Listener, listeners_of
 from stuntbroker.broker.file_limits import share
-from stuntbroker.broker.listener import CannotListen, Listener, listeners_of
-from stuntbroker.broker.properties import NODES_MAX, ConfigError
+from stuntbroker.broker.observation.events import Events
 from stuntbroker.broker.server import Broker
 from stuntbroker.cli.arguments import UsageError, choice, not_empty, number, single
 from stuntbroker.protocol.primitives import DecodeError
@@ -26,7 +26,7 @@ from stuntbroker.storage.open_files import NO_LIMIT, OPEN_FILES
 
 if TYPE_CHECKING:
     from stuntbroker.broker.clock import Clock
-    from stuntbroker.broker.metrics_server import MetricsServer
+    from stuntbroker.broker.observation.metrics_server import MetricsServer
     from stuntbroker.cli.environment import Environment
     from stuntbroker.control.plan import Plan
     from stuntbroker.control.server import ControlServer
@@ -237,7 +237,7 @@ def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
             option = "--control-token" if token else "--plan"
             raise UsageError(f"{option} has no effect without --control")
         return None
-    from stuntbroker.broker.listener import parse_address
+    from stuntbroker.broker.connections.listener import parse_address
     from stuntbroker.control.server import TOKEN_BYTES, is_loopback
 
     text = single(given, "--control", "") or "127.0.0.1:0"
@@ -416,7 +416,7 @@ async def _serve_http(
     host, port, option = listening.listeners[0].host, 0, ""
     try:
         if listening.metrics_port is not None:
-            from stuntbroker.broker.metrics_server import MetricsServer  # Loads what only a scrape needs.
+            from stuntbroker.broker.observation.metrics_server import MetricsServer  # Loads what only a scrape needs.
 
             port, option = listening.metrics_port, "--metrics-port"
             metrics = MetricsServer(broker)

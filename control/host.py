@@ -19,7 +19,7 @@ from stuntbroker.control.snapshot import Snapshot, take_snapshot, write_files
 from stuntbroker.storage.memory_disk import MemoryDisk
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.listener import Listener
+    from stuntbroker.broker.connections.listener import Listener
     from stuntbroker.coordinator.actor import Suspended
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 

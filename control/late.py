@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
-from stuntbroker.broker.plain_messages import error_codes, error_name, plain_message
-from stuntbroker.broker.topic_names import TXN_STATE
-from stuntbroker.broker.topics import coordinator_of
+from stuntbroker.broker.metadata.topic_names import TXN_STATE
+from stuntbroker.broker.metadata.topics import coordinator_of
+from stuntbroker.broker.requests.plain_messages import error_codes, error_name, plain_message
 from stuntbroker.control.observation.request_log import ELEMENTS_KEPT
 from stuntbroker.control.own_requests import ANSWER_S_MAX, ask, version_range
 from stuntbroker.control.rules.faults import API_NAMES, FaultError, check_number, check_text, part_of, texts_in

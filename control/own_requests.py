@@ -6,10 +6,10 @@ import asyncio
 from struct import pack, unpack
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.personality import versions_of
-from stuntbroker.broker.plain_messages import error_codes, error_name, response_class
-from stuntbroker.broker.topic_names import TXN_STATE
-from stuntbroker.broker.topics import coordinator_of
+from stuntbroker.broker.metadata.topic_names import TXN_STATE
+from stuntbroker.broker.metadata.topics import coordinator_of
+from stuntbroker.broker.requests.personality import versions_of
+from stuntbroker.broker.requests.plain_messages import error_codes, error_name, response_class
 from stuntbroker.control.rules.faults import NEWER_INSTANCE
 from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID
 from stuntbroker.protocol.errors import ErrorCode
@@ -17,7 +17,7 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.protocol.primitives import DecodeError, Message, skip_tags
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.listener import Address
+    from stuntbroker.broker.connections.listener import Address
     from stuntbroker.broker.server import Broker
 
 ANSWER_S_MAX: Final = 10.0

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.cluster.moves import change_leader
-from stuntbroker.broker.topic_names import TXN_STATE
+from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.control.rules.faults import FaultError, check_number, check_text, part_of
 from stuntbroker.coordinator.state import EPOCH_LAST
 from stuntbroker.protocol.batches.records import SEQUENCE_MAX, TRANSACTIONAL, build_batch

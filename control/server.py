@@ -9,8 +9,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
-from stuntbroker.broker.http_hosts import is_private_host
-from stuntbroker.broker.listener import Address, bind
+from stuntbroker.broker.connections.listener import Address, bind
+from stuntbroker.broker.observation.http_hosts import is_private_host
 from stuntbroker.control.host import BrokerHost
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from generated import with_part, write_or_check
 
-from stuntbroker.broker.apis import SERVED
+from stuntbroker.broker.requests.apis import SERVED
 from stuntbroker.protocol.api_keys import APIS
 
 README = Path(__file__).parent.parent / "README.md"

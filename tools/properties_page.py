@@ -1,7 +1,7 @@
 """Writes docs/properties.md from the properties and their documentation. `--check` only says whether it is up to date.
 
-Types, defaults and texts come from broker/properties.py and broker/config_docs.py. This file adds the subjects and what Apache
-Kafka 4.3.1 has as default where that is another value.
+Types, defaults and texts come from `properties.py` and `config_docs.py` in broker/configuration/. This file adds the subjects
+and what Apache Kafka 4.3.1 has as default where that is another value.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final
 
 from generated import write_or_check
 
-from stuntbroker.broker.properties import BROKER, TOPIC, WITHOUT_DEFAULT, show
+from stuntbroker.broker.configuration.properties import BROKER, TOPIC, WITHOUT_DEFAULT, show
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "properties.md"
 TYPES: Final = {1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list"}
 """ConfigType of DescribeConfigs -> its name."""
 
 INTRODUCTION: Final = """\
-<!-- Written by `make properties`: change tools/properties_page.py or broker/config_docs.py instead. -->
+<!-- Written by `make properties`: change tools/properties_page.py or broker/configuration/config_docs.py instead. -->
 # Properties
 
 ## How do I set one?

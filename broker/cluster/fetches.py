@@ -8,8 +8,8 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_response import FetchResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.topics import Topic
+    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.metadata.topics import Topic
     from stuntbroker.protocol.messages.fetch_request import FetchRequest
 
 FROM_FOLLOWERS_FROM: Final = 11

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.apis import NO_ANSWER
 from stuntbroker.broker.cluster.nodes import Placement
-from stuntbroker.broker.interception import handle_and_look
-from stuntbroker.broker.plain_messages import decoded_answer, error_answer, plain_request
-from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
-from stuntbroker.broker.topics import Topic, coordinator_of
+from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.metadata.topics import Topic, coordinator_of
+from stuntbroker.broker.requests.apis import NO_ANSWER
+from stuntbroker.broker.requests.interception import handle_and_look
+from stuntbroker.broker.requests.plain_messages import decoded_answer, error_answer, plain_request
 from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import (
@@ -28,8 +28,8 @@ from stuntbroker.protocol.messages.produce_response import (
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, ProduceFields
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.router import Handler
+    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.requests.router import Handler
     from stuntbroker.broker.services import Services
 
 ENDPOINTS_FROM: Final = 10

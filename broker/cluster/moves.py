@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER, Node
-from stuntbroker.broker.topic_names import OFFSETS
+from stuntbroker.broker.metadata.topic_names import OFFSETS
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.metadata.topics import Topic
     from stuntbroker.broker.services import Services
-    from stuntbroker.broker.topics import Topic
 
 
 def change_leader(

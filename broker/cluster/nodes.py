@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.client_connection import ClientConnection
-    from stuntbroker.broker.listener import Address, Listener
+    from stuntbroker.broker.connections.client_connection import ClientConnection
+    from stuntbroker.broker.connections.listener import Address, Listener
 
 NO_LEADER: Final = -1
 

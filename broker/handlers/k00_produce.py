@@ -8,15 +8,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from stuntbroker.broker import plain_produce
-from stuntbroker.broker.apis import NO_ANSWER
-from stuntbroker.broker.client_append import append_or_error
-from stuntbroker.broker.coordinator_errors import leader_code
-from stuntbroker.broker.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
-from stuntbroker.broker.produce_checks import check_content
-from stuntbroker.broker.slices import run_in_slices
-from stuntbroker.broker.topic_names import unknown_topic
-from stuntbroker.broker.txn_questions import Question, question_for
+from stuntbroker.broker.metadata.topic_names import unknown_topic
+from stuntbroker.broker.produce import plain_produce
+from stuntbroker.broker.produce.client_append import append_or_error
+from stuntbroker.broker.produce.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
+from stuntbroker.broker.produce.produce_checks import check_content
+from stuntbroker.broker.produce.txn_questions import Question, question_for
+from stuntbroker.broker.requests.apis import NO_ANSWER
+from stuntbroker.broker.requests.slices import run_in_slices
+from stuntbroker.broker.transactions.coordinator_errors import leader_code
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.protocol.batches.budget import ReadBudget
 from stuntbroker.protocol.batches.check import check_batch, plain_header
@@ -30,9 +30,9 @@ from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import NOT_OPEN, OPEN, STALE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.metadata.topics import Topic
     from stuntbroker.broker.services import Services
-    from stuntbroker.broker.topics import Topic
 
 KEY: Final = 0
 VERSIONS = range(3, 14)

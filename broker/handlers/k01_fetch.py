@@ -9,15 +9,15 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.cluster.epochs import epoch_error
-from stuntbroker.broker.fetch_sessions import (
+from stuntbroker.broker.metadata.topic_names import unknown_topic
+from stuntbroker.broker.requests.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     FetchedPartition,
     FetchSession,
     Key,
 )
-from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, Steps, run_in_slices
-from stuntbroker.broker.topic_names import unknown_topic
+from stuntbroker.broker.requests.slices import ANSWERED_ELSEWHERE, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest
 from stuntbroker.protocol.messages.fetch_response import (
@@ -32,10 +32,10 @@ from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
     from stuntbroker.broker.cluster.fetches import NodeFetches
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.metadata.topics import Topic
     from stuntbroker.broker.services import Services
     from stuntbroker.broker.timers import TimerHandle
-    from stuntbroker.broker.topics import Topic
 
 KEY: Final = 1
 VERSIONS = range(4, 19)

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.cluster.epochs import epoch_error
-from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.batches.budget import BudgetExceeded, ReadBudget
 from stuntbroker.protocol.batches.records import BatchHeader
 from stuntbroker.protocol.batches.walk import spans
@@ -25,7 +25,7 @@ from stuntbroker.storage.leader_epochs import NO_EPOCH, epoch_at
 from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 2
 VERSIONS = range(1, 12)

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
-from stuntbroker.broker.properties import PARTITIONS_MAX
-from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
-from stuntbroker.broker.topic_names import INTERNAL, unknown_or_invalid
-from stuntbroker.broker.topics import Topic
+from stuntbroker.broker.configuration.properties import PARTITIONS_MAX
+from stuntbroker.broker.metadata.topic_names import INTERNAL, unknown_or_invalid
+from stuntbroker.broker.metadata.topics import Topic
+from stuntbroker.broker.requests.slices import SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.metadata_response import (
@@ -26,7 +26,7 @@ from stuntbroker.protocol.topic_names import TopicNameError, check_name
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 3

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SLICE_COST, Steps, run_in_slices
-from stuntbroker.broker.topic_names import unknown_topic
+from stuntbroker.broker.metadata.topic_names import unknown_topic
+from stuntbroker.broker.requests.slices import SLICE_COST, Steps, run_in_slices
 from stuntbroker.groups.offset_requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_commit_request import OffsetCommitRequest
@@ -20,7 +20,7 @@ from stuntbroker.protocol.messages.offset_commit_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 TOPIC_IDS_FROM: Final = 10
 COMMITTED_AT_ONCE: Final = 1_000

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from stuntbroker.broker.properties import KIP_447_DRAFT
-from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.configuration.properties import KIP_447_DRAFT
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.groups.offset_requests import FetchedTopic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -27,7 +27,7 @@ from stuntbroker.protocol.messages.offset_fetch_response import (
 from stuntbroker.protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.groups.coordinator import GroupCoordinator
 
 Wanted = tuple[str, bytes, Sequence[int]]

@@ -16,7 +16,7 @@ from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest
 from stuntbroker.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY = 11
 VERSIONS = range(10)

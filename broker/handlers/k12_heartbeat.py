@@ -12,7 +12,7 @@ from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
 from stuntbroker.protocol.messages.heartbeat_response import HeartbeatResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY = 12
 VERSIONS = range(5)

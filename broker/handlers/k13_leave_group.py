@@ -14,7 +14,7 @@ from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest
 from stuntbroker.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY = 13
 VERSIONS = range(6)

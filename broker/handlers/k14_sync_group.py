@@ -15,7 +15,7 @@ from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest
 from stuntbroker.protocol.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY = 14
 VERSIONS = range(6)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.groups.classic.state import Group, GroupState
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_groups_request import DescribeGroupsRequest
@@ -20,7 +20,7 @@ from stuntbroker.protocol.messages.describe_groups_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY = 15
 VERSIONS = range(7)

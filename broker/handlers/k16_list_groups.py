@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stuntbroker.broker.topic_names import OFFSETS
-from stuntbroker.broker.topics import coordinator_of
+from stuntbroker.broker.metadata.topic_names import OFFSETS
+from stuntbroker.broker.metadata.topics import coordinator_of
 from stuntbroker.groups.coordinator import GROUP_TYPE
 from stuntbroker.protocol.messages.list_groups_request import ListGroupsRequest
 from stuntbroker.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY = 16
 VERSIONS = range(6)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.apis import WITHOUT_TWO_PHASE
-from stuntbroker.broker.features import LEVEL_MAX, TRANSACTION_VERSION
-from stuntbroker.broker.personality import has_features, versions_of
-from stuntbroker.broker.properties import KIP_588
+from stuntbroker.broker.configuration.properties import KIP_588
+from stuntbroker.broker.metadata.features import LEVEL_MAX, TRANSACTION_VERSION
+from stuntbroker.broker.requests.apis import WITHOUT_TWO_PHASE
+from stuntbroker.broker.requests.personality import has_features, versions_of
 from stuntbroker.protocol.api_keys import PRODUCE
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -24,7 +24,7 @@ from stuntbroker.protocol.messages.api_versions_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 18
 VERSIONS = range(0, 5)

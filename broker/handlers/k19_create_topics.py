@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config_view import topic_configs
-from stuntbroker.broker.properties import PARTITIONS_MAX
-from stuntbroker.broker.slices import CREATED, SEEN, Steps, cost_of_change, run_in_slices
-from stuntbroker.broker.topic_creation import TopicRefused, check_new_topic
-from stuntbroker.broker.topics import Topic
+from stuntbroker.broker.configuration.config_view import topic_configs
+from stuntbroker.broker.configuration.properties import PARTITIONS_MAX
+from stuntbroker.broker.metadata.topic_creation import TopicRefused, check_new_topic
+from stuntbroker.broker.metadata.topics import Topic
+from stuntbroker.broker.requests.slices import CREATED, SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.create_topics_response import (
@@ -24,7 +24,7 @@ from stuntbroker.protocol.messages.create_topics_response import (
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 19

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
-from stuntbroker.broker.topic_names import unknown_topic
-from stuntbroker.broker.topics import Topic
+from stuntbroker.broker.metadata.topic_names import unknown_topic
+from stuntbroker.broker.metadata.topics import Topic
+from stuntbroker.broker.requests.slices import SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
@@ -19,7 +19,7 @@ from stuntbroker.protocol.primitives import ZERO_UUID
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import CREATED, SEEN, Steps, run_in_slices
-from stuntbroker.broker.topic_names import INTERNAL
+from stuntbroker.broker.metadata.topic_names import INTERNAL
+from stuntbroker.broker.requests.slices import CREATED, SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_records_request import DeleteRecordsRequest, DeleteRecordsTopic
 from stuntbroker.protocol.messages.delete_records_response import (
@@ -18,7 +18,7 @@ from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 21

@@ -13,11 +13,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.authorizer import Operation, Resource
-from stuntbroker.broker.coordinator_errors import coordinator_code
-from stuntbroker.broker.fences import cause_of
-from stuntbroker.broker.group_fencing import Claim
-from stuntbroker.broker.properties import KIP_447_DRAFT, KIP_588
+from stuntbroker.broker.configuration.properties import KIP_447_DRAFT, KIP_588
+from stuntbroker.broker.requests.authorizer import Operation, Resource
+from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
+from stuntbroker.broker.transactions.fences import cause_of
+from stuntbroker.broker.transactions.group_fencing import Claim
 from stuntbroker.coordinator.requests import InitProducerId, Reply
 from stuntbroker.coordinator.state import TIMEOUT_NONE
 from stuntbroker.protocol.errors import ErrorCode
@@ -26,7 +26,7 @@ from stuntbroker.protocol.messages.init_producer_id_response import InitProducer
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 22
 VERSIONS = range(0, 7)

@@ -18,7 +18,7 @@ from stuntbroker.protocol.messages.offset_for_leader_epoch_response import (
 from stuntbroker.storage.leader_epochs import end_of_epoch
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 23
 VERSIONS = range(2, 5)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.coordinator_errors import coordinator_code
-from stuntbroker.broker.slices import SEEN, Awaited, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import SEEN, Awaited, Steps, run_in_slices
+from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -26,7 +26,7 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 24

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.coordinator_errors import coordinator_code
-from stuntbroker.broker.topic_names import OFFSETS
+from stuntbroker.broker.metadata.topic_names import OFFSETS
+from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.coordinator.requests import AddPartitions, Reply
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
@@ -16,7 +16,7 @@ from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsT
 from stuntbroker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 25
 VERSIONS = range(0, 5)

@@ -11,7 +11,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.coordinator_errors import coordinator_code
+from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.coordinator.requests import EndTxn, Reply
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -19,7 +19,7 @@ from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.primitives import Buffer
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 26
 VERSIONS = range(0, 6)

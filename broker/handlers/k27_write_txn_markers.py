@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import Steps, run_in_slices
-from stuntbroker.broker.txn_markers import end_in_partition
+from stuntbroker.broker.requests.slices import Steps, run_in_slices
+from stuntbroker.broker.transactions.txn_markers import end_in_partition
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 from stuntbroker.protocol.messages.write_txn_markers_response import (
@@ -21,7 +21,7 @@ from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.marker import new_marker
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 27
 WRITTEN: Final = 10

@@ -11,12 +11,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.coordinator_errors import leader_code
-from stuntbroker.broker.fences import NO_MEMBER
-from stuntbroker.broker.request_part import RequestPart
-from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Steps, run_in_slices
-from stuntbroker.broker.topic_names import OFFSETS
-from stuntbroker.broker.txn_questions import Question, question_for
+from stuntbroker.broker.metadata.topic_names import OFFSETS
+from stuntbroker.broker.produce.txn_questions import Question, question_for
+from stuntbroker.broker.requests.request_part import RequestPart
+from stuntbroker.broker.requests.slices import ANSWERED_ELSEWHERE, SLICE_COST, Steps, run_in_slices
+from stuntbroker.broker.transactions.coordinator_errors import leader_code
+from stuntbroker.broker.transactions.fences import NO_MEMBER
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.groups.offset_requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
@@ -33,7 +33,7 @@ from stuntbroker.protocol.primitives import ZERO_UUID
 from stuntbroker.storage.producers import OPEN, STALE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 28
 VERSIONS = range(0, 6)

@@ -12,7 +12,7 @@ from stuntbroker.protocol.messages.describe_acls_request import DescribeAclsRequ
 from stuntbroker.protocol.messages.describe_acls_response import DescribeAclsResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 29
 VERSIONS = range(1, 4)

@@ -12,7 +12,7 @@ from stuntbroker.protocol.messages.create_acls_request import CreateAclsRequest
 from stuntbroker.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 30
 VERSIONS = range(1, 4)

@@ -12,7 +12,7 @@ from stuntbroker.protocol.messages.delete_acls_request import DeleteAclsRequest
 from stuntbroker.protocol.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 31
 VERSIONS = range(1, 4)

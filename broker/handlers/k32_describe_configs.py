@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config_view import Entry, broker_configs, cluster_configs, topic_configs
-from stuntbroker.broker.properties import BROKER as BROKER_PROPERTIES
-from stuntbroker.broker.properties import TOPIC as TOPIC_PROPERTIES
-from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.configuration.config_view import Entry, broker_configs, cluster_configs, topic_configs
+from stuntbroker.broker.configuration.properties import BROKER as BROKER_PROPERTIES
+from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_PROPERTIES
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.describe_configs_response import (
@@ -23,7 +23,7 @@ from stuntbroker.protocol.messages.describe_configs_response import (
 from stuntbroker.protocol.topic_names import TopicNameError, check_name
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 32

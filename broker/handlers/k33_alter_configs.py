@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config_change import (
+from stuntbroker.broker.configuration.config_change import (
     BROKER,
     CLIENT_METRICS,
     GROUP,
@@ -15,12 +15,12 @@ from stuntbroker.broker.config_change import (
     refused,
     unknown,
 )
-from stuntbroker.broker.slices import Steps, cost_of_change, run_in_slices
+from stuntbroker.broker.requests.slices import Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequest
 from stuntbroker.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 33

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
 from stuntbroker.protocol.messages.alter_replica_log_dirs_response import (
@@ -18,7 +18,7 @@ from stuntbroker.protocol.messages.alter_replica_log_dirs_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 34

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.cluster.assignments import problem_of_assignments
-from stuntbroker.broker.properties import PARTITIONS_MAX
-from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
+from stuntbroker.broker.configuration.properties import PARTITIONS_MAX
+from stuntbroker.broker.requests.slices import SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_partitions_response import (
@@ -17,7 +17,7 @@ from stuntbroker.protocol.messages.create_partitions_response import (
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 37

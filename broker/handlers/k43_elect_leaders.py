@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.cluster.moves import elect_any, elect_preferred
 from stuntbroker.broker.cluster.nodes import NO_LEADER
-from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from stuntbroker.protocol.messages.elect_leaders_response import (
@@ -20,7 +20,7 @@ from stuntbroker.protocol.messages.elect_leaders_response import (
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 43

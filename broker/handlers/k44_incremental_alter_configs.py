@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config_change import (
+from stuntbroker.broker.configuration.config_change import (
     BROKER,
     BROKER_LOGGER,
     LISTS,
@@ -17,10 +17,10 @@ from stuntbroker.broker.config_change import (
     refused,
     unknown,
 )
-from stuntbroker.broker.dynamic_config import APPEND, DELETE, SET, SUBTRACT, Change
-from stuntbroker.broker.properties import TOPIC as TOPIC_CONFIGS
-from stuntbroker.broker.properties import ConfigError, show
-from stuntbroker.broker.slices import Steps, cost_of_change, run_in_slices
+from stuntbroker.broker.configuration.dynamic_config import APPEND, DELETE, SET, SUBTRACT, Change
+from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_CONFIGS
+from stuntbroker.broker.configuration.properties import ConfigError, show
+from stuntbroker.broker.requests.slices import Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -33,7 +33,7 @@ from stuntbroker.protocol.messages.incremental_alter_configs_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 44

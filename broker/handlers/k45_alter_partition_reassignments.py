@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.cluster.assignments import problem_of_replicas
 from stuntbroker.broker.cluster.moves import reassign
-from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -23,7 +23,7 @@ from stuntbroker.protocol.messages.alter_partition_reassignments_response import
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 45

@@ -9,7 +9,7 @@ from stuntbroker.protocol.messages.list_partition_reassignments_request import L
 from stuntbroker.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 46
 VERSIONS = range(0, 1)

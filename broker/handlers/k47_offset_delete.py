@@ -17,7 +17,7 @@ from stuntbroker.protocol.messages.offset_delete_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY = 47
 VERSIONS = range(1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.quotas import CLIENT_ID, ENTITY_TYPES, IP, USER, Entity
-from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.metadata.quotas import CLIENT_ID, ENTITY_TYPES, IP, USER, Entity
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from stuntbroker.protocol.messages.describe_client_quotas_response import (
@@ -17,7 +17,7 @@ from stuntbroker.protocol.messages.describe_client_quotas_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 48

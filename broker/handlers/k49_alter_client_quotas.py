@@ -7,8 +7,18 @@ from collections.abc import Sequence
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.quotas import CLIENT_KEYS, DOUBLE, ENTITY_TYPES, INT, IP, IP_KEYS, LONG, Entity, entity_of
-from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
+from stuntbroker.broker.metadata.quotas import (
+    CLIENT_KEYS,
+    DOUBLE,
+    ENTITY_TYPES,
+    INT,
+    IP,
+    IP_KEYS,
+    LONG,
+    Entity,
+    entity_of,
+)
+from stuntbroker.broker.requests.slices import SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest, OpData
 from stuntbroker.protocol.messages.alter_client_quotas_response import (
@@ -19,7 +29,7 @@ from stuntbroker.protocol.messages.alter_client_quotas_response import (
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 49

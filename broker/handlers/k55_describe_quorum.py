@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_quorum_request import DescribeQuorumRequest
 from stuntbroker.protocol.messages.describe_quorum_response import (
@@ -20,7 +20,7 @@ from stuntbroker.protocol.messages.describe_quorum_response import (
 from stuntbroker.protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 55

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.features import TRANSACTION_VERSION
+from stuntbroker.broker.metadata.features import TRANSACTION_VERSION
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.update_features_request import UpdateFeaturesRequest
 from stuntbroker.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 57
 VERSIONS = range(0, 3)

@@ -10,7 +10,7 @@ from stuntbroker.protocol.messages.describe_cluster_request import DescribeClust
 from stuntbroker.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 60
 VERSIONS = range(0, 3)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
-from stuntbroker.broker.topic_names import unknown_or_invalid
+from stuntbroker.broker.metadata.topic_names import unknown_or_invalid
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest
 from stuntbroker.protocol.messages.describe_producers_response import (
@@ -16,7 +16,7 @@ from stuntbroker.protocol.messages.describe_producers_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 61
 VERSIONS = range(0, 1)

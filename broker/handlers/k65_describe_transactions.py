@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from stuntbroker.protocol.messages.describe_transactions_response import (
@@ -15,7 +15,7 @@ from stuntbroker.protocol.messages.describe_transactions_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 65

@@ -5,10 +5,10 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.patterns import Pattern, PatternError
-from stuntbroker.broker.slices import Steps, run_in_slices
-from stuntbroker.broker.topic_names import TXN_STATE
-from stuntbroker.broker.topics import coordinator_of
+from stuntbroker.broker.metadata.topic_names import TXN_STATE
+from stuntbroker.broker.metadata.topics import coordinator_of
+from stuntbroker.broker.requests.patterns import Pattern, PatternError
+from stuntbroker.broker.requests.slices import Steps, run_in_slices
 from stuntbroker.coordinator.state import Phase
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
@@ -16,8 +16,8 @@ from stuntbroker.protocol.messages.list_transactions_response import ListTransac
 from stuntbroker.protocol.primitives import write_compact_string, write_uvarint
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.transactions import Transactions
+    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.transactions.registry import Transactions
 
 KEY: Final = 66
 VERSIONS = range(0, 3)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config_change import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.configuration.config_change import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from stuntbroker.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.services import Services
 
 KEY: Final = 74

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.handlers.k03_metadata import NOT_REQUESTED, TOPIC_OPERATIONS
-from stuntbroker.broker.topic_names import INTERNAL, unknown_or_invalid
+from stuntbroker.broker.metadata.topic_names import INTERNAL, unknown_or_invalid
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from stuntbroker.protocol.messages.describe_topic_partitions_response import (
@@ -16,7 +16,7 @@ from stuntbroker.protocol.messages.describe_topic_partitions_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.connections.connection import Connection
 
 KEY: Final = 75
 VERSIONS = range(0, 1)

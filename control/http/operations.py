@@ -10,7 +10,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from stuntbroker.broker.listener import CannotListen
+from stuntbroker.broker.connections.listener import CannotListen
 from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.storage.errors import StorageError
 

@@ -10,15 +10,15 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.fences import FENCING
-from stuntbroker.broker.interception import handle_and_look
-from stuntbroker.broker.plain_messages import decoded_answer, error_codes
+from stuntbroker.broker.requests.interception import handle_and_look
+from stuntbroker.broker.requests.plain_messages import decoded_answer, error_codes
+from stuntbroker.broker.transactions.fences import FENCING
 from stuntbroker.protocol.api_keys import APIS, PRODUCE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.fences import Fences, Refusal
-    from stuntbroker.broker.router import Handler, Route
+    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.requests.router import Handler, Route
+    from stuntbroker.broker.transactions.fences import Fences, Refusal
 
 FENCES_KEPT: Final = 1_000
 ADVICE: Final = {

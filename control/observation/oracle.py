@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.control.observation.log_reading import batches_from, records_in
 from stuntbroker.control.observation.state import committed_offset
 from stuntbroker.coordinator.records import read_record

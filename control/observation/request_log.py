@@ -6,14 +6,14 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.interception import handle_and_look
-from stuntbroker.broker.plain_messages import Plain, decoded_answer, error_codes, error_name, plain_request
+from stuntbroker.broker.requests.interception import handle_and_look
+from stuntbroker.broker.requests.plain_messages import Plain, decoded_answer, error_codes, error_name, plain_request
 from stuntbroker.protocol.api_keys import APIS
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.client_connection import ClientConnection
-    from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.router import Handler
+    from stuntbroker.broker.connections.client_connection import ClientConnection
+    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.requests.router import Handler
     from stuntbroker.broker.server import Broker
 
 REQUESTS_KEPT: Final = 1_000

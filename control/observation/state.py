@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
-from stuntbroker.broker.topics import coordinator_of
+from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.metadata.topics import coordinator_of
 from stuntbroker.coordinator.state import COMPLETED, EMPTY, TIMEOUT_NONE, Txn
 from stuntbroker.protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from stuntbroker.broker.cluster.nodes import Placement
+    from stuntbroker.broker.metadata.topics import Topic
     from stuntbroker.broker.server import Broker
-    from stuntbroker.broker.topics import Topic
     from stuntbroker.groups.classic.state import Group
     from stuntbroker.storage.partition import PartitionLog
 

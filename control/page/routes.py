@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from stuntbroker.broker.listener import CannotListen
+from stuntbroker.broker.connections.listener import CannotListen
 from stuntbroker.control.http.operations import BODY_MAX, parse_json
 from stuntbroker.control.http.schemas import ADVANCE_MS_MAX
 from stuntbroker.control.nodes import change_node

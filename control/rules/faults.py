@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from stuntbroker.broker.chance import SeededChance
-from stuntbroker.broker.plain_messages import Plain
+from stuntbroker.broker.requests.plain_messages import Plain
 from stuntbroker.coordinator.state import EPOCH_LAST
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode

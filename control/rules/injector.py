@@ -7,10 +7,16 @@ from collections.abc import Callable, Coroutine, Iterable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.apis import NO_ANSWER
-from stuntbroker.broker.fetch_sessions import INITIAL_EPOCH
-from stuntbroker.broker.interception import handle_and_look, send
-from stuntbroker.broker.plain_messages import ANSWER_HEADER_SIZE, Plain, decoded_answer, error_answer, plain_request
+from stuntbroker.broker.requests.apis import NO_ANSWER
+from stuntbroker.broker.requests.fetch_sessions import INITIAL_EPOCH
+from stuntbroker.broker.requests.interception import handle_and_look, send
+from stuntbroker.broker.requests.plain_messages import (
+    ANSWER_HEADER_SIZE,
+    Plain,
+    decoded_answer,
+    error_answer,
+    plain_request,
+)
 from stuntbroker.control.observation.request_log import RequestLog
 from stuntbroker.control.own_requests import NotAnswered, begin_newer_instance
 from stuntbroker.control.rules.conditions import POLL_S, Term, read_condition, wait_until
@@ -20,8 +26,8 @@ from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.router import Handler
+    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.requests.router import Handler
     from stuntbroker.broker.server import Broker
     from stuntbroker.control.clock import ClockControl
 

@@ -15,8 +15,8 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from stuntbroker.broker.interception import handle_and_look, send
-from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.requests.interception import handle_and_look, send
 from stuntbroker.control.rules.faults import (
     FaultError,
     check_number,
@@ -45,8 +45,8 @@ from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.router import Handler
+    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.requests.router import Handler
     from stuntbroker.broker.server import Broker
     from stuntbroker.coordinator.actor import Actor, Suspended
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from stuntbroker.broker.kafka_properties import KAFKA_4_3_1
+from stuntbroker.broker.configuration.kafka_properties import KAFKA_4_3_1
 from tests.conformance.cases import GROUPS
 from tests.conformance.compare import Case, run_case
 from tests.conformance.conftest import Pair

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.topic_names import TXN_STATE
+from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
 from stuntbroker.control.host import BrokerHost

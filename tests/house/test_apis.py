@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stuntbroker.broker.apis import SERVED
-from stuntbroker.broker.personality import PERSONALITIES
+from stuntbroker.broker.requests.apis import SERVED
+from stuntbroker.broker.requests.personality import PERSONALITIES
 from stuntbroker.protocol.api_keys import APIS
 
 ROOT = Path(__file__).parents[2]
@@ -20,15 +20,17 @@ HANDLERS = sorted(path.stem for path in (ROOT / "broker" / "handlers").glob("k*.
 def test_every_handler_is_served_and_nothing_is_served_without_one() -> None:
     served = {module for _, _, module in SERVED.values()}
 
-    assert not set(HANDLERS) - served, "add a row for each of them to broker/apis.py"
-    assert not served - set(HANDLERS), "broker/apis.py has rows for them, and broker/handlers/ has no such files"
+    assert not set(HANDLERS) - served, "add a row for each of them to broker/requests/apis.py"
+    assert not served - set(HANDLERS), (
+        "broker/requests/apis.py has rows for them, and broker/handlers/ has no such files"
+    )
 
 
 def test_what_is_served_has_its_versions_in_older_releases() -> None:
     """An API that 4.0 does not have is to be named here, as one that is newer."""
     missing = set(SERVED) - set(PERSONALITIES["4.0"])
 
-    assert not missing, "broker/personality.py says which releases have an API, and up to which version"
+    assert not missing, "broker/requests/personality.py says which releases have an API, and up to which version"
 
 
 @pytest.mark.parametrize("key", SERVED)

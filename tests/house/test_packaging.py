@@ -13,7 +13,7 @@ from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of, imports_of
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
 EXTRAS = {
-    "broker/patterns.py": "re2", "pipeline": "spark", "pipeline/audit": "audit", "pipeline/report": "audit",
+    "broker/requests/patterns.py": "re2", "pipeline": "spark", "pipeline/audit": "audit", "pipeline/report": "audit",
     "cli/audit_report.py": "audit", "cli/audit_spark.py": "pipeline",
     "cli/shims/rpk.py": "image", "fixture/plugin.py": "pytest", "fixture/plan_file.py": "yaml",
     "client/consumer.py": "otel", "client/producer/producer.py": "otel", "client/telemetry.py": "otel",

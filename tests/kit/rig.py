@@ -12,10 +12,10 @@ from traceback import format_exception
 from typing import Any
 
 from stuntbroker.broker.clock import ManualClock
-from stuntbroker.broker.config import BrokerConfig
-from stuntbroker.broker.connection import Connection
-from stuntbroker.broker.events import Events
-from stuntbroker.broker.listener import listeners_of
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.connections.connection import Connection
+from stuntbroker.broker.connections.listener import listeners_of
+from stuntbroker.broker.observation.events import Events
 from stuntbroker.broker.server import Broker
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.primitives import Message

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from stuntbroker.broker.apis import SERVED
+from stuntbroker.broker.requests.apis import SERVED
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.primitives import ZERO_UUID, Message

@@ -11,7 +11,7 @@ import pytest
 from live_broker import LiveBroker, batch, committed, held_back, make_topic, rows
 from sink import PARTITIONS, SINK, TOPIC, Driver, OpenStore, running
 
-from stuntbroker.broker.patterns import SIMPLE, SIMPLE_STARS_MAX
+from stuntbroker.broker.requests.patterns import SIMPLE, SIMPLE_STARS_MAX
 from stuntbroker.client.admin import TWO_PHASE_TIMEOUT_MS, Description
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import ClientError, ProducerFenced

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stuntbroker.broker.handlers import k26_end_txn
 from stuntbroker.broker.handlers.k26_end_txn import answer_v5
-from stuntbroker.broker.produce_checks import check_content
+from stuntbroker.broker.produce.produce_checks import check_content
 from stuntbroker.protocol import produce_codec
 from stuntbroker.protocol.batches import check as batch_check
 from stuntbroker.protocol.batches.budget import ReadBudget

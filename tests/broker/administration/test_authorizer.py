@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stuntbroker.broker.authorizer import ANONYMOUS, ConfiguredAuthorizer, Operation, Principal, Resource
-from stuntbroker.broker.config import BrokerConfig
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.requests.authorizer import ANONYMOUS, ConfiguredAuthorizer, Operation, Principal, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from tests.kit.rig import running_rig

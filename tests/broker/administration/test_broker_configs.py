@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.dynamic_config import APPEND, DELETE, MIN_ISR, SET, SUBTRACT
+from stuntbroker.broker.configuration.dynamic_config import APPEND, DELETE, MIN_ISR, SET, SUBTRACT
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_configs_request import AlterableConfig as ReplacedConfig
 from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequest

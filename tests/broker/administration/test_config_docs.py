@@ -8,10 +8,10 @@ from typing import Any, get_args
 
 import pytest
 
-from stuntbroker.broker.config_docs import BROKER_DOCS, TOPIC_DOCS
-from stuntbroker.broker.properties import BROKER, TOPIC, Property
-from stuntbroker.broker.property_names import FlagName, NumberName, TextName
-from stuntbroker.broker.topics import Topic, Topics
+from stuntbroker.broker.configuration.config_docs import BROKER_DOCS, TOPIC_DOCS
+from stuntbroker.broker.configuration.properties import BROKER, TOPIC, Property
+from stuntbroker.broker.configuration.property_names import FlagName, NumberName, TextName
+from stuntbroker.broker.metadata.topics import Topic, Topics
 
 LENGTH_MAX = 300
 TEXTS = [

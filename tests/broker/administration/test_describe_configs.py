@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.config_docs import BROKER_DOCS, TOPIC_DOCS
+from stuntbroker.broker.configuration.config_docs import BROKER_DOCS, TOPIC_DOCS
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from tests.kit.rig import Client, decode, frame, running_rig
 from tests.kit.valid_requests import TOPIC as NAME

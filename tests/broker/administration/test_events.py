@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from stuntbroker.broker.events import LINES_PER_WINDOW, WINDOW_MS, Events
+from stuntbroker.broker.observation.events import LINES_PER_WINDOW, WINDOW_MS, Events
 from tests.kit.rig import START_MS, ManualClock
 
 HOSTILE = "\x1b[2J\r\nready kafka=evil \x07\x9b31m\u202e"

@@ -14,8 +14,8 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from stuntbroker.broker.metrics import SLICE, Metrics
-from stuntbroker.broker.metrics_server import CLIENTS_MAX, HEAD_MAX, MetricsServer
+from stuntbroker.broker.observation.metrics import SLICE, Metrics
+from stuntbroker.broker.observation.metrics_server import CLIENTS_MAX, HEAD_MAX, MetricsServer
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,

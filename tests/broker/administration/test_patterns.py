@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pattern_answers import ANSWERS, TEXTS
 
-from stuntbroker.broker.patterns import LENGTH_MAX, SIMPLE_STARS_MAX, Pattern, PatternError
+from stuntbroker.broker.requests.patterns import LENGTH_MAX, SIMPLE_STARS_MAX, Pattern, PatternError
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.config import BrokerConfig
-from stuntbroker.broker.kafka_properties import KAFKA_4_3_1
-from stuntbroker.broker.properties import BROKER, ConfigError
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.configuration.kafka_properties import KAFKA_4_3_1
+from stuntbroker.broker.configuration.properties import BROKER, ConfigError
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_topics_request import (

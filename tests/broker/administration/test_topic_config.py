@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stuntbroker.broker.properties import ConfigError, check_topic_config
+from stuntbroker.broker.configuration.properties import ConfigError, check_topic_config
 from tests.kit.rig import running_rig
 from tests.kit.valid_requests import TOPIC
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.apis import SERVED
 from stuntbroker.broker.cluster.assignments import problem_of_assignments
 from stuntbroker.broker.cluster.gate import GATED, GROUP_OF, LISTINGS
 from stuntbroker.broker.cluster.moves import change_leader, stop_node
-from stuntbroker.broker.plain_messages import error_codes
-from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
-from stuntbroker.broker.topics import coordinator_of
+from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.metadata.topics import coordinator_of
+from stuntbroker.broker.requests.apis import SERVED
+from stuntbroker.broker.requests.plain_messages import error_codes
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (

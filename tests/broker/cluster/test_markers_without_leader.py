@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node, stop_node
-from stuntbroker.broker.topic_names import TXN_STATE
+from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.control.rules.stops import Stops
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for

@@ -11,11 +11,11 @@ import pytest
 
 from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node, stop_node
 from stuntbroker.broker.cluster.nodes import NO_LEADER
-from stuntbroker.broker.config import BrokerConfig
-from stuntbroker.broker.listener import CannotListen, bind, listeners_of
-from stuntbroker.broker.properties import ConfigError
-from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
-from stuntbroker.broker.topics import Topic, coordinator_of
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.configuration.properties import ConfigError
+from stuntbroker.broker.connections.listener import CannotListen, bind, listeners_of
+from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.metadata.topics import Topic, coordinator_of
 from stuntbroker.protocol.batches.records import HEADER_SIZE, marker_of, read_records
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest

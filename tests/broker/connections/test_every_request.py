@@ -13,7 +13,7 @@ from struct import pack
 
 import pytest
 
-from stuntbroker.broker.apis import SERVED
+from stuntbroker.broker.requests.apis import SERVED
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import ProduceRequest

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stuntbroker.broker.connection import FIRST_BUFFER, KEPT_BUFFER
-from stuntbroker.broker.read_pace import READ_AT_ONCE, READS_IN_A_TURN
+from stuntbroker.broker.connections.connection import FIRST_BUFFER, KEPT_BUFFER
+from stuntbroker.broker.connections.read_pace import READ_AT_ONCE, READS_IN_A_TURN
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic

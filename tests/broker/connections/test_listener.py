@@ -8,11 +8,11 @@ from struct import unpack
 
 import pytest
 
-from stuntbroker.broker import listener
-from stuntbroker.broker.config import BrokerConfig
-from stuntbroker.broker.dynamic_config import Change
-from stuntbroker.broker.listener import Address, bind, listeners_of, parse_address
-from stuntbroker.broker.properties import ConfigError
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.configuration.dynamic_config import Change
+from stuntbroker.broker.configuration.properties import ConfigError
+from stuntbroker.broker.connections import listener
+from stuntbroker.broker.connections.listener import Address, bind, listeners_of, parse_address
 from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stuntbroker.broker.properties import PARTITIONS_MAX
-from stuntbroker.broker.slices import CREATED, ELEMENTS_AT_ONCE, SLICE_COST
+from stuntbroker.broker.configuration.properties import PARTITIONS_MAX
+from stuntbroker.broker.requests.slices import CREATED, ELEMENTS_AT_ONCE, SLICE_COST
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,

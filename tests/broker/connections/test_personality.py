@@ -12,11 +12,11 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Producer
 
 from stuntbroker import run_broker
-from stuntbroker.broker.apis import RELEASE, SERVED
-from stuntbroker.broker.config import BrokerConfig
-from stuntbroker.broker.listener import listeners_of
-from stuntbroker.broker.personality import PERSONALITIES, has_features, versions_of
-from stuntbroker.broker.properties import ConfigError
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.configuration.properties import ConfigError
+from stuntbroker.broker.connections.listener import listeners_of
+from stuntbroker.broker.requests.apis import RELEASE, SERVED
+from stuntbroker.broker.requests.personality import PERSONALITIES, has_features, versions_of
 from stuntbroker.client import TransactionalProducer
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
 from stuntbroker.client.connection import Connection, Deadline

@@ -7,9 +7,9 @@ from struct import pack
 
 import pytest
 
-from stuntbroker.broker.config import BrokerConfig
-from stuntbroker.broker.properties import ConfigError
-from stuntbroker.broker.request_memory import ALWAYS_GIVEN
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.configuration.properties import ConfigError
+from stuntbroker.broker.connections.request_memory import ALWAYS_GIVEN
 from stuntbroker.broker.server import IDLE_CHECK_MS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest

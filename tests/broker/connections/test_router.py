@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.apis import NO_ANSWER
+from stuntbroker.broker.requests.apis import NO_ANSWER
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse

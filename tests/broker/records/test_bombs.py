@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 
-from stuntbroker.broker import produce_checks
 from stuntbroker.broker.handlers import k02_list_offsets
-from stuntbroker.broker.produce_checks import OPENED_BELOW, OPENED_MAX, check_content
+from stuntbroker.broker.produce import produce_checks
+from stuntbroker.broker.produce.produce_checks import OPENED_BELOW, OPENED_MAX, check_content
 from stuntbroker.protocol.batches import compression
 from stuntbroker.protocol.batches.budget import BYTES_PER_STEP, OPENING_STEPS, STEPS_MAX, BudgetExceeded, ReadBudget
 from stuntbroker.protocol.batches.compression import XERIAL, compress

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.long_produce import PARTITIONS_AT_ONCE
+from stuntbroker.broker.produce.long_produce import PARTITIONS_AT_ONCE
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_commit_request import (

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker import plain_produce
+from stuntbroker.broker.produce import plain_produce
 from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.topic_names import TXN_STATE
+from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader, build_batch, read_header, seal
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (

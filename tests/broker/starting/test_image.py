@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.image import Image, ImageError, TopicImage, image_of
+from stuntbroker.broker.metadata.image import Image, ImageError, TopicImage, image_of
 from stuntbroker.storage.ownership import Deleted
 
 A, B = "00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100"

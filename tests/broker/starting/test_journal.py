@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.config import BrokerConfig
-from stuntbroker.broker.events import Events
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.metadata.topic_names import TXN_STATE
+from stuntbroker.broker.observation.events import Events
 from stuntbroker.broker.server import Broker
-from stuntbroker.broker.topic_names import TXN_STATE
 from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic

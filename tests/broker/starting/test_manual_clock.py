@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stuntbroker.broker.chance import SeededChance
 from stuntbroker.broker.clock import ManualClock
-from stuntbroker.broker.config import BrokerConfig
+from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.server import Broker
 from stuntbroker.broker.timers import Timers
 from stuntbroker.coordinator.state import Phase

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from stuntbroker.broker.coordinator_errors import (
+from stuntbroker.broker.transactions.coordinator_errors import (
     ABORTABLE_FROM,
     CONCURRENT_FROM,
     PRODUCER_FENCED_FROM,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.config import BrokerConfig
-from stuntbroker.broker.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.metadata.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
+from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.broker.server import Broker
-from stuntbroker.broker.topic_names import TXN_STATE
 from stuntbroker.coordinator.records import read_record
 from stuntbroker.coordinator.state import Phase
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_records

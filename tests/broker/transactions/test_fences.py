@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.fences import Refusal
+from stuntbroker.broker.transactions.fences import Refusal
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest

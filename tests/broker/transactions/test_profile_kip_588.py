@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from stuntbroker.broker.properties import ConfigError
+from stuntbroker.broker.configuration.properties import ConfigError
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,

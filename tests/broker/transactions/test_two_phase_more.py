@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.features import UNSAFE_DOWNGRADE, UPGRADE
-from stuntbroker.broker.topics import HISTORY_MS
+from stuntbroker.broker.metadata.features import UNSAFE_DOWNGRADE, UPGRADE
+from stuntbroker.broker.metadata.topics import HISTORY_MS
 from stuntbroker.coordinator.state import Txn
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages import delete_records_request as deleting

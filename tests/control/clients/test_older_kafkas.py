@@ -8,7 +8,7 @@ import confluent_kafka
 import pytest
 
 from stuntbroker import run_broker
-from stuntbroker.broker.personality import PERSONALITIES
+from stuntbroker.broker.requests.personality import PERSONALITIES
 from stuntbroker.fixture.control import ControlClient, ControlError
 from tests.kit.process import serving
 

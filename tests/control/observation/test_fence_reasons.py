@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from stuntbroker.broker.plain_messages import response_class
+from stuntbroker.broker.requests.plain_messages import response_class
 from stuntbroker.client import ProduceFailedError, ProducerFencedError, TransactionAbortableError, TransactionalProducer
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
 from stuntbroker.client.prepared_state import PreparedState

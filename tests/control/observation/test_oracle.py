@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.transactions import Transactions
+from stuntbroker.broker.transactions.registry import Transactions
 from stuntbroker.control.control import Control
 from stuntbroker.coordinator import state as states
 from stuntbroker.coordinator.state import Phase, Txn

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.apis import SERVED
-from stuntbroker.broker.plain_messages import error_codes
+from stuntbroker.broker.requests.apis import SERVED
+from stuntbroker.broker.requests.plain_messages import error_codes
 from stuntbroker.control.control import Control
 from stuntbroker.control.rules.faults import VERBS, FaultError
 from stuntbroker.protocol.api_keys import APIS

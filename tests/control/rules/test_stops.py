@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stuntbroker.broker.apis import SERVED
-from stuntbroker.broker.topic_names import OFFSETS
+from stuntbroker.broker.metadata.topic_names import OFFSETS
+from stuntbroker.broker.requests.apis import SERVED
 from stuntbroker.control.control import Control
 from stuntbroker.control.rules.faults import API_NAMES, FaultError
 from stuntbroker.control.rules.points import ACTIONS, FILES, POINTS, REQUESTS, START

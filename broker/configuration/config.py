@@ -1,0 +1,146 @@
+"""The configuration of a broker: what it was given, checked, and the values in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, overload
+
+from stuntbroker.broker.configuration.properties import (
+    BROKER,
+    IN_OTHER_UNITS,
+    INT_MAX,
+    INTERNAL_REPLICATION_FACTORS,
+    TOPIC,
+    ConfigError,
+    read_property,
+)
+
+REPLICATION_FACTOR: Final = 3
+"""Copies by default, where there are so many nodes."""
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.configuration.property_names import FlagName, NumberName, TextName
+
+
+def _check_unused(name: str) -> None:
+    """Raises ConfigError for a property that neither Kafka nor Stuntbroker has."""
+    from stuntbroker.broker.configuration.kafka_properties import is_kafka_property, nearest_property
+
+    # Unlike Kafka: it passes over properties that it does not know. A misspelt one makes a test try something else.
+    if is_kafka_property(name):
+        return
+    # In the configuration of a broker, the name of a topic's property stands for the default of all topics.
+    nearest = TOPIC[name][1] if name in TOPIC else nearest_property(name, BROKER)
+    if nearest is not None:
+        advice = f"did you mean {nearest}?"
+    elif name.startswith("stuntbroker."):
+        advice = f"there are: {', '.join(sorted(n for n in BROKER if n.startswith('stuntbroker.')))}"
+    else:
+        advice = "no property has a similar name: remove it"
+    raise ConfigError(f"{name} is not a property of Apache Kafka 4.3.1 or of Stuntbroker; {advice}")
+
+
+class BrokerConfig:
+    """The values in force: `config["num.partitions"]`. Refuses what is wrong when it is made.
+
+    `values` never changes: what is changed while the broker runs replaces all of it (`replace`).
+    """
+
+    __slots__ = ("_values", "ceilings", "given", "unused")
+
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+        self._values: dict[str, Any] = {name: prop.default for name, prop in BROKER.items()}
+        self.given: Mapping[str, str] = MappingProxyType(dict(given or {}))
+        self.ceilings: dict[str, int] = {}
+        """What the system allows, whatever is set."""
+        self.unused: list[str] = []
+        """Properties of Kafka that were given and have no effect here."""
+        for name, text in self.given.items():
+            if name in BROKER:
+                self._values[name] = read_property(BROKER, name, text)
+            else:
+                _check_unused(name)
+            if name not in BROKER or not BROKER[name].has_effect:
+                self.unused.append(name)
+        self._convert_units()
+        low, high = (self._values[f"group.{end}.session.timeout.ms"] for end in ("min", "max"))
+        if low > high:  # Unlike Kafka: it starts, and no member can ever join.
+            raise ConfigError(
+                f"group.max.session.timeout.ms: {high} is less than group.min.session.timeout.ms, which is {low}"
+            )
+        most, request = self._values["queued.max.request.bytes"], self._values["socket.request.max.bytes"]
+        if 0 < most < request:
+            raise ConfigError(
+                f"queued.max.request.bytes: {most} is less than one request may have, {request} (socket.request.max.bytes): "
+                "raise it, lower the other, or set it to -1 for no limit"
+            )
+        if "broker.id" in self.given and "node.id" not in self.given:
+            self._values["node.id"] = self._values["broker.id"]
+        self._check_nodes()
+
+    def _check_nodes(self) -> None:
+        nodes = self._values["stuntbroker.nodes"]
+        if self._values["node.id"] + nodes - 1 > INT_MAX:
+            raise ConfigError(f"node.id: {nodes} nodes need ids up to {nodes - 1} more, and the last is {INT_MAX}")
+        # Unlike Kafka: it keeps one copy of a topic by default, which is gone while its node is stopped.
+        for name in ("default.replication.factor", *INTERNAL_REPLICATION_FACTORS):
+            if name not in self.given:
+                self._values[name] = min(nodes, REPLICATION_FACTOR)
+        copies = self._values["default.replication.factor"]
+        # Unlike Kafka: it starts, and no topic can be made by default.
+        if copies > nodes and not self.accepts_any_replication_factor:
+            keepers = "one broker" if nodes == 1 else f"{nodes} brokers"
+            raise ConfigError(
+                f"default.replication.factor: {copies} copies cannot be kept by {keepers}; set it to {nodes}, start more nodes "
+                "(--nodes), or set stuntbroker.replication.factor=any to keep fewer copies than are asked for"
+            )
+        # Unlike Kafka: it starts, and can never make these topics. Set-ups for a cluster bring both properties along.
+        self.unused += [name for name in INTERNAL_REPLICATION_FACTORS if self._values[name] > nodes]
+
+    def _convert_units(self) -> None:
+        """Sets what is not given in milliseconds from the first other unit that is."""
+        for name, others in IN_OTHER_UNITS.items():
+            for other, unit_ms in others:
+                if name not in self.given and other in self.given:
+                    value = self._values[other]
+                    self._values[name] = value if value == -1 else value * unit_ms
+                    break
+
+    @overload
+    def __getitem__(self, name: NumberName) -> int: ...
+    @overload
+    def __getitem__(self, name: FlagName) -> bool: ...
+    @overload
+    def __getitem__(self, name: TextName) -> str: ...
+    @overload
+    def __getitem__(self, name: str) -> Any: ...
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """All values in force, by name."""
+        return MappingProxyType(self._values)
+
+    def replace(self, values: Mapping[str, Any]) -> None:
+        """Put other values in force, all at once."""
+        self._values = dict(values)
+
+    def as_given(self) -> BrokerConfig:
+        """Return the configuration as a broker starts with it: what was changed while this one ran is left out."""
+        config = BrokerConfig(self.given)
+        config.ceilings.update(self.ceilings)
+        lowered = {name: min(config[name], most) for name, most in self.ceilings.items()}
+        config.replace({**config.values, **lowered})
+        return config
+
+    @property
+    def accepts_any_replication_factor(self) -> bool:
+        """Whether a replication factor above 1 is accepted (`stuntbroker.replication.factor=any`)."""
+        return bool(self._values["stuntbroker.replication.factor"] == "any")
+
+    def topic_default(self, name: str) -> Any:
+        """Return what a topic has for a property that is not set for it."""
+        prop, broker_name = TOPIC[name]
+        return prop.default if broker_name is None else self._values.get(broker_name, prop.default)

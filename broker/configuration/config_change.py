@@ -1,0 +1,113 @@
+"""Changing configuration: what AlterConfigs and IncrementalAlterConfigs have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stuntbroker.broker.configuration.dynamic_config import DynamicConfig, Refusal
+from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_CONFIGS
+from stuntbroker.broker.configuration.properties import ConfigError, check_topic_config
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.topic_names import TopicNameError, check_name
+from stuntbroker.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.services import Services
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+# Unlike Kafka: of these it knows configuration, of which all is for protocols that are not served here.
+WITHOUT_CONFIGS: Final = {
+    BROKER_LOGGER: ("This is not the id of this node.", ErrorCode.INVALID_CONFIG, "Logger {} does not exist!"),
+    CLIENT_METRICS: (
+        "Subscription name can't be empty",
+        ErrorCode.INVALID_REQUEST,
+        "Unknown client metrics configuration: {}",
+    ),
+    GROUP: ("Default group resources are not allowed.", ErrorCode.INVALID_CONFIG, "Unknown group config name: {}"),
+}
+"""What is said to a name that cannot be, the error for whatever is to be set, and what is said then."""
+LIST: Final = 7
+LISTS: Final = frozenset(name for name, (prop, _) in TOPIC_CONFIGS.items() if prop.kind == LIST)
+
+
+class Outcome(NamedTuple):
+    """What became of one change: NONE, or an error with its message."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+def refused(kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequence[str], nulls: str) -> Outcome | None:
+    """What is wrong with a resource before anyone looks at what it is.
+
+    `times` each resource is in the request; `nulls` are keys that came without a value.
+    """
+    if times[kind, name] > 1:
+        return Outcome(ErrorCode.INVALID_REQUEST, f"Each resource must appear at most once: {name}")
+    if len(set(keys)) < len(keys):
+        return Outcome(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    if nulls:
+        return Outcome(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {nulls}")
+    return None
+
+
+def unknown(broker: Services, kind: int, name: str, keys: Sequence[str]) -> Outcome:
+    """For a resource of WITHOUT_CONFIGS: what Kafka says of a configuration that it does not know."""
+    unnamed, error, message = WITHOUT_CONFIGS[kind]
+    if not name or (kind == BROKER_LOGGER and name not in map(str, broker.nodes.ids)):
+        return Outcome(ErrorCode.INVALID_REQUEST, unnamed)
+    return Outcome(error, message.format(keys[0])) if keys else Outcome()
+
+
+def change(
+    broker: Services, kind: int, name: str, validate_only: bool, new: Callable[[dict[str, str]], dict[str, str | None]]
+) -> Outcome:
+    """Sets a topic's configuration to what `new` makes of the present one."""
+    if kind != TOPIC:
+        return Outcome(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+    if not name:
+        return Outcome(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    try:
+        check_name(name)
+    except TopicNameError as fault:
+        return Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, str(fault))
+    topic = broker.topics.get(name)
+    try:
+        configs = check_topic_config(new(dict(topic.configs) if topic is not None else {}))
+    except ConfigError as fault:
+        return Outcome(ErrorCode.INVALID_CONFIG, str(fault))
+    if topic is None:
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    if not validate_only:
+        try:
+            broker.topics.set_configs(topic, configs)
+        except StorageError as fault:
+            return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
+        broker.events.info("topic_configured", topic=name, configs=configs)
+    return Outcome()
+
+
+def change_broker(broker: Services, name: str, change: Callable[[DynamicConfig, str], None]) -> Outcome:
+    """Sets configuration of the brokers: with an empty name, or with the id of one."""
+    level = name
+    if name:
+        try:
+            node_id = int(name) if name.strip() == name else None
+        except ValueError:
+            node_id = None
+        if node_id is None:
+            return Outcome(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+        if node_id not in broker.nodes.by_id:
+            return Outcome(
+                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.node_id}, but received {name}"
+            )
+        level = broker.dynamic_config.node  # Unlike Kafka: all nodes have one configuration.
+    try:
+        change(broker.dynamic_config, level)
+    except Refusal as refusal:
+        return Outcome(refusal.error, str(refusal))
+    except StorageError as fault:
+        return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
+    return Outcome()

@@ -1,0 +1,106 @@
+"""Configuration as DescribeConfigs shows it: values, where they come from, and what stands behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stuntbroker.broker.configuration.dynamic_config import CLUSTER
+from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC
+from stuntbroker.broker.configuration.properties import BROKER, TOPIC, WITHOUT_DEFAULT, Property, show
+from stuntbroker.broker.metadata.features import TRANSACTION_VERSION
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.metadata.topics import Topic
+    from stuntbroker.broker.services import Services
+
+TOPIC_CONFIG: Final = 1
+DYNAMIC_BROKER_CONFIG: Final = 2
+DYNAMIC_DEFAULT_BROKER_CONFIG: Final = 3
+STATIC_BROKER_CONFIG: Final = 4
+DEFAULT_CONFIG: Final = 5
+IN_HOURS: Final = {"log.retention.ms": ("log.retention.hours", "168"), "log.roll.ms": ("log.roll.hours", "168")}
+"""The default that Kafka shows behind a value in milliseconds that was set."""
+
+
+class Synonym(NamedTuple):
+    """One level at which a property has a value: its name there, the value, and Kafka's number for the source."""
+
+    name: str
+    value: str
+    source: int
+
+
+class Entry(NamedTuple):
+    """One property as DescribeConfigs shows it. `synonyms`: its values at every level, the one in force first."""
+
+    name: str
+    value: str | None
+    source: int
+    kind: int
+    read_only: bool
+    synonyms: list[Synonym]
+
+
+def topic_configs(broker: Services, topic: Topic) -> list[Entry]:
+    """Return all properties of a topic, in the order of their definition."""
+    entries = []
+    for name, (prop, broker_name) in TOPIC.items():
+        synonyms = []
+        if name in topic.configs:
+            synonyms.append(Synonym(name, topic.configs[name], TOPIC_CONFIG))
+        if broker_name is not None:
+            synonyms += _values_by_level(broker, broker_name, prop)
+        value = topic.configs[name] if name in topic.configs else show(broker.config.topic_default(name))
+        source = synonyms[0].source if synonyms else DEFAULT_CONFIG
+        entries.append(Entry(name, value, source, prop.kind, False, synonyms))
+    return entries
+
+
+def broker_configs(broker: Services) -> list[Entry]:
+    """What is in force, and what was set while the broker ran."""
+    entries = []
+    for name, prop in BROKER.items():
+        synonyms = _values_by_level(broker, name, prop)
+        source = synonyms[0].source if synonyms else DEFAULT_CONFIG
+        is_set = source != DEFAULT_CONFIG
+        value = show(broker.config[name]) if is_set or name not in WITHOUT_DEFAULT else None
+        if name == TRANSACTION_VERSION:
+            value = show(broker.features.transaction_version)
+        entries.append(Entry(name, value, source, prop.kind, not prop.is_dynamic, synonyms))
+    levels = broker.dynamic_config.levels.values()
+    for name in dict.fromkeys(name for level in levels for name in level if name not in BROKER):
+        synonyms = _values_by_level(broker, name, None)
+        value = synonyms[0].value if name in DYNAMIC else None
+        entries.append(Entry(name, value, synonyms[0].source, DYNAMIC.get(name, 0), name not in DYNAMIC, synonyms))
+    return entries
+
+
+def cluster_configs(broker: Services) -> list[Entry]:
+    """What was set for all brokers while this one ran."""
+    return [
+        Entry(
+            name,
+            text,
+            DYNAMIC_DEFAULT_BROKER_CONFIG,
+            DYNAMIC.get(name, 0),
+            name not in DYNAMIC,
+            [Synonym(name, text, DYNAMIC_DEFAULT_BROKER_CONFIG)],
+        )
+        for name, text in broker.dynamic_config.levels[CLUSTER].items()
+    ]
+
+
+def _values_by_level(broker: Services, name: str, known: Property | None) -> list[Synonym]:
+    """Every value of a broker property that there is, the one in force first."""
+    dynamic = broker.dynamic_config
+    synonyms = []
+    for level, source in ((dynamic.node, DYNAMIC_BROKER_CONFIG), (CLUSTER, DYNAMIC_DEFAULT_BROKER_CONFIG)):
+        if name in dynamic.levels[level]:
+            synonyms.append(Synonym(name, dynamic.levels[level][name], source))
+    if name in broker.config.given:
+        synonyms.append(Synonym(name, broker.config.given[name].strip(), STATIC_BROKER_CONFIG))
+    if synonyms and name in IN_HOURS:
+        synonyms.append(Synonym(*IN_HOURS[name], DEFAULT_CONFIG))
+    if known is not None and known.default != "" and name not in WITHOUT_DEFAULT and name != "node.id":
+        synonyms.append(Synonym(name, show(BROKER.get(name, known).default), DEFAULT_CONFIG))
+    return synonyms

@@ -1,0 +1,242 @@
+"""Configuration of the broker that clients change while it runs: for all brokers (level ""), or for this one (its id).
+
+The value in force is the first that there is: this broker's, that of all brokers, the one that the broker was started with, the
+default. Changes are in the metadata journal before they are answered, and are there after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.configuration.dynamic_properties import (
+    BOOLEAN,
+    DOUBLE,
+    DYNAMIC,
+    INT,
+    LIST,
+    LONG,
+    PER_BROKER,
+    PER_LISTENER,
+    SHORT,
+)
+from stuntbroker.broker.configuration.properties import BROKER, TOPIC, ConfigError, Property
+from stuntbroker.protocol.errors import ErrorCode
+
+CLUSTER: Final = ""
+MIN_ISR: Final = "min.insync.replicas"
+SET, DELETE, APPEND, SUBTRACT = range(4)
+OPERATIONS: Final = {APPEND: "append", SUBTRACT: "subtract"}
+_NUMBERS: Final = {SHORT: "SHORT", INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
+# Unlike Kafka: it changes its listeners while it runs, and lets nobody in who could set it back.
+FIXED_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
+_NO_WAY_BACK: Final = "it would let no client in; set it when the broker starts"
+_OF_TOPICS: Final = {name: prop for prop, name in TOPIC.values() if name is not None}
+"""Broker properties that are only known here as what a topic's configuration begins with."""
+
+Levels = dict[str, dict[str, str]]
+
+
+class Change(NamedTuple):
+    """One change of a configuration: operation as in IncrementalAlterConfigs (0 set, 1 delete, 2 append, 3 subtract)."""
+
+    name: str
+    operation: int
+    value: str
+
+
+class Refusal(Exception):
+    """What Kafka answers to a change that cannot be made."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class DynamicConfig:
+    """What was changed, by level, and the values that follow from it in `config.values`."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        node_id: int,
+        known: Mapping[str, Mapping[str, str]],
+        journal: Callable[[dict[str, Any]], None],
+    ) -> None:
+        """`known`: what the journal says. `journal` writes a change; it raises StorageError."""
+        self.node = str(node_id)
+        self.levels: Levels = {level: dict(known.get(level, {})) for level in (CLUSTER, self.node)}
+        # A new cluster of Kafka's sets it for all its brokers (eligible leader replicas, KIP-966).
+        self.levels[CLUSTER].setdefault(MIN_ISR, "1")
+        self.changed: Callable[[], None] | None = None
+        """Called when values are others than before."""
+        self._config = config
+        self._started = dict(config.values)
+        self._journal = journal
+        self._apply()
+
+    def as_changes(self) -> list[dict[str, Any]]:
+        """What a journal that is written anew must hold."""
+        first = {CLUSTER: {MIN_ISR: "1"}, self.node: {}}
+        return [_line(level, values) for level, values in self.levels.items() if values != first[level]]
+
+    def alter(self, level: str, changes: Sequence[Change], validate_only: bool) -> None:
+        """Makes all of the changes or none. Raises Refusal, and StorageError."""
+        after = dict(self.levels[level])
+        for change in changes:
+            _change(after, change)
+        self._put(level, after, [change for change in changes if change.operation != DELETE], changes, validate_only)
+
+    def replace(self, level: str, values: Mapping[str, str], validate_only: bool) -> None:
+        """Makes this all that is set on a level. Raises Refusal, and StorageError."""
+        changes = [Change(name, SET, value) for name, value in values.items()]
+        gone = [Change(name, DELETE, "") for name in self.levels[level] if name not in values]
+        self._put(level, dict(values), changes, [*changes, *gone], validate_only)
+
+    def _put(
+        self,
+        level: str,
+        after: dict[str, str],
+        written: Sequence[Change],
+        changes: Sequence[Change],
+        validate_only: bool,
+    ) -> None:
+        _check(level, {change.name: after[change.name] for change in written})
+        _check_min_isr(level, after, changes)
+        if not validate_only and after != self.levels[level]:
+            self._journal(_line(level, after))
+            self.levels[level] = after
+            self._apply()
+
+    def _apply(self) -> None:
+        """Brings the values in force in line with the levels."""
+        values = dict(self._started)
+        for level in (CLUSTER, self.node):
+            for name, text in self.levels[level].items():
+                known = _property(name)
+                if known is not None:
+                    value = _read(known, name, text)
+                    ceiling = self._config.ceilings.get(name)
+                    values[name] = value if ceiling is None else min(value, ceiling)
+        before = self._config.values
+        self._config.replace(values)
+        if values != before and self.changed is not None:
+            self.changed()
+
+
+def _line(level: str, values: dict[str, str]) -> dict[str, Any]:
+    return {"broker_configs": level, "set": values}
+
+
+def _property(name: str) -> Property | None:
+    """How the value of a property that has an effect here is read."""
+    if name not in DYNAMIC or name in PER_BROKER:
+        return None
+    return BROKER.get(name) or _OF_TOPICS.get(name)
+
+
+def _read(known: Property, name: str, text: str) -> Any:
+    try:
+        return known.read(text.strip())
+    except ConfigError as fault:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {fault}") from None
+
+
+def _change(after: dict[str, str], change: Change) -> None:
+    """Makes one change to the values of a level. Raises Refusal."""
+    name, operation, value = change
+    if operation == DELETE:
+        after.pop(name, None)
+        return
+    if operation == SET:
+        after[name] = value
+        return
+    if operation not in OPERATIONS:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
+    kind = DYNAMIC.get(name) or (BROKER[name].kind if name in BROKER else None)
+    if kind is None:
+        raise Refusal(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+    if kind != LIST:
+        verb = OPERATIONS[operation]
+        raise Refusal(ErrorCode.INVALID_CONFIG, f"Config value {verb} is not allowed for config key: {name}")
+    before = after.get(name, BROKER[name].default if name in BROKER else "")
+    parts = [part.strip() for part in before.split(",") if part.strip()]
+    given = [part.strip() for part in value.split(",")]
+    if operation == APPEND:
+        merged = [*parts, *(part for part in given if part not in parts)]
+    else:
+        merged = [part for part in parts if part not in given]
+    after[name] = ",".join(merged)
+
+
+def _check(level: str, values: Mapping[str, str]) -> None:
+    """Whether these may be set on a level, in Kafka's order of checks. Names that Kafka does not know may be."""
+    # Unlike Kafka: numbers of threads may change by any factor, and why a value is refused is said in words of our own.
+    read_only = [
+        name for name in values if (name in BROKER and not BROKER[name].is_dynamic) or name in _read_only_names()
+    ]
+    if read_only:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(read_only)}]")
+    per_listener = [name for name in values if name in PER_LISTENER]
+    if per_listener:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            f"[{', '.join(per_listener)}]",
+        )
+    for name, text in values.items():
+        known = _property(name)
+        if known is not None:
+            _read(known, name, text)
+        elif name in DYNAMIC:
+            _check_type(name, DYNAMIC[name], text)
+    per_broker = [name for name in values if name in PER_BROKER]
+    if per_broker and level == CLUSTER:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "Cannot update these configs at default cluster level, broker id must be specified: "
+            f"[{', '.join(per_broker)}]",
+        )
+    for name, text in values.items():
+        if name in FIXED_HERE or (name == "max.connections" and text.strip() == "0"):
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {_NO_WAY_BACK}")
+
+
+def _read_only_names() -> frozenset[str]:
+    """Kafka's read-only properties, those without effect here too."""
+    from stuntbroker.broker.configuration.kafka_properties import KAFKA_4_3_1  # Only loaded to check a change.
+
+    return KAFKA_4_3_1 - DYNAMIC.keys()
+
+
+def _check_type(name: str, kind: int, text: str) -> None:
+    """Whether a value without effect here has the type that Kafka gives it."""
+    value = text.strip()
+    if kind == BOOLEAN and value.lower() not in ("true", "false"):
+        why = "Expected value to be either true or false"
+    elif kind in _NUMBERS and not _is_number(value, kind):
+        why = f"Not a number of type {_NUMBERS[kind]}"
+    else:
+        return
+    raise Refusal(ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {why}")
+
+
+def _is_number(value: str, kind: int) -> bool:
+    try:
+        return bool(
+            value.isascii() and (float(value) if kind == DOUBLE else int(value)) is not None and "_" not in value
+        )
+    except ValueError:
+        return False
+
+
+def _check_min_isr(level: str, after: Mapping[str, str], changes: Sequence[Change]) -> None:
+    if level != CLUSTER and any(change.name == MIN_ISR for change in changes):
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG, "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+        )
+    if level == CLUSTER and MIN_ISR not in after:
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+        )

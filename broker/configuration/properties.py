@@ -1,0 +1,406 @@
+"""The properties of brokers and topics: Kafka's own names, and ours, which begin with `stuntbroker.`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC
+from stuntbroker.broker.requests.apis import RELEASE
+
+SHORT_MAX: Final = 2**15 - 1
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+LONG_MIN: Final = -(2**63)
+PARTITIONS_MAX: Final = 10_000
+"""That one request can make, or one topic have from the start."""
+SEGMENT_BYTES_MIN: Final = 1_048_576
+
+
+class ConfigError(ValueError):
+    """A property that cannot be what it was set to. The text says which, why and what would do."""
+
+
+class Property(NamedTuple):
+    """A configuration property."""
+
+    default: Any
+    read: Callable[[str], Any]
+    """Makes the value of a text. Raises ConfigError."""
+    kind: int
+    """ConfigType of DescribeConfigs: 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password."""
+    has_effect: bool = True
+    """If not, it is accepted, kept and shown, and nothing else."""
+    name: str = ""
+    is_of_topic: bool = False
+    is_dynamic: bool = True
+    """Whether it can change while the broker runs. A topic's always can."""
+
+    @property
+    def documentation(self) -> str:
+        """What it means, for DescribeConfigs and the documentation."""
+        from stuntbroker.broker.configuration.config_docs import BROKER_DOCS, TOPIC_DOCS  # Only loaded to be shown.
+
+        return (TOPIC_DOCS if self.is_of_topic else BROKER_DOCS)[self.name]
+
+    def without_effect(self) -> Property:
+        """The same property, as one that changes nothing here."""
+        return self._replace(has_effect=False)
+
+
+def _number(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ConfigError(f"{text!r} is not a whole number") from None
+        if not low <= value <= high:
+            raise ConfigError(f"{value} is not in {low}..{high}")
+        return value
+
+    return read
+
+
+def _ratio(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ConfigError(f"{text!r} is not a number") from None
+    if not 0 <= value <= 1:
+        raise ConfigError(f"{value} is not in 0..1")
+    return value
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ConfigError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def _text(text: str) -> str:
+    return text
+
+
+def _visible(text: str) -> str:
+    if not re.fullmatch("[!-~]*", text):
+        raise ConfigError(f"{text!r} is not of visible ASCII characters only")
+    return text
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ConfigError(f"{text!r} is none of {', '.join(choices)}")
+        return text
+
+    return read
+
+
+def _list_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        for part in text.split(",") if text else ():
+            if part.strip() not in choices:
+                raise ConfigError(f"{part.strip()!r} is none of {', '.join(choices)}")
+        return text
+
+    return read
+
+
+def _ids_or_prefixes(text: str) -> str:
+    """A list of names, of which those that end with `*` stand for all that begin so."""
+    for part in map(str.strip, text.split(",")):
+        if "*" in part[:-1]:
+            raise ConfigError(
+                f"{part!r} has a * before its end: only PREFIX*, for all that begin so, and whole names are taken"
+            )
+    return text
+
+
+def _personalities(text: str) -> str:
+    """Releases of Kafka, each for all listeners or, as NAME:RELEASE, for one."""
+    from stuntbroker.broker.requests.personality import PERSONALITIES
+
+    return _by_listener(*PERSONALITIES, RELEASE)(text)
+
+
+def _by_listener(*choices: str) -> Callable[[str], str]:
+    """A list of choices, each for all listeners or, as NAME:CHOICE, for one."""
+
+    def read(text: str) -> str:
+        for part in map(str.strip, text.split(",")):
+            choice = part.rpartition(":")[2]
+            if choice not in choices:
+                raise ConfigError(f"{part!r}: {choice!r} is none of {', '.join(choices)}")
+        return text
+
+    return read
+
+
+def _retention(text: str) -> int:
+    value = _number(-1, INT_MAX)(text)
+    if value == 0:
+        raise ConfigError("0 is neither -1 (unlimited) nor at least 1")
+    return value
+
+
+def _gzip_level(text: str) -> int:
+    level = _number(-1, 9)(text)
+    if level == 0:
+        raise ConfigError("0 is neither -1 nor in 1..9")
+    return level
+
+
+def _address(text: str) -> str:
+    """`HOST:PORT`, or nothing."""
+    host, _, port = text.rpartition(":")
+    if text and not (host and port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65_536):
+        raise ConfigError(f"{text!r} is not HOST:PORT")
+    return text
+
+
+def _replicas(text: str) -> str:
+    if text != "*" and not re.fullmatch(r"(\d+:\d+(,\d+:\d+)*)?", text):
+        raise ConfigError(f"{text!r} is not '*' or a list of [partitionId]:[brokerId]")
+    return text
+
+
+def _switched_off(text: str) -> bool:
+    """For what a broker without remote storage refuses."""
+    if _boolean(text):
+        raise ConfigError("Tiered Storage functionality is disabled in the broker.")
+    return False
+
+
+def _list(default: str, read: Callable[[str], str]) -> Property:
+    return Property(default, read, 7)
+
+
+def _int(default: int, low: int = 0, high: int = INT_MAX) -> Property:
+    return Property(default, _number(low, high), 3)
+
+
+def _short(default: int, low: int) -> Property:
+    return Property(default, _number(low, SHORT_MAX), 4)
+
+
+def _long(default: int, low: int = 0, high: int = LONG_MAX) -> Property:
+    return Property(default, _number(low, high), 5)
+
+
+def _bool(default: bool) -> Property:
+    return Property(default, _boolean, 1)
+
+
+def _string(default: str, read: Callable[[str], str] = _text) -> Property:
+    return Property(default, read, 2)
+
+
+NODES_MAX: Final = 100
+KAFKA: Final = "kafka"
+KIP_588: Final = "kip-588"
+KIP_447_DRAFT: Final = "kip-447-draft"
+POLICY = _list_of("delete", "compact")
+COMPRESSION = _one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+TIME_TYPE = _one_of("CreateTime", "LogAppendTime")
+
+_BROKER: Final[dict[str, Property]] = {
+    "add.partitions.to.txn.retry.backoff.max.ms": _int(100, 0).without_effect(),
+    "add.partitions.to.txn.retry.backoff.ms": _int(20, 1).without_effect(),
+    "advertised.listeners": _list("", _text),
+    "auto.create.topics.enable": _bool(True),
+    # Unlike Kafka: with several nodes, one for each of them in turn.
+    "broker.rack": _string(""),
+    "broker.id": _int(1, 0),
+    "compression.type": _string("producer", COMPRESSION),
+    "connections.max.idle.ms": _long(600_000, -1),
+    "controller.listener.names": _list("", _text),
+    "default.replication.factor": _int(1, 1, 32_767),
+    "delete.topic.enable": _bool(True),
+    "fetch.max.bytes": _int(57_671_680, 1_024),
+    "group.initial.rebalance.delay.ms": _int(0),
+    "group.max.session.timeout.ms": _int(1_800_000, 1),
+    # Unlike Kafka: 10,000, where it has no limit.
+    "group.max.size": _int(10_000, 1),
+    "group.min.session.timeout.ms": _int(6_000, 1),
+    "listener.security.protocol.map": _string(
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+    ),
+    "listeners": _list("", _text),
+    # Unlike Kafka: 500, not 15000: the internal logs stay small.
+    "log.cleaner.backoff.ms": _long(500, 1),
+    "log.cleaner.delete.retention.ms": _long(86_400_000),
+    "log.cleaner.min.cleanable.ratio": Property(0.5, _ratio, 6).without_effect(),
+    "log.cleanup.policy": _list("delete", POLICY),
+    "log.message.timestamp.type": _string("CreateTime", TIME_TYPE),
+    "log.retention.bytes": _long(-1, LONG_MIN),
+    "log.retention.check.interval.ms": _long(300_000, 1),
+    "log.retention.hours": Property(168, _retention, 3),
+    "log.retention.minutes": Property(10_080, _retention, 3),
+    "log.retention.ms": _long(604_800_000, -1),
+    "log.roll.hours": _int(168, 1),
+    "log.roll.ms": _long(604_800_000, 1),
+    "log.segment.bytes": _int(1 << 30, SEGMENT_BYTES_MIN),
+    # Unlike Kafka: 10,000, where it has no limit.
+    "max.connections": _int(10_000, 0),
+    "max.incremental.fetch.session.cache.slots": _int(1_000),
+    "message.max.bytes": _int(1_048_588),
+    "min.insync.replicas": _int(1, 1),
+    "node.id": _int(1, 0),
+    # Unlike Kafka: at most so many, as more at once are refused to whoever makes the topic.
+    "num.partitions": _int(1, 1, PARTITIONS_MAX),
+    "offset.metadata.max.bytes": _int(4_096),
+    "offsets.retention.check.interval.ms": _long(600_000, 1),
+    "offsets.retention.minutes": _int(10_080, 1),
+    "offsets.topic.num.partitions": _int(50, 1, PARTITIONS_MAX),
+    # Unlike Kafka: 1, not 3, where there is one node, whatever is given; so is transaction.state.log.replication.factor.
+    "offsets.topic.replication.factor": _short(1, 1),
+    # Unlike Kafka: what no topic may have is refused at the start; there the topic can then never be made.
+    "offsets.topic.segment.bytes": _int(104_857_600, SEGMENT_BYTES_MIN),
+    "producer.id.expiration.check.interval.ms": _int(600_000, 1),
+    "producer.id.expiration.ms": _int(86_400_000, 1),
+    # Unlike Kafka: 512 MiB, where it has no limit.
+    "queued.max.request.bytes": _long(512 << 20, -1),
+    # Unlike Kafka: no other class is loaded than its RackAwareReplicaSelector.
+    "replica.selector.class": _string(""),
+    # Unlike Kafka: 1,024, not 50: clients that all come at once are not made to wait a second.
+    "socket.listen.backlog.size": _int(1_024, 1),
+    "socket.request.max.bytes": _int(104_857_600, 1),
+    "stuntbroker.cluster.id": _string("", _visible),
+    # Transactional ids, those that end with * stand for all that begin so.
+    "stuntbroker.deny.two.phase.commit": _list("", _ids_or_prefixes),
+    "stuntbroker.groups.max.bytes": _long(256 << 20, 1),
+    "stuntbroker.initial.producer.epoch": _int(0, 0, 32_766),
+    "stuntbroker.initial.producer.id": _long(0, 0, 2**62),
+    "stuntbroker.mapped.address": _string("", _address),
+    "stuntbroker.mapped.address.wait.ms": _int(0, 0),
+    "stuntbroker.nodes": _int(1, 1, NODES_MAX),
+    # One for all listeners, or NAME:RELEASE for some of them.
+    "stuntbroker.personality": _list(RELEASE, _personalities),
+    # As above.
+    "stuntbroker.profile": _list(KAFKA, _by_listener(KAFKA, KIP_588, KIP_447_DRAFT)),
+    # any: a replication factor above 1 is accepted, and one copy is kept; strict: it is refused, as Kafka with one broker does.
+    "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),
+    "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),
+    # Unlike Kafka: 100, not 10000, so that a transaction that timed out is aborted when its time is over.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": _int(100, 1),
+    "transaction.max.timeout.ms": _int(900_000, 1),
+    "transaction.partition.verification.enable": _bool(True),
+    # Unlike Kafka: 100, not 3600000, so that an id expires when its time is over.
+    "transaction.remove.expired.transaction.cleanup.interval.ms": _int(100, 1),
+    "transaction.state.log.num.partitions": _int(50, 1, PARTITIONS_MAX),
+    "transaction.state.log.replication.factor": _short(1, 1),
+    "transaction.state.log.segment.bytes": _int(104_857_600, SEGMENT_BYTES_MIN),
+    "transaction.two.phase.commit.enable": _bool(True),  # Unlike Kafka: False there.
+    # Unlike Kafka: a property too, where Kafka has only the level of a feature (features.py).
+    "transaction.version": _int(2, 0, 2),
+    "transactional.id.expiration.ms": _int(604_800_000, 1),
+}
+
+BROKER: Final = {name: prop._replace(name=name, is_dynamic=name in DYNAMIC) for name, prop in _BROKER.items()}
+"""Every property that a broker knows."""
+
+INTERNAL_REPLICATION_FACTORS: Final = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
+
+IN_OTHER_UNITS: Final = {
+    "log.retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
+    "log.roll.ms": (("log.roll.hours", 3_600_000),),
+}
+"""Property -> the properties that stand in for it while it is not set, in order of precedence, and their units in it."""
+
+_TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
+    "cleanup.policy": (_list("delete", POLICY), "log.cleanup.policy"),
+    "compression.gzip.level": (Property(-1, _gzip_level, 3).without_effect(), "compression.gzip.level"),
+    "compression.lz4.level": (_int(9, 1, 17).without_effect(), "compression.lz4.level"),
+    "compression.type": (_string("producer", COMPRESSION), "compression.type"),
+    "compression.zstd.level": (_int(3, -131_072, 22).without_effect(), "compression.zstd.level"),
+    "delete.retention.ms": (_long(86_400_000), "log.cleaner.delete.retention.ms"),
+    "file.delete.delay.ms": (_long(60_000).without_effect(), "log.segment.delete.delay.ms"),
+    "flush.messages": (_long(LONG_MAX, 1).without_effect(), "log.flush.interval.messages"),
+    "flush.ms": (_long(LONG_MAX).without_effect(), None),
+    "follower.replication.throttled.replicas": (_list("", _replicas).without_effect(), None),
+    "index.interval.bytes": (_int(4_096).without_effect(), "log.index.interval.bytes"),
+    "leader.replication.throttled.replicas": (_list("", _replicas).without_effect(), None),
+    "local.retention.bytes": (_long(-2, -2).without_effect(), "log.local.retention.bytes"),
+    "local.retention.ms": (_long(-2, -2).without_effect(), "log.local.retention.ms"),
+    "max.compaction.lag.ms": (_long(LONG_MAX, 1).without_effect(), "log.cleaner.max.compaction.lag.ms"),
+    "max.message.bytes": (_int(1_048_588), "message.max.bytes"),
+    "message.timestamp.after.max.ms": (_long(3_600_000), "log.message.timestamp.after.max.ms"),
+    "message.timestamp.before.max.ms": (_long(LONG_MAX), "log.message.timestamp.before.max.ms"),
+    "message.timestamp.type": (_string("CreateTime", TIME_TYPE), "log.message.timestamp.type"),
+    "min.cleanable.dirty.ratio": (Property(0.5, _ratio, 6).without_effect(), "log.cleaner.min.cleanable.ratio"),
+    "min.compaction.lag.ms": (_long(0), "log.cleaner.min.compaction.lag.ms"),
+    "min.insync.replicas": (_int(1, 1), "min.insync.replicas"),
+    "preallocate": (_bool(False).without_effect(), "log.preallocate"),
+    "remote.log.copy.disable": (_bool(False).without_effect(), None),
+    "remote.log.delete.on.disable": (_bool(False).without_effect(), None),
+    "remote.storage.enable": (Property(False, _switched_off, 1).without_effect(), None),
+    "retention.bytes": (_long(-1, LONG_MIN), "log.retention.bytes"),
+    "retention.ms": (_long(604_800_000, -1), "log.retention.ms"),
+    "segment.bytes": (_int(1 << 30, SEGMENT_BYTES_MIN), "log.segment.bytes"),
+    "segment.index.bytes": (_int(10_485_760, 4).without_effect(), "log.index.size.max.bytes"),
+    "segment.jitter.ms": (_long(0).without_effect(), None),
+    "segment.ms": (_long(604_800_000, 1), "log.roll.ms"),
+    "unclean.leader.election.enable": (_bool(False).without_effect(), "unclean.leader.election.enable"),
+}
+
+TOPIC: Final = {
+    name: (prop._replace(name=name, is_of_topic=True), broker_name) for name, (prop, broker_name) in _TOPIC.items()
+}
+"""Configuration of a topic: the property, and the broker property (not always known here) whose value is its default."""
+
+WITHOUT_DEFAULT: Final = frozenset(
+    {
+        "advertised.listeners",
+        "broker.rack",
+        "listeners",
+        "replica.selector.class",
+        "log.retention.minutes",
+        "log.retention.ms",
+        "log.roll.ms",
+    }
+)
+"""Properties that DescribeConfigs shows as null while they are not set.
+
+The times have their default in hours, under another name, as in Kafka. The addresses follow from `--host`, `--port` and the
+address by which a client came.
+"""
+
+
+def read_property(known: Mapping[str, Property], name: str, text: str) -> Any:
+    """Return the value that `text` stands for. Raises ConfigError, which names the property."""
+    try:
+        return known[name].read(text.strip())
+    except ConfigError as fault:
+        raise ConfigError(f"{name}: {fault}") from None
+
+
+def show(value: Any) -> str:
+    """A value as Kafka prints it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def check_topic_config(configs: Mapping[str, str | None]) -> dict[str, str]:
+    """The configuration of a topic as it is kept. Raises ConfigError in Kafka's manner."""
+    kept = {}
+    for name, text in configs.items():
+        if name not in TOPIC:
+            raise ConfigError(f"Unknown topic config name: {name}")
+        if text is None:
+            raise ConfigError(f"Null value not supported for topic configs: {name}")
+        try:
+            TOPIC[name][0].read(text.strip())
+        except ConfigError as fault:
+            raise ConfigError(f"Invalid value {text} for configuration {name}: {fault}") from None
+        kept[name] = text  # As it came, blanks and all.
+    low, high = (
+        TOPIC[name][0].read(kept[name].strip()) if name in kept else TOPIC[name][0].default
+        for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
+    )
+    if low > high:
+        raise ConfigError(
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
+        )
+    return kept

@@ -1,0 +1,500 @@
+"""One client: frames in, answers out in order.
+
+A frame is an int32 length and that many bytes: api key, api version, correlation id, client id, from the flexible versions on
+tagged fields, then the request. The receive buffer starts small and grows as bytes arrive. For a large frame, address space of
+the declared length is reserved, so that its bytes need not be moved. Memory is used, and counted, only as the bytes arrive.
+
+Requests of a connection are worked on one at a time. While one waits (a long poll, a join, a sync of the disk) no further frame
+is cut, so answers keep their order without a queue. A client that does not read its answers is not read from either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import mmap
+from collections.abc import Callable
+from struct import Struct
+from struct import error as StructError
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.connections.read_pace import READ_AT_ONCE
+from stuntbroker.broker.connections.request_memory import ALWAYS_GIVEN
+from stuntbroker.broker.requests.apis import NO_ANSWER
+from stuntbroker.broker.requests.authorizer import ANONYMOUS
+from stuntbroker.broker.requests.router import Handler, Route
+from stuntbroker.protocol.api_keys import API_VERSIONS
+from stuntbroker.protocol.primitives import Buffer, DecodeError, skip_tags
+from stuntbroker.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connections.listener import Listener
+    from stuntbroker.broker.requests.authorizer import Operation, Resource
+    from stuntbroker.broker.services import Services
+
+FIRST_BUFFER: Final = 4_096
+COPIED_BELOW: Final = 8_192
+"""Smaller frames are copied out of the receive buffer, larger ones are looked at where they are."""
+GROWTH: Final = 8
+KEPT_BUFFER: Final = 65_536
+"""A larger buffer is reserved for a whole frame, and given back when its connection falls silent."""
+HEADER_MIN: Final = 10
+START_SIZE: Final = 12
+"""The size of a frame and what its header begins with."""
+CLIENT_ID_AT: Final = 8
+NO_CLIENT_ID: Final = b"\xff\xff"
+# Unlike Kafka: it keeps all of it.
+CLIENT_ID_KEPT: Final = 255
+"""Characters of a client id that are kept: it comes back in member ids and in every line of the log."""
+_unpack_i = Struct(">i").unpack_from
+_unpack_start = Struct(">ihhi").unpack_from
+_unpack_h = Struct(">h").unpack_from
+_pack_start = Struct(">ii").pack_into
+_EMPTY_HEAD = bytes(8)
+_EMPTY_FLEXIBLE_HEAD = bytes(9)
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One client's connection: receives frames, hands each to its handler, and sends the answers in order."""
+
+    __slots__ = (
+        "_client_id_raw",
+        "_client_id_stop",
+        "_counted",
+        "_cutting",
+        "_empty_view",
+        "_high",
+        "_leaving",
+        "_low",
+        "_routes",
+        "_seen_high",
+        "_turn",
+        "_view",
+        "_waits_to_read",
+        "active_ms",
+        "before_reply",
+        "broker",
+        "client_id",
+        "correlation",
+        "host",
+        "is_paused",
+        "listener",
+        "local",
+        "on_close",
+        "open",
+        "peer",
+        "principal",
+        "room",
+        "route",
+        "transport",
+    )
+
+    def __init__(self, broker: Services, listener: Listener) -> None:
+        self.broker = broker
+        self.listener = listener
+        """By which the client came."""
+        self.transport: Any = None
+        self._view = self._empty_view = memoryview(bytearray(FIRST_BUFFER))
+        """The receive buffer, and the part of it that one read may fill while the buffer is empty."""
+        self.room = FIRST_BUFFER
+        """Bytes of the receive buffer that may be filled; the others are only reserved."""
+        self._low = 0
+        self._high = 0
+        self._cutting = False
+        self.is_paused = False
+        """No request is handled until `resume_writing`."""
+        self._turn = broker.turn
+        self._routes = broker.router.of(listener.personality).routes
+        self._client_id_raw: bytes = NO_CLIENT_ID
+        """As it came, with its length: nearly every request brings the same."""
+        self._client_id_stop = HEADER_MIN
+        self.client_id: str = ""
+        self.principal = ANONYMOUS
+        """Who the client is, for the authorizer."""
+        self.host = ""
+        """Address of the client."""
+        self.local: tuple[str, int] = ("", 0)
+        """Address by which the client came."""
+        self.route: Route
+        """Of the request under way."""
+        self.correlation = 0
+        self.open = False
+        """A request is under way and not answered yet."""
+        self.on_close: Callable[[], None] | None = None
+        """Called when the client goes away while its request waits."""
+        self.before_reply: Callable[[Any], None] | None = None
+        """Called once, with the next answer that comes later or encoded, instead of sending it: for an interceptor."""
+        self._leaving: Any = None
+        """The transport of a connection that was closed and still sends what is left."""
+        self.active_ms = 0
+        """When `was_active` last said that there was something, by the clock's `client_ms`."""
+        self._counted = 0
+        self._seen_high = 0
+        self._waits_to_read = False
+        """Reading is paused until there is memory, or until the next turn of the event loop."""
+
+    # --- what the event loop calls
+
+    def connection_made(self, transport: Any) -> None:
+        """Take note of who has connected. Called by the event loop."""
+        self.transport = transport
+        peer = transport.get_extra_info("peername") or ("", 0)
+        local = transport.get_extra_info("sockname") or ("", 0)
+        self.host = peer[0]
+        self.peer: str = f"{peer[0]}:{peer[1]}"
+        self.local = (local[0], local[1])
+        if not self.broker.connected(self):
+            transport.abort()
+            return
+        transport.set_write_buffer_limits(high=self.broker.config["stuntbroker.write.buffer.bytes"])
+
+    def get_buffer(self, hint: int) -> memoryview:
+        """Return room for the bytes that arrive next. Called by the event loop."""
+        high = self._high
+        if not high:
+            return self._empty_view
+        if high == self.room:  # Not in the middle of a request: `_cut` has made room for that, or reading is paused.
+            self._make_room(max(high - self._low + 1, high))
+            high = self._high
+        return self._view[high : min(self.room, high + READ_AT_ONCE)]
+
+    def buffer_updated(self, count: int) -> None:
+        """Handle the whole frames that have arrived. Called by the event loop after `count` more bytes."""
+        high = self._high = self._high + count
+        if not self.open and not self.is_paused:
+            if high == count >= START_SIZE:
+                size, key, version, correlation = _unpack_start(self._view, 0)
+                if size + 4 == high and size <= self.broker.frame_size_max:  # One whole frame, as nearly always.
+                    self._low, self.correlation, self._cutting = high, correlation, True
+                    if self._frame(4, high, key, version) and not self.open:
+                        self._low = self._high = 0
+                    self._cutting = False
+                    return
+            self._cut()
+        elif high == self.room:
+            self.transport.pause_reading()  # It has sent ahead more than the buffer holds.
+
+    def eof_received(self) -> bool:
+        """Have the transport closed: a client that has ended its side is not answered any more."""
+        return False
+
+    def connection_lost(self, fault: Exception | None) -> None:
+        """Forget the client, and tell the request that waits, if one does. Called by the event loop."""
+        self.open = False
+        self.transport = self._leaving = None
+        self.broker.disconnected(self)
+        if self.on_close is not None:
+            on_close, self.on_close = self.on_close, None
+            on_close()
+
+    def pause_writing(self) -> None:
+        """Stop handling requests: the client does not read its answers."""
+        self.is_paused = True
+
+    def resume_writing(self) -> None:
+        """Go on with the requests that have arrived meanwhile."""
+        self.is_paused = False
+        if not self.open and not self._cutting:
+            self._continue()
+
+    # --- frames
+
+    def _make_room(self, room: int, reserved: int = 0) -> None:
+        """Moves what was received and not cut to the front of another buffer, which may be filled up to `room`.
+
+        Always a new one: a request that waits may still look at the old one. `reserved`: bytes to which the new buffer can grow
+        without being moved.
+        """
+        size = max(room, reserved)
+        # The pages of a mapping come into being when they are first written to; a bytearray is filled with zeros at once.
+        memory = (
+            bytearray(size) if size <= KEPT_BUFFER else mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        )
+        view = memoryview(memory)
+        left = self._high - self._low
+        view[:left] = self._view[self._low : self._high]
+        self._view, self._empty_view = view, view[: min(room, READ_AT_ONCE)]
+        self._low, self._high = 0, left
+        before, self.room = self.room, room
+        # Last: it may let other connections go on, which look at this one.
+        self.broker.request_memory.resize(self, before, room)
+
+    def _grow(self, room: int, frame: int) -> None:
+        """Gives more room to a frame of so many bytes, or stops reading when all connections together may hold no more."""
+        memory = self.broker.request_memory
+        if room > self.room and not memory.may_resize(self, self.room, room):
+            self._wait_to_read()
+        elif not self._low and frame <= len(self._view):
+            memory.resize(self, self.room, room)
+            self.room = room
+        else:
+            self._make_room(room, frame if room > KEPT_BUFFER else 0)
+
+    def _wait_to_read(self) -> None:
+        if not self._waits_to_read:
+            self._waits_to_read = True
+            self.transport.pause_reading()
+
+    def read_on(self) -> None:
+        """Resumes reading a request that is received in part: there is memory, or the next turn has begun."""
+        if self._waits_to_read and self.transport is not None:
+            self._waits_to_read = False
+            self._seen_high = -1
+            self.transport.resume_reading()
+            if not self.open and not self.is_paused:
+                self._cut()
+
+    def has_stalled(self) -> bool:
+        """Whether a request that came in part has grown by nothing since the last time this was asked."""
+        if self._waits_to_read or self.open:
+            self._seen_high = -1  # The broker does not read from the client, which cannot go on therefore.
+            return False
+        before, self._seen_high = self._seen_high, self._high
+        return before == self._high > ALWAYS_GIVEN
+
+    def _cut(self) -> None:
+        """Works off the whole frames in the buffer, for as long as each is answered at once."""
+        self._cutting = True
+        try:
+            low, high = self._low, self._high
+            while not self.is_paused:
+                left = high - low
+                if left >= START_SIZE:
+                    size, key, version, correlation = _unpack_start(self._view, low)
+                elif left >= 4:
+                    size, key, version, correlation = _unpack_i(self._view, low)[0], 0, 0, 0
+                else:
+                    break
+                if not 0 <= size <= self.broker.frame_size_max:
+                    from stuntbroker.broker.connections.first_bytes import refusal_reason
+
+                    reason = refusal_reason(bytes(self._view[low : low + 4]))
+                    self.fail("frame_refused", reason=reason, size=size, size_max=self.broker.frame_size_max)
+                    return
+                stop = low + 4 + size
+                if stop > high:
+                    # Only a full buffer grows: a frame that drips in is not copied again for every drop.
+                    if stop > self.room and (low or high == self.room):
+                        self._grow(max(self.room, min(4 + size, GROWTH * max(left, FIRST_BUFFER))), 4 + size)
+                    if left > KEPT_BUFFER and not self.broker.read_pace.may_read_on(self):
+                        self._wait_to_read()
+                    return
+                self._low, self.correlation = stop, correlation
+                if not self._frame(low + 4, stop, key, version) or self.open:
+                    return
+                if stop == high:
+                    break
+                low = stop
+            if self._low == high:
+                self._low = self._high = 0
+                if self.room > KEPT_BUFFER and self.broker.request_memory.is_short:
+                    self.give_back()
+        finally:
+            self._cutting = False
+
+    def _frame(self, low: int, stop: int, key: int, version: int) -> bool:
+        """Reads one request and hands it to its handler; False when the connection had to be closed."""
+        size = stop - low
+        if size < HEADER_MIN:
+            self.fail("request_malformed", reason="the frame is shorter than a request header")
+            return False
+        frame: Buffer = self._view[low:stop].tobytes() if size < COPIED_BELOW else self._view[low:stop]
+        served = self._routes.get(key << 16 | version) or self.broker.router.resolve(
+            key, version, self.listener.personality
+        )
+        try:
+            pos = self._client_id_stop
+            if frame[CLIENT_ID_AT:pos] != self._client_id_raw:
+                pos = self._read_client_id(frame)
+            if served is None:
+                return self._not_served(key, version)
+            if served.flexible_request:
+                pos = pos + 1 if not frame[pos] else skip_tags(frame, pos)
+            request = served.decode(frame, version, pos)
+        except (DecodeError, IndexError) as fault:
+            self.fail("request_malformed", api_key=key, api_version=version, reason=str(fault))
+            return False
+        self.route = served
+        self.open = True
+        try:
+            if served.reads and self._turn.armed:
+                self._turn.flush()
+            response = served.handle(self, request, version)
+        except Exception as fault:  # The shell's edge: one request's mistake ends its connection, not the broker.
+            return self.goes_on_after(fault)
+        if response is not None:
+            self.open = False
+            if response is not NO_ANSWER:
+                self._send(response)
+        return self.transport is not None
+
+    def is_allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
+        """Whether the client may do this with a resource: whoever checks a permission asks here."""
+        return self.broker.authorizer.allows(self.principal, operation, resource, name)
+
+    def handle_later(self, handle: Handler, request: Any, version: int) -> None:
+        """Have the request under way handled, which an interceptor has kept, and answer it; also for a client that has gone."""
+        try:
+            if self.route.reads and self._turn.armed:
+                self._turn.flush()
+            response = handle(self, request, version)
+        except Exception as fault:  # As in `_frame`.
+            self.goes_on_after(fault)
+            return
+        if response is not None:
+            self.reply(response)
+
+    def goes_on_after(self, fault: Exception) -> bool:
+        """Report what a handler has raised; whether the connection goes on."""
+        facts = {"api_key": self.route.key, "api_version": self.route.version}
+        if not isinstance(fault, StorageError):
+            self.broker.events.error("request_crashed", **facts, exc_info=fault)
+            self.close()
+            return False
+        if not self.open and self.transport is not None:  # Answered: it met somebody who waited behind this one.
+            self.broker.events.error("request_failed", reason=str(fault))
+            return True
+        self.fail("request_failed", **facts, reason=str(fault))
+        return False
+
+    def _read_client_id(self, frame: Buffer) -> int:
+        """Takes note of a client id that is not the last one; returns the position behind it."""
+        length: int = _unpack_h(frame, CLIENT_ID_AT)[0]
+        stop = HEADER_MIN + max(length, 0)
+        if stop > len(frame):
+            raise DecodeError("the client id runs past the end", HEADER_MIN)
+        self._client_id_raw = bytes(frame[CLIENT_ID_AT:stop])
+        self._client_id_stop = stop
+        self.client_id = str(self._client_id_raw[2:], "utf-8", "replace")[:CLIENT_ID_KEPT]
+        return stop
+
+    def _not_served(self, key: int, version: int) -> bool:
+        if key == API_VERSIONS:
+            from stuntbroker.broker.requests.personality import unsupported_version
+
+            self.broker.turn.end()
+            self._turn.deliver(self.transport, unsupported_version(self.correlation, self.listener.personality))
+            return True
+        self.fail("request_not_served", api_key=key, api_version=version)
+        return False
+
+    # --- answers
+
+    def reply(self, response: Any) -> None:
+        """Answers the request under way, which waited. Nothing happens when the client has gone."""
+        if not self.open:
+            return
+        if self.before_reply is not None:
+            before_reply, self.before_reply = self.before_reply, None
+            before_reply(response)
+            return
+        self.open = False
+        self.on_close = None
+        if response is not NO_ANSWER:
+            self._send(response)
+        if not self._cutting and not self.open:  # It is still open while the disk syncs.
+            self._continue()
+
+    def reply_encoded(self, out: bytes) -> None:
+        """`reply` with a response that is encoded already, from the frame's length on."""
+        if self.open:
+            if self.before_reply is not None:
+                before_reply, self.before_reply = self.before_reply, None
+                before_reply(out)
+                return
+            self.open = False
+            self.on_close = None
+            self._send_when_durable(out)
+            if not self._cutting and not self.open:
+                self._continue()
+
+    def _send(self, response: Any) -> None:
+        served = self.route
+        out = bytearray(_EMPTY_FLEXIBLE_HEAD if served.flexible_response else _EMPTY_HEAD)
+        parts: list[Buffer] = []
+        try:
+            if served.in_parts:
+                parts = response.encode_parts(out, served.version)
+            else:
+                response.encode(out, served.version)
+        except StructError as fault:  # A text about a very long name is longer than a string can be.
+            self.fail("response_too_long", api_key=served.key, api_version=served.version, reason=str(fault))
+            return
+        except Exception as fault:
+            self.broker.events.error("request_crashed", api_key=served.key, api_version=served.version, exc_info=fault)
+            self.close()
+            return
+        if len(parts) > 1:
+            _pack_start(out, 0, sum(map(len, parts)) - 4, self.correlation)
+            if self._turn.armed:
+                self._turn.end()
+            self._write_lines(parts)
+            return
+        _pack_start(out, 0, len(out) - 4, self.correlation)
+        self._send_when_durable(out)
+
+    def _send_when_durable(self, out: bytes | bytearray) -> None:
+        """An answer goes when what it tells of is written, and as durable as configured."""
+        turn = self._turn
+        if turn.armed:
+            turn.answer(self.transport, out)
+            return
+        syncer = self.broker.syncer
+        if syncer is None or syncer.settled:
+            self._turn.deliver(self.transport, out)
+            return
+        self.open = True
+
+        def synced() -> None:
+            if self.open:
+                self.open = False
+                self._turn.deliver(self.transport, out)
+                self._continue()
+
+        syncer.when_synced(synced)
+
+    def _write_lines(self, parts: list[Buffer]) -> None:
+        if sum(map(len, parts)) < COPIED_BELOW:
+            self._turn.deliver(self.transport, b"".join(parts))
+        elif not self.transport.is_closing():
+            self.transport.writelines(parts)
+
+    def _continue(self) -> None:
+        """The way is free for the frames that came meanwhile."""
+        if self.transport is None:
+            return
+        if self._high == self.room and not self._waits_to_read:
+            self.transport.resume_reading()
+        self._cut()
+
+    # --- the end
+
+    def fail(self, event: str, **facts: Any) -> None:
+        """Closes the connection with one line in the log: Kafka's answer to what cannot be answered."""
+        self.broker.events.warning(event, client=self.peer, client_id=self.client_id, **facts)
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection when everything that was answered has been sent."""
+        self.open = False
+        if self.transport is not None:
+            if self.broker.turn.armed:
+                self.broker.turn.end()  # What was answered before leaves before.
+            self._leaving, self.transport = self.transport, None
+            self._leaving.close()
+
+    def abort(self) -> None:
+        """Goes at once, whether the client reads what is left for it or not."""
+        self.close()
+        if self._leaving is not None:
+            self._leaving.abort()
+
+    def was_active(self) -> bool:
+        """Whether a request came since the last time this was asked."""
+        before, self._counted = self._counted, self.correlation
+        return before != self.correlation or self.open
+
+    def give_back(self) -> None:
+        """A silent connection keeps no large buffer."""
+        if self.room > KEPT_BUFFER and self._low == self._high and not self.open:
+            self._low = self._high = 0
+            self._make_room(FIRST_BUFFER)

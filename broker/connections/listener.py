@@ -1,0 +1,376 @@
+"""Where the broker listens, and the address that it tells a client to come back to.
+
+A listener has a name, an address to listen on, and mostly an address to be advertised: what a client is told depends on
+the listener by which it came. Rules and properties are Kafka's (`listeners`, `advertised.listeners`,
+`listener.security.protocol.map`); the listeners of a controller are passed over.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.configuration.properties import BROKER, KAFKA, ConfigError
+from stuntbroker.broker.requests.apis import RELEASE
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+DEFAULT_NAME: Final = "PLAINTEXT"
+"""Of a listener that is given without a name."""
+USUAL_NAMES: Final[dict[str, str]] = {
+    **{name: name for name in PROTOCOLS},
+    **dict.fromkeys(("HOST", "EXTERNAL", "INTERNAL", "DOCKER"), "PLAINTEXT"),
+}
+"""Name of a listener -> its security protocol, where listener.security.protocol.map has no other."""
+EVERY_ADDRESS: Final = ("0.0.0.0", "::")
+PORT_DEFAULT: Final = 9092
+PORT_MAX: Final = 65_535
+PORT_TRIES: Final = 20
+
+
+class Address(NamedTuple):
+    """A host, as a name or an IP address, and a port."""
+
+    host: str
+    port: int
+
+    def reachable(self) -> Address:
+        """The loopback address instead of the one that stands for all addresses: no client can connect to that."""
+        return Address({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host), self.port)
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class CannotListen(Exception):
+    """A listener's address cannot be had."""
+
+    def __init__(self, listener: Listener, fault: OSError) -> None:
+        super().__init__(f"cannot listen on {listener.host}:{listener.port}: {fault.strerror}")
+        self.listener = listener
+        self.fault = fault
+
+
+def parse_address(text: str, what: str, protocols: Mapping[str, str] = USUAL_NAMES) -> tuple[str, Address]:
+    """Return (listener name, address) of `NAME://host:port`, or of `host:port` alone. Raises ConfigError.
+
+    An IPv6 host stands in brackets. `protocols`: the security protocol of each name; `what`: the property, for the message.
+    """
+    scheme, separator, address = text.strip().partition("://")
+    if separator:
+        protocol = protocols.get(scheme.upper())
+        if protocol is None:
+            raise ConfigError(f"{what}: {text!r}: listener.security.protocol.map has no protocol for {scheme}")
+        if protocol != "PLAINTEXT":
+            raise ConfigError(f"{what}: {text!r}: only PLAINTEXT listeners are served")
+    host, colon, port = (address if separator else text.strip()).rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
+        raise ConfigError(f"{what}: {text!r} is not HOST:PORT")
+    return scheme.upper() if separator else DEFAULT_NAME, Address(host.strip("[]"), int(port))
+
+
+def protocols_by_listener(config: BrokerConfig) -> dict[str, str]:
+    """Return the security protocol of each listener name (`listener.security.protocol.map`). Raises ConfigError."""
+    protocols = dict(USUAL_NAMES)
+    for entry in filter(None, map(str.strip, config["listener.security.protocol.map"].split(","))):
+        name, _, protocol = entry.upper().partition(":")
+        if not name or protocol not in PROTOCOLS:
+            raise ConfigError(
+                f"listener.security.protocol.map: {entry!r} is not NAME:PROTOCOL, of {', '.join(PROTOCOLS)}"
+            )
+        protocols[name] = protocol
+    return protocols
+
+
+def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None = None) -> list[Listener]:
+    """Return the listeners for clients, node by node, in the order of `listeners`. Raises ConfigError.
+
+    `host` and `port` are what the command line says in place of the property; they go with a single listener. The ports of
+    each further node (`stuntbroker.nodes`) are one higher.
+    """
+    bound = _named(config, "listeners")
+    advertised = dict(_named(config, "advertised.listeners"))
+    if not bound:
+        if len(advertised) > 1:
+            names = ", ".join(advertised)
+            raise ConfigError(
+                f"advertised.listeners has {names}, and listeners is not set: name each of them there too"
+            )
+        bound = [(next(iter(advertised), DEFAULT_NAME), Address("localhost", PORT_DEFAULT))]
+    if host is not None or port is not None:
+        if len(bound) > 1:
+            raise ConfigError(f"--host and --port are for one listener, and listeners has {len(bound)}: leave them out")
+        (name, default) = bound[0]
+        bound = [(name, Address(default.host if host is None else host, default.port if port is None else port))]
+    if unknown := advertised.keys() - {name for name, _ in bound}:
+        raise ConfigError(
+            f"advertised.listeners: listeners has no {', '.join(sorted(unknown))}: the names must be the same in both"
+        )
+    for name, address in advertised.items():
+        # Unlike Kafka: it refuses 0.0.0.0 only.
+        if address.host in EVERY_ADDRESS:
+            raise ConfigError(
+                f"advertised.listeners: {name}://{address}: no client can connect to that: give a host that clients can reach"
+            )
+    bound_names = [name for name, _ in bound]
+    personalities = _by_listener(config, "stuntbroker.personality", bound_names)
+    profiles = _by_listener(config, "stuntbroker.profile", bound_names)
+    first = [
+        Listener(name, *address, config, advertised.get(name), personalities[name], profiles[name])
+        for name, address in bound
+    ]
+    _check_ports([(each.name, Address(each.host, each.port)) for each in first])
+    nodes = config["stuntbroker.nodes"]
+    for each in first:
+        for what, port in (("listeners", each.port), ("advertised.listeners", each.advertised_port)):
+            if port and port + nodes - 1 > PORT_MAX:
+                raise ConfigError(
+                    f"{what}: {nodes} nodes need the {nodes - 1} ports behind {port}, and the last is {PORT_MAX}"
+                )
+    listeners = [listener.of_node(number) for number in range(nodes) for listener in first]
+    advice = f": a listener of {nodes} nodes also has the {nodes - 1} ports behind its own"
+    _check_ports([(each.name, Address(each.host, each.port)) for each in listeners], advice)
+    return listeners
+
+
+def _named(config: BrokerConfig, what: str) -> list[tuple[str, Address]]:
+    """The entries of `listeners` or `advertised.listeners`, but for those of the controller."""
+    protocols = protocols_by_listener(config)
+    controllers = {name.strip().upper() for name in config["controller.listener.names"].split(",")}
+    entries = [entry.strip() for entry in config[what].split(",") if entry.strip()]
+    named = [
+        parse_address(entry, what, protocols)
+        for entry in entries
+        if entry.partition("://")[0].upper() not in controllers
+    ]
+    if entries and not named and what == "listeners":
+        raise ConfigError(f"listeners: {config[what]!r} has listeners of the controller only: add one for clients")
+    for name in _repeated(name for name, _ in named):
+        raise ConfigError(f"{what}: two listeners have the name {name}")
+    return named
+
+
+def _by_listener(config: BrokerConfig, what: str, names: list[str]) -> dict[str, str]:
+    """Return what each listener has of a property whose entries are for all, or as NAME:VALUE for one. Raises ConfigError.
+
+    A listener that no entry is for has the property's default.
+    """
+    values = dict.fromkeys(names, BROKER[what].default)
+    for entry in map(str.strip, config[what].split(",")):
+        name, _, value = entry.rpartition(":")
+        if name and name.upper() not in values:
+            raise ConfigError(f"{what}: {entry!r}: listeners has no {name.upper()}")
+        values |= {name.upper(): value} if name else dict.fromkeys(names, value)
+    return values
+
+
+def _repeated(values: Iterable[str]) -> list[str]:
+    return [value for value, count in Counter(values).items() if count > 1]
+
+
+def _check_ports(bound: list[tuple[str, Address]], advice: str = "") -> None:
+    """Two listeners on one port are a mistake, unless one has an IPv4 and the other an IPv6 address, as in Kafka."""
+    for number, (_, address) in enumerate(bound):
+        for _, other in bound[:number]:
+            if address.port == other.port and address.port and (":" in address.host) == (":" in other.host):
+                raise ConfigError(f"listeners: two listeners have the port {address.port}{advice}")
+
+
+def bind_all(listeners: list[Listener], backlog: int) -> list[tuple[Listener, list[socket.socket]]]:
+    """Bind the listeners of all nodes. Where the kernel chooses a port, those behind it are the further nodes'.
+
+    Raises CannotListen.
+    """
+    is_chosen = any(listener.node_number and not listener.port for listener in listeners)
+    for left in reversed(range(PORT_TRIES)):
+        first: dict[str, int] = {}
+        bound: list[tuple[Listener, list[socket.socket]]] = []
+        try:
+            for listener in listeners:
+                chosen = first.get(listener.name, 0)
+                sockets = listener.bind(chosen and chosen + listener.node_number)
+                bound.append((listener, sockets))
+                first.setdefault(listener.name, listener.addresses[0].port)
+                if is_chosen:
+                    # Somebody else may have bound the next port and not listen yet: who listens first has it.
+                    for each in sockets:
+                        listener.listen(each, backlog)
+            return bound
+        except CannotListen:
+            for _, sockets in bound:
+                for each in sockets:
+                    each.close()
+            if not is_chosen or not left:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Bound sockets for every address of `host`, all on one port (0: the kernel's choice). Raises OSError."""
+    families = {"localhost": ("127.0.0.1", "::1"), "": ("0.0.0.0", "::"), "0.0.0.0": ("0.0.0.0",)}.get(host, (host,))
+    sockets: list[socket.socket] = []
+    for number, address in enumerate(families):
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            if number == 0 and address not in ("127.0.0.1", "0.0.0.0", "::1", "::"):
+                family, _, _, _, resolved = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+                address = str(resolved[0])
+            bound = _bound(family, address, port)
+        except OSError:
+            if number == 0:
+                raise
+            continue  # No IPv6 here, or the port is taken there: IPv4 alone will do.
+        port = bound.getsockname()[1]
+        sockets.append(bound)
+    return sockets
+
+
+def _bound(family: int, address: str, port: int) -> socket.socket:
+    """A bound socket, which does not block. Raises OSError."""
+    bound = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((address, port))
+    except OSError:
+        bound.close()
+        raise
+    bound.setblocking(False)
+    return bound
+
+
+def gateway() -> str | None:
+    """The default gateway's IPv4 address: inside a container, the address that mapped ports come from."""
+    try:
+        with open("/proc/net/route", encoding="ascii") as file:
+            for line in file.readlines()[1:]:
+                fields = line.split()
+                if fields[1] == "00000000" and int(fields[3], 16) & 2:
+                    return socket.inet_ntoa(int(fields[2], 16).to_bytes(4, "little"))
+    except (OSError, ValueError, IndexError):
+        return None
+    return None
+
+
+class Listener:
+    """One of the broker's listeners: its name, where it listens, and which address its clients are told.
+
+    That is the configured address; for a client that came through a container's mapped port,
+    `stuntbroker.mapped.address`, or localhost and the same port; else the very address by which the client came.
+    """
+
+    __slots__ = (
+        "_advertised",
+        "_config",
+        "_gateway",
+        "addresses",
+        "host",
+        "name",
+        "node_id",
+        "node_number",
+        "personality",
+        "port",
+        "profile",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        port: int,
+        config: BrokerConfig,
+        advertised: Address | None = None,
+        personality: str = RELEASE,
+        profile: str = KAFKA,
+        node_number: int = 0,
+    ) -> None:
+        self.name = name
+        self.node_number = node_number
+        """Which node it is of, counted from 0."""
+        self.node_id = -1
+        """The id of that node, once there is a broker."""
+        self.personality = personality
+        """The Kafka release as which it shows itself."""
+        self.profile = profile
+        """The rules of transactions that its clients get (`stuntbroker.profile`)."""
+        self.host = host
+        self.port = port
+        """0: the kernel's choice."""
+        self.addresses: list[Address] = []
+        """Those of its sockets, once it listens."""
+        self._advertised = advertised
+        self._gateway = gateway() if config["stuntbroker.mapped.address"] or _in_container() else None
+        self._config = config
+
+    def reopened(self, config: BrokerConfig) -> Listener:
+        """Return the same listener for a broker that follows this one, on the same port."""
+        port = self.addresses[0].port if self.addresses else self.port
+        return self._copy(port, config, self._advertised)
+
+    def beside(self, config: BrokerConfig) -> Listener:
+        """Return a listener for a broker beside this one, on a port of the kernel's choice."""
+        return self._copy(0, config, None)
+
+    @property
+    def advertised_port(self) -> int:
+        """The port of the address that clients are told; 0 for the one by which they came."""
+        return 0 if self._advertised is None else self._advertised.port
+
+    def of_node(self, node_number: int) -> Listener:
+        """Return the same listener of another node, on the port that is so much higher."""
+        port = self.port + node_number if self.port else 0
+        advertised = self._advertised
+        if advertised is not None and advertised.port:
+            advertised = Address(advertised.host, advertised.port + node_number)
+        return self._copy(port, self._config, advertised, node_number)
+
+    def _copy(self, port: int, config: BrokerConfig, advertised: Address | None, node_number: int = -1) -> Listener:
+        number = self.node_number if node_number < 0 else node_number
+        return Listener(self.name, self.host, port, config, advertised, self.personality, self.profile, number)
+
+    def bind(self, port: int = 0) -> list[socket.socket]:
+        """Return bound sockets for every address of the host, all on one port. Raises CannotListen.
+
+        `port`: which one, where the listener has none of its own; 0 for the kernel's choice.
+        """
+        try:
+            sockets = bind(self.host, self.port or port)
+        except OSError as fault:
+            raise CannotListen(self, fault) from fault
+        self.addresses = [Address(*bound.getsockname()[:2]) for bound in sockets]
+        return sockets
+
+    def listen(self, bound: socket.socket, backlog: int) -> None:
+        """Have the kernel take connections for a bound socket. Raises CannotListen."""
+        try:
+            bound.listen(backlog)
+        except OSError as fault:
+            raise CannotListen(self, fault) from fault
+
+    def address_for(self, local: tuple[str, int], peer_host: str) -> Address:
+        """Return the address that a client is told. `local`: the address that it has connected to."""
+        host, port = local
+        if self._advertised is not None:
+            return Address(self._advertised.host or host.removeprefix("::ffff:"), self._advertised.port or port)
+        # Unlike Kafka: without an advertised address, or a host in it, the one by which the client came.
+        if self._is_mapped(host, peer_host):
+            mapped_host, _, mapped_port = self._config["stuntbroker.mapped.address"].rpartition(":")
+            return Address(mapped_host.strip("[]"), int(mapped_port)) if mapped_host else Address("localhost", port)
+        return Address(host.removeprefix("::ffff:"), port)
+
+    def needs_mapped_address(self, local: tuple[str, int], peer_host: str) -> bool:
+        """Whether a client came through a mapped port, and is told `stuntbroker.mapped.address`."""
+        return self._advertised is None and self._is_mapped(local[0], peer_host)
+
+    def _is_mapped(self, host: str, peer_host: str) -> bool:
+        """Whether a client came through a mapped port of the container: by its gateway, and not within it."""
+        return self._gateway is not None and peer_host == self._gateway and not host.startswith("127.")
+
+
+def _in_container() -> bool:
+    import os
+
+    return os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv")

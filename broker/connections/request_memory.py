@@ -1,0 +1,98 @@
+"""One limit for the receive buffers of all connections: `queued.max.request.bytes`.
+
+A buffer grows only as the bytes of a request arrive. When all of them together have reached the limit, a connection that needs a
+larger buffer is not read from until others have given memory back. Small buffers are always there, so that small requests of
+other clients go on. One connection at a time may go beyond the limit, so that clients which hold a part of the memory each do not
+wait for one another. A connection whose client stops in the middle of a request, while others wait for memory, is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connections.client_connection import ClientConnection
+
+ALWAYS_GIVEN: Final = 65_536
+"""Size up to which a buffer grows whatever the others hold."""
+NO_LIMIT: Final = 0
+"""Nor is there a limit below it."""
+
+
+class RequestMemory:
+    """Counts the bytes of the receive buffers."""
+
+    def __init__(self, limit: int, connections: Iterable[ClientConnection], log: Callable[..., Any]) -> None:
+        self.limit = limit
+        """Bytes; no limit from NO_LIMIT down."""
+        self.used = 0
+        self._connections = connections
+        self._log = log
+        self._waiting: dict[ClientConnection, None] = {}
+        self._favoured: ClientConnection | None = None
+        """May go beyond the limit until its request is complete."""
+        self._is_used_up = False
+
+    def may_resize(self, connection: ClientConnection, before: int, after: int) -> bool:
+        """Whether a buffer may change its size, in bytes; if not, its connection waits until `read_on` is called."""
+        more = after - before
+        if after <= ALWAYS_GIVEN or connection is self._favoured or self._has_room(more) or self._reclaim(more):
+            self._waiting.pop(connection, None)
+            return True
+        if self._favoured is None:
+            self._favoured = connection
+            self._waiting.pop(connection, None)
+            return True
+        self._waiting[connection] = None
+        if not self._is_used_up:
+            self._is_used_up = True
+            self._log(
+                "request_memory_used_up",
+                limit=self.limit,
+                hint="raise queued.max.request.bytes, or send smaller requests",
+            )
+        return False
+
+    @property
+    def is_short(self) -> bool:
+        """Whether somebody waits for memory: a buffer that is not needed any more is to be given back."""
+        return bool(self._waiting)
+
+    def resize(self, connection: ClientConnection, before: int, after: int) -> None:
+        """Count a buffer that changes its size, in bytes."""
+        self.used += after - before
+        if after < before:
+            if connection is self._favoured:
+                self._favoured = None
+            if self._waiting:
+                self._wake()
+
+    def forget(self, connection: ClientConnection, size: int) -> None:
+        """A connection with a buffer of so many bytes is gone."""
+        self._waiting.pop(connection, None)
+        self.resize(connection, size, 0)
+
+    def close_stalled(self) -> None:
+        """Close connections whose request has stopped in the middle while others wait for memory. Called now and then."""
+        if not self._waiting:
+            self._is_used_up = False
+            return
+        stalled = [connection for connection in self._connections if connection.has_stalled()]
+        for connection in stalled:
+            connection.fail("request_stalled", reason="others wait for the memory that its request takes")
+            connection.abort()
+
+    def _has_room(self, more: int) -> bool:
+        return self.limit <= NO_LIMIT or self.used + more <= self.limit
+
+    def _reclaim(self, more: int) -> bool:
+        """Take large buffers back from connections that need them no more; whether that was enough."""
+        for connection in list(self._connections):
+            connection.give_back()
+        return self._has_room(more)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for connection in waiting:
+            connection.read_on()

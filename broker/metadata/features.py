@@ -1,0 +1,80 @@
+"""Features: levels that a cluster has agreed on (KIP-584). There is one, `transaction.version` (KIP-890), at 0, 1 or 2.
+
+A new data folder begins at the property of that name. From then on the level is in the journal, UpdateFeatures changes it, and
+it outlives a restart. A property that is given to a folder with another level wins, as whoever typed it expects, and is told.
+
+The epoch tells a client which of two answers is the newer one: it rises with every change, restarts included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.configuration.properties import BROKER
+
+TRANSACTION_VERSION: Final = "transaction.version"
+LEVEL_MAX: Final = 2
+FIRST_EPOCH: Final = 1
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+UPGRADE_TYPES: Final = (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE)
+
+
+class Features:
+    """The finalized level, and its epoch."""
+
+    def __init__(self, journal: Callable[[dict[str, Any]], None], known: Mapping[str, Any]) -> None:
+        """`known` is what the journal says: nothing, as long as the level was never another than the default."""
+        self._journal = journal
+        self.transaction_version: int = known.get("transaction_version", BROKER[TRANSACTION_VERSION].default)
+        self.epoch: int = known.get("features_epoch", FIRST_EPOCH)
+        self.changed: Callable[[int], None] | None = None
+        """Told of a new level before anybody is answered."""
+
+    def as_changes(self) -> list[dict[str, Any]]:
+        """What a journal that is written anew must hold."""
+        if self.epoch == FIRST_EPOCH:
+            return []
+        return [{"transaction_version": self.transaction_version, "features_epoch": self.epoch}]
+
+    def start_at(self, config: BrokerConfig) -> int | None:
+        """Makes a property that was given the level. The answer is the level before, if it was another."""
+        before, wanted = self.transaction_version, config[TRANSACTION_VERSION]
+        if TRANSACTION_VERSION not in config.given or wanted == before:
+            return None
+        self.finalize(wanted)
+        return before
+
+    def finalize(self, level: int) -> None:
+        """Makes this the level, on the disk first. Raises StorageError."""
+        if level == self.transaction_version:
+            return
+        self._journal({"transaction_version": level, "features_epoch": self.epoch + 1})
+        self.transaction_version = level
+        self.epoch += 1
+        if self.changed is not None:
+            self.changed(level)
+
+    def refusal(self, feature: str, level: int, upgrade_type: int, node_id: int) -> str | None:
+        """Why a level cannot be finalized, in Kafka's order of reasons; None when it can."""
+        if upgrade_type not in UPGRADE_TYPES:
+            return "The controller does not support the given upgrade type."
+        if level < 0:
+            return "A feature version cannot be less than 0."
+        if feature != TRANSACTION_VERSION:
+            return (
+                f"Local controller {node_id} does not support this feature."
+                if level
+                else f"Feature {feature} not found."
+            )
+        if level > LEVEL_MAX:
+            return f"Local controller {node_id} only supports versions 0-{LEVEL_MAX}"
+        if level < self.transaction_version and upgrade_type == UPGRADE:
+            return (
+                "Can't downgrade the version of this feature without setting the upgrade type "
+                "to either safe or unsafe downgrade."
+            )
+        if level > self.transaction_version and upgrade_type != UPGRADE:
+            return "Can't downgrade to a newer version."
+        return None

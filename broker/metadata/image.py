@@ -1,0 +1,186 @@
+"""The metadata image: what the changes of a journal come to. Strict, as what is misread here is data lost later.
+
+| change | when it may come |
+|---|---|
+| `{"create": name, "id": 32 hex digits, "partitions": n, "configs": {name: text}}` | no topic has the name, or ever had the id |
+| `{"partitions": name, "count": n}` | there is, and has fewer |
+| in both: `"placed": {partition: [leader, node ...]}` | it has these partitions |
+| `{"configs": name, "set": {name: text}}` | there is |
+| `{"placed": name, "partitions": {partition: [leader, node ...]}}` | there is, and has these partitions |
+| `{"delete": name}` | there is |
+| `{"broker_configs": "" or node id, "set": {name: text}}` | always |
+| `{"producer_ids_below": n}` | it was not higher before |
+| `{"transaction_version": level, "features_epoch": n}` | the epoch was not higher before |
+| `{"quotas": {entity type: name or null}, "set": {quota: number as text}}` | always; without quotas: the entity has one |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from stuntbroker.broker.cluster.nodes import NO_LEADER
+from stuntbroker.broker.configuration.properties import INT_MAX, LONG_MAX
+from stuntbroker.broker.metadata.features import FIRST_EPOCH, LEVEL_MAX
+from stuntbroker.broker.metadata.quotas import ENTITY_TYPES, Entity, Values, entity_of
+from stuntbroker.protocol.topic_names import TopicNameError, check_name
+from stuntbroker.storage.ownership import Deleted
+
+PLACED: Final = {"placed"}
+"""What a change that makes partitions may say beside: `{partition: [leader, node ...]}`, where there are several nodes."""
+_ID: Final = re.compile("[0-9a-f]{32}")
+
+
+class ImageError(ValueError):
+    """A change that cannot have been written as it is read. `line` counts from 1."""
+
+    def __init__(self, line: int, why: str) -> None:
+        super().__init__(why)
+        self.line = line
+
+
+class TopicImage(NamedTuple):
+    """A topic as the journal describes it."""
+
+    id: bytes
+    partitions: int
+    configs: dict[str, str]
+    placements: Mapping[int, tuple[int, tuple[int, ...]]] = MappingProxyType({})
+    """Of partitions that were placed on one of several nodes, or have changed their leader: the leader, and all replicas."""
+
+
+class Image:
+    """Everything that the journal describes: topics, configurations, quotas, features, and the deleted topics."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicImage] = {}
+        self.deleted: dict[str, Deleted] = {}
+        """By name, what was deleted since the journal was last written anew."""
+        self.ids: set[bytes] = set()
+        """Every topic id that was given."""
+        self.broker_configs: dict[str, dict[str, str]] = {}
+        """What was set while the broker ran, for all brokers ("") or for one, by its id."""
+        self.others: dict[str, int] = {}
+        """What is not about topics, by name."""
+        self.quotas: dict[Entity, Values] = {}
+        """Client quotas, by entity."""
+
+
+def image_of(changes: Iterable[dict[str, Any]]) -> Image:
+    """Raises ImageError at the first change that makes no sense."""
+    image = Image()
+    for line, change in enumerate(changes, 1):
+        try:
+            _apply(image, change)
+        except (_InvalidChange, TopicNameError) as fault:
+            raise ImageError(line, str(fault)) from None
+    return image
+
+
+class _InvalidChange(ValueError):
+    pass
+
+
+def _apply(image: Image, change: dict[str, Any]) -> None:
+    match change:
+        case {"create": str(name), "id": str(text), "partitions": count, "configs": configs, **others} if (
+            others.keys() <= PLACED
+        ):
+            check_name(name)
+            if name in image.topics:
+                raise _InvalidChange(f"topic {name} is made, which there is")
+            if not _ID.fullmatch(text) or bytes.fromhex(text) in image.ids:
+                raise _InvalidChange(f"topic {name} gets an id that is none, or another's: {text!r}")
+            image.topics[name] = TopicImage(bytes.fromhex(text), _number(count, 1, INT_MAX), _texts(configs))
+            image.ids.add(bytes.fromhex(text))
+            _place(image, name, others.get("placed", {}))
+        case {"partitions": str(name), "count": count, **others} if others.keys() <= PLACED:
+            topic = _topic(image, name)
+            image.topics[name] = topic._replace(partitions=_number(count, topic.partitions, INT_MAX))
+            _place(image, name, others.get("placed", {}))
+        case {"configs": str(name), "set": configs, **others} if not others:
+            image.topics[name] = _topic(image, name)._replace(configs=_texts(configs))
+        case {"placed": str(name), "partitions": placements, **others} if not others:
+            _place(image, name, placements)
+        case {"delete": str(name), **others} if not others:
+            topic = _topic(image, name)
+            ids, partitions = image.deleted.get(name, (set(), 0))
+            image.deleted[name] = Deleted(ids | {topic.id}, max(partitions, topic.partitions))
+            del image.topics[name]
+        case {"broker_configs": str(level), "set": configs, **others} if not others:
+            image.broker_configs[level] = _texts(configs)
+        case {"producer_ids_below": number, **others} if not others:
+            image.others["producer_ids_below"] = _number(number, image.others.get("producer_ids_below", 0), LONG_MAX)
+        case {"transaction_version": level, "features_epoch": epoch, **others} if not others:
+            image.others["transaction_version"] = _number(level, 0, LEVEL_MAX)
+            image.others["features_epoch"] = _number(epoch, image.others.get("features_epoch", FIRST_EPOCH), LONG_MAX)
+        case {"quotas": entity_names, "set": values, **others} if not others:
+            _apply_quotas(image, _entity(entity_names), _texts(values))
+        case _:
+            raise _InvalidChange(f"a change of no known kind, with {', '.join(map(repr, change)) or 'nothing in it'}")
+
+
+def _place(image: Image, name: str, placements: Any) -> None:
+    topic = _topic(image, name)
+    if not isinstance(placements, dict):
+        raise _InvalidChange(f"not the places of partitions: {placements!r}")
+    placed = {_index(text, topic.partitions): _placement(nodes) for text, nodes in placements.items()}
+    image.topics[name] = topic._replace(placements={**topic.placements, **placed})
+
+
+def _apply_quotas(image: Image, entity: Entity, values: dict[str, str]) -> None:
+    if not values and image.quotas.pop(entity, None) is None:
+        raise _InvalidChange(f"quotas of {dict(entity)!r} are removed, which has none")
+    if values:
+        image.quotas[entity] = {key: _rate(text) for key, text in values.items()}
+
+
+def _entity(names: Any) -> Entity:
+    known = (
+        isinstance(names, dict)
+        and names
+        and all(kind in ENTITY_TYPES and isinstance(name, str | None) for kind, name in names.items())
+    )
+    if not known:
+        raise _InvalidChange(f"not an entity with quotas: {names!r}")
+    return entity_of(names.items())
+
+
+def _rate(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise _InvalidChange(f"{text!r} is not a number") from None
+
+
+def _topic(image: Image, name: str) -> TopicImage:
+    if name not in image.topics:
+        raise _InvalidChange(f"topic {name} is changed, which there is not")
+    return image.topics[name]
+
+
+def _number(value: Any, low: int, high: int) -> int:
+    if type(value) is not int or not low <= value <= high:
+        raise _InvalidChange(f"{value!r} is no whole number in {low}..{high}")
+    return value
+
+
+def _index(text: str, count: int) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < count):
+        raise _InvalidChange(f"{text!r} is no partition of {count}")
+    return int(text)
+
+
+def _placement(nodes: Any) -> tuple[int, tuple[int, ...]]:
+    if not isinstance(nodes, list) or len(nodes) < 2:
+        raise _InvalidChange(f"not a leader and replicas: {nodes!r}")
+    leader, *replicas = nodes
+    return _number(leader, NO_LEADER, INT_MAX), tuple(_number(node_id, 0, INT_MAX) for node_id in replicas)
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise _InvalidChange(f"configuration that is no mapping of texts: {value!r}")
+    return value

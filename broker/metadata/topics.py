@@ -1,0 +1,370 @@
+"""The topics of the broker: names, ids, configuration, partitions. What changes is in the journal before it is answered."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.chance import Chance
+from stuntbroker.broker.cluster.nodes import Nodes, Placement
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.configuration.properties import TOPIC, ConfigError, check_topic_config
+from stuntbroker.broker.metadata.topic_names import INTERNAL, OFFSETS, TXN_STATE
+from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.storage.data_dir import DataDir
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.log_config import LogConfig
+from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.syncer import Syncer
+from stuntbroker.storage.turn import Turn
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.metadata.image import Image, TopicImage
+    from stuntbroker.broker.observation.events import Events
+
+FROZEN_FROM: Final = 2_000
+HISTORY_MS: Final = 60_000
+"""Records of the internal topics that are younger are never cleaned away."""
+
+
+class Topic:
+    """A topic: its name, its 16-byte id, its partitions' logs, and the properties that are set for it."""
+
+    __slots__ = ("configs", "id", "internal", "name", "partitions", "placements")
+
+    def __init__(self, name: str, topic_id: bytes, configs: dict[str, str]) -> None:
+        self.name = name
+        self.id = topic_id
+        self.configs = configs
+        """What was set for this topic; everything else has its default."""
+        self.partitions: list[PartitionLog] = []
+        self.placements: list[Placement] = []
+        """Where each partition is."""
+        self.internal = name in INTERNAL
+
+
+class Topics:
+    """Every topic by name and by id."""
+
+    def __init__(
+        self,
+        data_dir: DataDir,
+        config: BrokerConfig,
+        syncer: Syncer | None,
+        turn: Turn,
+        chance: Chance,
+        nodes: Nodes,
+    ) -> None:
+        self.data_dir = data_dir
+        self.config = config
+        self.syncer = syncer
+        self.turn = turn
+        self._chance = chance
+        self.nodes = nodes
+        self.by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self.logs: dict[tuple[str, int], PartitionLog] = {}
+        """Every partition of every topic, by topic and index."""
+        self._not_frozen = 0
+        """Partitions that were made since the collector was last told to leave alone what there is."""
+        self._being_removed: set[str] = set()
+        """Names of deleted topics whose folders are not all gone yet."""
+        self._alike: dict[str, list[str]] = {}
+        """Names that differ only in '.' and '_'."""
+        self.get = self.by_name.get
+        self.by_id = self._by_id.get
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self.by_name.values())
+
+    def find(self, name: str, topic_id: bytes, by_id: bool) -> Topic | None:
+        """Return the topic that a request names, which newer versions do by its id."""
+        return self.by_id(topic_id) if by_id else self.get(name)
+
+    def log(self, name: str, index: int) -> PartitionLog | None:
+        """Return the log of a partition, None when there is none."""
+        return self.logs.get((name, index))
+
+    def config_of(self, topic: Topic, name: str) -> Any:
+        """Return the value in force of a topic's property."""
+        if name in topic.configs:
+            return TOPIC[name][0].read(topic.configs[name].strip())
+        return self.config.topic_default(name)
+
+    def log_config(self, topic: Topic) -> LogConfig:
+        """Return what the topic's configuration means for its logs."""
+        policies = {part.strip() for part in self.config_of(topic, "cleanup.policy").split(",")}
+        return LogConfig(
+            segment_bytes=self.config_of(topic, "segment.bytes"),
+            segment_ms=self.config_of(topic, "segment.ms"),
+            retention_ms=self.config_of(topic, "retention.ms"),
+            retention_bytes=self.config_of(topic, "retention.bytes"),
+            compact="compact" in policies,
+            delete="delete" in policies,
+            min_compaction_lag_ms=HISTORY_MS if topic.internal else self.config_of(topic, "min.compaction.lag.ms"),
+            keeps_history=topic.internal,
+            delete_retention_ms=0 if topic.internal else self.config_of(topic, "delete.retention.ms"),
+            log_append_time=self.config_of(topic, "message.timestamp.type") == "LogAppendTime",
+            max_message_bytes=self.config_of(topic, "max.message.bytes"),
+            timestamp_after_ms_max=self.config_of(topic, "message.timestamp.after.max.ms"),
+            timestamp_before_ms_max=self.config_of(topic, "message.timestamp.before.max.ms"),
+            # Unlike Kafka: no other value of it, and no level, compresses anything; and of how a log is flushed, indexed,
+            # preallocated, and cleaned at the latest or by which ratio, the configuration says nothing either.
+            zstd=self.config_of(topic, "compression.type") == "zstd",
+        )
+
+    # --- changes
+
+    def colliding(self, name: str) -> str | None:
+        """Another topic whose name differs only in '.' and '_' (metric names would clash)."""
+        if "." not in name and "_" not in name:
+            return None
+        return next((other for other in self._alike.get(name.replace(".", "_"), ()) if other != name), None)
+
+    def create(
+        self,
+        name: str,
+        count: int,
+        configs: Mapping[str, str],
+        topic_id: bytes | None = None,
+        replicas: Sequence[Sequence[int]] = (),
+        replication_factor: int = -1,
+    ) -> Topic:
+        """Makes a topic whose name and configuration were checked. Raises StorageError.
+
+        `replicas`: the nodes of each partition; without them, so many as the factor says, or as the configuration does (-1).
+        """
+        if name in self._being_removed:
+            raise StorageError(f"the data of the deleted topic {name} are still being removed: try again")
+        self.data_dir.check_free(name, range(count))
+        topic = Topic(name, topic_id or self.new_id(), dict(configs))
+        topic.placements = self.new_placements(range(count), replicas, replication_factor)
+        change = {"create": name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs}
+        self.journal(change | self._placed(topic.placements))
+        self._add(topic, count)
+        return topic
+
+    def new_placements(
+        self, indexes: range, replicas: Sequence[Sequence[int]], replication_factor: int
+    ) -> list[Placement]:
+        """Where new partitions go: to these nodes each, or as many as the factor says, or the configuration (-1)."""
+        if not replicas:
+            factor = self.config["default.replication.factor"] if replication_factor < 0 else replication_factor
+            return [self.nodes.new_placement(index, factor) for index in indexes]
+        placements = [Placement(each, each[0]) for each in replicas]
+        for placement in placements:
+            self.nodes.update_in_sync(placement)
+            placement.leader = self.nodes.next_leader(placement)
+        return placements
+
+    def journal_placements(self, topic: Topic, indexes: Iterable[int]) -> None:
+        """Take note of where partitions are now. Raises StorageError."""
+        if self.nodes.are_many or any(log.leader_epoch for log in topic.partitions):
+            placements = {index: topic.placements[index] for index in indexes}
+            self.journal({"placed": topic.name, "partitions": _nodes_of(placements)})
+
+    def _placed(self, placements: list[Placement], first: int = 0) -> dict[str, Any]:
+        """What the change that makes partitions says of where they are: nothing where there is one node."""
+        return {"placed": _nodes_of(dict(enumerate(placements, first)))} if self.nodes.are_many else {}
+
+    def internal(self, name: str) -> Topic:
+        """One of the broker's own topics, made when it is first needed."""
+        topic = self.by_name.get(name)
+        if topic is not None:
+            return topic
+        count, factor = (self.config[_prefix(name) + what] for what in ("num.partitions", "replication.factor"))
+        return self.create(name, count, self._internal_configs(name), replication_factor=factor)
+
+    def _internal_configs(self, name: str) -> dict[str, str]:
+        configs = {
+            "cleanup.policy": "compact",
+            "segment.bytes": str(self.config[_prefix(name) + "segment.bytes"]),
+            "compression.type": "producer" if name == OFFSETS else "uncompressed",
+        }
+        if name == TXN_STATE:
+            configs |= {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
+        return configs
+
+    def add_partitions(self, topic: Topic, count: int, replicas: Sequence[Sequence[int]] = ()) -> None:
+        """Have more partitions, on these nodes, or on as many as the first one has copies. Raises StorageError."""
+        more = range(len(topic.partitions), count)
+        self.data_dir.check_free(topic.name, more)
+        placements = self.new_placements(more, replicas, len(topic.placements[0].replicas))
+        self.journal({"partitions": topic.name, "count": count} | self._placed(placements, more.start))
+        topic.placements += placements
+        self._grow(topic, count)
+
+    def set_configs(self, topic: Topic, configs: dict[str, str]) -> None:
+        """Replace the properties that are set for a topic. Raises StorageError."""
+        self.journal({"configs": topic.name, "set": configs})
+        self._apply_configs(topic, configs)
+
+    def delete(self, topic: Topic) -> None:
+        """`delete_steps` at once."""
+        for _ in self.delete_steps(topic):
+            pass
+
+    def delete_steps(self, topic: Topic) -> Iterator[None]:
+        """Deletes a topic: it is gone at the first step, and each step removes the data of a partition.
+
+        Raises StorageError: the topic is still there, or it is gone and something of its data is left on the disk.
+        """
+        self.journal({"delete": topic.name})
+        yield from self._remove(topic)
+
+    # --- reading back
+
+    def restore(self, image: Image, events: Events) -> None:
+        """Opens the partitions of every topic, once what is in the data folder is what the journal says. Raises StorageError."""
+        known = {name: (topic.id, topic.partitions) for name, topic in image.topics.items()}
+        for folder, name in self.data_dir.reconcile(known, image.deleted, self.new_id):
+            events.warning("stray_partition_renamed", folder=folder, to=name)
+        for name, topic in image.topics.items():
+            configs = self._internal_configs(name) if name in INTERNAL else {}
+            for key, text in topic.configs.items():
+                try:
+                    configs |= check_topic_config({key: text})
+                except ConfigError as fault:  # It was allowed once, and its topic should not be lost over it.
+                    events.warning("topic_config_ignored", topic=name, config=key, value=text, reason=str(fault))
+            restored = Topic(name, topic.id, configs)
+            led_before = self._restore_placements(restored, topic)
+            self._add(restored, topic.partitions, events, has_moved=topic.placements.keys())
+            self._begin_leadership(restored, led_before)
+
+    def _restore_placements(self, topic: Topic, image: TopicImage) -> list[int]:
+        """Place the partitions as before the start, as far as the nodes are the same; return who led each of them then."""
+        led_before = []
+        for index in range(image.partitions):
+            leader, replicas = image.placements.get(index, (self.nodes.first, (self.nodes.first,)))
+            placement = self.nodes.restored(replicas, leader) or self.nodes.new_placement(index, len(replicas))
+            topic.placements.append(placement)
+            led_before.append(leader)
+        return led_before
+
+    def _begin_leadership(self, topic: Topic, led_before: list[int]) -> None:
+        """Begin a new leader epoch where another node leads than before the start. Raises StorageError."""
+        changed = [index for index, leader in enumerate(led_before) if topic.placements[index].leader != leader]
+        for index in changed:
+            log = topic.partitions[index]
+            self.data_dir.begin_leader_epoch(log, log.leader_epoch + 1)
+        if changed:
+            self.journal_placements(topic, changed)
+
+    def as_changes(self) -> list[dict[str, Any]]:
+        """The shortest journal that gives the topics there are."""
+        changes: list[dict[str, Any]] = []
+        for topic in self.by_name.values():
+            count = len(topic.partitions)
+            change = {"create": topic.name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs}
+            if self.nodes.are_many or any(log.leader_epoch for log in topic.partitions):
+                change["placed"] = _nodes_of(dict(enumerate(topic.placements)))
+            changes.append(change)
+        return changes
+
+    # --- inside
+
+    def new_id(self) -> bytes:
+        """Return a random id for a topic: 16 bytes."""
+        # A random UUID (version 4) whose text does not begin with a dash.
+        random_bytes = bytearray(self._chance.random_bytes(16))
+        random_bytes[0] &= 0x7F
+        random_bytes[6] = random_bytes[6] & 0x0F | 0x40
+        random_bytes[8] = random_bytes[8] & 0x3F | 0x80
+        return bytes(random_bytes)
+
+    def journal(self, change: dict[str, Any]) -> None:
+        """Takes note of a change, as durably as configured. Raises StorageError, and nothing has happened then."""
+        self.data_dir.journal(change)
+        if self.syncer is not None:
+            try:
+                self.data_dir.sync_journal()
+            except StorageError as fault:
+                self.turn.fail(fault)  # Nobody knows what has happened.
+                raise
+
+    def _add(self, topic: Topic, count: int, events: Events | None = None, has_moved: Collection[int] = ()) -> None:
+        self._grow(topic, count, events, has_moved)
+        self.by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+        self._alike.setdefault(topic.name.replace(".", "_"), []).append(topic.name)
+
+    def _grow(self, topic: Topic, count: int, events: Events | None = None, has_moved: Collection[int] = ()) -> None:
+        """`events` hears of what was lost on the disk. `has_moved`: partitions that may have had several leaders."""
+        config = self.log_config(topic)
+        for index in range(len(topic.partitions), count):
+            log, cut = self.data_dir.partition(
+                topic.name, index, topic.id, config, is_new=events is None, has_moved=index in has_moved
+            )
+            if cut and events is not None:
+                events.warning("log_cut", topic=topic.name, partition=index, bytes=cut, next_offset=log.next_offset)
+            log.flush_first = topic.name == TXN_STATE
+            log.failed = self.turn.fail
+            if self.syncer is not None:
+                log.touched = self.syncer.touched
+                if not self.data_dir.was_clean:
+                    log.active.sync()  # Nothing is built upon what was read back before it is on the disk.
+            else:
+                log.turn = self.turn
+            topic.partitions.append(log)
+            self.logs[log.name] = log
+            self._not_frozen += 1
+        # Partitions live long: the collector need not look at them again, which takes 100 ms.
+        if self._not_frozen >= FROZEN_FROM:
+            self._not_frozen = 0
+            gc.freeze()
+
+    def _apply_configs(self, topic: Topic, configs: dict[str, str]) -> None:
+        topic.configs = configs
+        config = self.log_config(topic)
+        for log in topic.partitions:
+            log.config = config
+
+    def reconfigure(self) -> None:
+        """The broker's configuration is another: logs whose topic says nothing else follow it."""
+        alike: dict[tuple[bool, tuple[tuple[str, str], ...]], LogConfig] = {}
+        for topic in self.by_name.values():
+            key = topic.internal, tuple(topic.configs.items())
+            config = alike.get(key)
+            if config is None:
+                config = alike[key] = self.log_config(topic)
+            for log in topic.partitions:
+                log.config = config
+
+    def _remove(self, topic: Topic) -> Iterator[None]:
+        del self.by_name[topic.name]
+        del self._by_id[topic.id]
+        self._alike[topic.name.replace(".", "_")].remove(topic.name)
+        left: StorageError | None = None
+        for log in topic.partitions:
+            del self.logs[log.name]
+            log.is_deleted = True
+        self._being_removed.add(topic.name)
+        try:
+            for log in topic.partitions:
+                try:
+                    self.data_dir.delete_partition(log)
+                except StorageError as fault:
+                    left = fault
+                for waiter in log.waiters:
+                    waiter()
+                yield
+        finally:
+            self._being_removed.discard(topic.name)
+        if left is not None:
+            raise StorageError(f"{topic.name} is deleted, but {left}; the next start tries again") from left
+
+
+def coordinator_of(topic: Topic, key: str) -> Placement:
+    """Where the group, or the transactional id, of this name is kept: whoever leads there coordinates it."""
+    return topic.placements[partition_for(key, len(topic.placements))]
+
+
+def _nodes_of(placements: Mapping[int, Placement]) -> dict[str, list[int]]:
+    """Where partitions are, as the journal has it: the leader and all replicas of each."""
+    return {str(index): [each.leader, *each.replicas] for index, each in placements.items()}
+
+
+def _prefix(name: str) -> str:
+    """What the properties of an internal topic begin with."""
+    return "offsets.topic." if name == OFFSETS else "transaction.state.log."

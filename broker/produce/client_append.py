@@ -1,0 +1,39 @@
+"""Appending a client's batch to its log, and what is answered when that fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.protocol.batches.records import BatchHeader
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.storage.errors import LogDeleted, StorageError
+from stuntbroker.storage.partition import PartitionLog
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.observation.events import Events
+
+RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+Outcome = tuple[ErrorCode, int, int, int]
+"""What Produce answers for a partition: error, base offset, the time that the log has given the batch, log start offset.
+
+Numbers are -1 where there are none. Both callers take it apart at once.
+"""
+
+
+def append_or_error(
+    events: Events, log: PartitionLog, records: Buffer, header: BatchHeader, now_ms: int, opens_transaction: bool
+) -> Outcome:
+    """Append a batch that was checked. `opens_transaction`: it may be the first of a transaction (KIP-890)."""
+    try:
+        error, base_offset, stamped_ms = log.append_client(records, header, now_ms, opens_transaction)
+    except LogDeleted:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1
+    except StorageError as fault:
+        events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
+        return ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1
+    # As in Kafka, which says nothing of the log where a batch is too large for a segment.
+    log_start_offset = -1 if error == RECORD_LIST_TOO_LARGE else log.log_start_offset
+    return error, base_offset, stamped_ms, log_start_offset

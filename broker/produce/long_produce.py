@@ -1,0 +1,128 @@
+"""Produce requests that take long.
+
+A Produce request to very many partitions is handled a part at a time, and a large batch is checked and written a piece at
+a time. Other requests have their turn in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.requests.apis import NO_ANSWER
+from stuntbroker.broker.requests.request_part import RequestPart
+from stuntbroker.broker.requests.slices import ANSWERED_ELSEWHERE, SLICE_COST, Steps
+from stuntbroker.protocol.batches.check import records_fill_in_steps
+from stuntbroker.protocol.batches.records import CODEC_MASK, LOG_OVERHEAD, read_header
+from stuntbroker.protocol.messages.produce_response import TopicProduceResponse
+from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, ProduceFields, TopicBatches
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, LargeBatch
+from stuntbroker.storage.partition import PartitionLog
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Services
+
+PARTITIONS_AT_ONCE: Final = 250
+"""More partitions than these make a request a long one."""
+NEW_LOGS_AT_ONCE: Final = 16
+"""So do more partitions whose files must be made, which takes a hundred times as long as to write into them."""
+BEGIN_COST: Final = 100
+"""Of the files of a new partition, in the units of a slice."""
+
+
+def long_steps(
+    connection: Connection, fields: ProduceFields, version: int, new: list[PartitionLog], produce: Callable[..., Any]
+) -> Steps:
+    """`new`: the logs that have no file yet; `produce` handles a part."""
+    for log in new:
+        if connection.broker.topics.log(log.topic, log.index) is not log:
+            continue  # Its topic was deleted meanwhile.
+        try:
+            log.begin()
+        except StorageError:
+            break  # The append meets it again, and answers it.
+        yield BEGIN_COST
+    transactional_id, acks, topic_batches = fields
+    topics: list[TopicProduceResponse] = []
+    for some in _parts_of(topic_batches):
+        part = RequestPart(connection)
+        large: list[tuple[PartitionLog, LargeBatch]] = []
+        try:
+            yield from _write_ahead(connection.broker, some, version, large)
+            answer = produce(part, (transactional_id, acks, some), version, True)
+            if answer is None:  # The transaction may be busy, or the disk syncs: the answer comes later.
+                yield part.answer
+                answer = part.answer.value
+        finally:
+            for log, batch in large:
+                log.large_batches.remove(batch)
+                batch.discard()
+        if answer is None:
+            return ANSWERED_ELSEWHERE  # The connection was closed.
+        if answer is not NO_ANSWER:
+            _add(topics, answer.responses)
+        yield SLICE_COST
+    return NO_ANSWER if acks == 0 else Answer(topics)
+
+
+def _write_ahead(
+    broker: Services, topic_batches: TopicBatches, version: int, large: list[tuple[PartitionLog, LargeBatch]]
+) -> Generator[int, None, None]:
+    """Follow the records of each large batch, and write it to a file of its own; `large` gets (log, batch).
+
+    A batch that cannot be written ahead is written when it is appended, which meets the same fault and answers it.
+    """
+    for name, topic_id, batches in topic_batches:
+        topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
+        if topic is None or topic.internal:
+            continue
+        for index, records in batches.items():
+            if records is None or len(records) <= LARGE_BATCH_SIZE or not 0 <= index < len(topic.partitions):
+                continue
+            log = topic.partitions[index]
+            header = read_header(records)
+            size = header.length + LOG_OVERHEAD
+            if not LARGE_BATCH_SIZE < size <= min(len(records), log.config.max_message_bytes):
+                continue  # It is refused.
+            batch = LargeBatch(log.disk, log.folder, records, size)
+            log.large_batches.append(batch)
+            large.append((log, batch))
+            if not header.attributes & CODEC_MASK:
+                for batch.is_filled in records_fill_in_steps(records[:size], header):
+                    yield SLICE_COST
+            if broker.topics.log(log.topic, log.index) is not log:
+                continue  # Its topic was deleted meanwhile.
+            try:
+                log.begin()
+                while not batch.is_written:
+                    batch.write_piece()
+                    yield SLICE_COST
+            except StorageError:
+                batch.discard()
+
+
+def _parts_of(topic_batches: TopicBatches) -> Iterator[TopicBatches]:
+    """The batches of a request, in their order, up to PARTITIONS_AT_ONCE at a time."""
+    part: list[Any] = []
+    room = PARTITIONS_AT_ONCE
+    for name, topic_id, batches in topic_batches:
+        left = list(batches.items())
+        while left:
+            part.append((name, topic_id, dict(left[:room])))
+            room -= len(left[:room])
+            left = left[len(part[-1][2]) :]
+            if not room:
+                yield part
+                part, room = [], PARTITIONS_AT_ONCE
+    if part:
+        yield part
+
+
+def _add(topics: list[TopicProduceResponse], more: list[TopicProduceResponse]) -> None:
+    for topic in more:
+        if topics and (topics[-1].name, topics[-1].topic_id) == (topic.name, topic.topic_id):
+            topics[-1].partition_responses = [*topics[-1].partition_responses, *topic.partition_responses]
+        else:
+            topics.append(topic)

@@ -1,0 +1,31 @@
+"""A request that is handled in parts: each part has a connection of its own to answer to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stuntbroker.broker.requests.slices import Awaited
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connections.connection import Connection
+
+
+class RequestPart:
+    """Stands for the connection of a request that is handled in parts, and keeps the answer to one of them."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.broker = connection.broker
+        self.listener = connection.listener
+        self.client_id: str = connection.client_id
+        self.peer: str = connection.peer
+        self.answer = Awaited()
+
+    def reply(self, answer: Any) -> None:
+        """Keep the answer to this part of the request."""
+        self.answer.set(answer)
+
+    def fail(self, event: str, **facts: Any) -> None:
+        """Close the connection, as for a whole request."""
+        self.connection.fail(event, **facts)
+        self.answer.set(None)

@@ -1,0 +1,153 @@
+"""The way of a request: from the API's key and version to its decoder, its interceptors and its handler.
+
+One router a broker. A handler and its codecs are loaded at the first request of their kind. An interceptor stands before
+the handlers: it is called in the handler's place, with the handler as its first argument, and may answer by itself, call
+the handler and change the answer, or do either later. While there is none, a request goes straight to its handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from stuntbroker.broker.requests.apis import ONLY_APPEND, RELEASE, SERVED
+from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
+
+Handler = Callable[[Any, Any, int], Any]
+"""Called with the `connection.Connection` (which knows the client and the listener), the decoded request, and its version.
+
+Returns the response; None when it comes later, by `connection.reply`; or NO_ANSWER.
+"""
+Interceptor = Callable[[Handler, Any, Any, int], Any]
+"""Called as a handler, with the next interceptor or the handler before the other arguments; returns what a handler returns."""
+
+
+class Route:
+    """One version of one API: how to read it, what to do, how to answer."""
+
+    __slots__ = ("decode", "flexible_request", "flexible_response", "handle", "in_parts", "key", "reads", "version")
+
+    def __init__(
+        self,
+        key: int,
+        version: int,
+        decode: Callable[..., Any],
+        handle: Handler,
+        *,
+        flexible: bool,
+        in_parts: bool,
+        reads: bool,
+    ) -> None:
+        self.key = key
+        self.version = version
+        self.decode = decode
+        """The request's own, or one that its handler brings."""
+        self.handle = handle
+        """The handler, behind the interceptors."""
+        self.flexible_request = flexible
+        """The request header ends with tagged fields."""
+        self.flexible_response = flexible and key != API_VERSIONS
+        self.in_parts = in_parts
+        """The response carries records, which are never copied into it."""
+        self.reads = reads
+        """It may look at files: what this turn has appended must be in them."""
+
+
+class Router:
+    """The routes of one broker. Interceptors may be added and removed while it runs."""
+
+    __slots__ = ("_check", "_checked", "_interceptors", "_older", "routes")
+
+    def __init__(self) -> None:
+        self.routes: dict[int, Route] = {}
+        """By `key << 16 | version`, those that were used: connections look here first."""
+        self._interceptors: list[tuple[int | None, Interceptor]] = []
+        self._check: Interceptor | None = None
+        self._checked: Container[int] = ()
+        self._older: dict[str, OlderRouter] = {}
+        """By personality."""
+
+    def resolve(self, key: int, version: int, personality: str = RELEASE) -> Route | None:
+        """Return the route of an API's version, and keep it in `routes`; None for what is not served."""
+        if personality != RELEASE:
+            return self.of(personality).resolve(key, version)
+        served = SERVED.get(key)
+        if served is None or not served[0] <= version <= served[1]:
+            return None
+        api = APIS[key]
+        request = getattr(import_module(f"stuntbroker.protocol.messages.{api.module}_request"), f"{api.name}Request")
+        response = getattr(import_module(f"stuntbroker.protocol.messages.{api.module}_response"), f"{api.name}Response")
+        handler = import_module(f"stuntbroker.broker.handlers.{served[2]}")
+        route = Route(
+            key,
+            version,
+            getattr(handler, "decode", request.decode),
+            self._intercepted(key, handler.handle),
+            flexible=version >= api.flexible_from,
+            in_parts=hasattr(response, "encode_parts"),
+            reads=key not in ONLY_APPEND,
+        )
+        self.routes[key << 16 | version] = route
+        return route
+
+    def _intercepted(self, key: int, handle: Handler) -> Handler:
+        if self._check is not None and key in self._checked:
+            handle = partial(self._check, handle)
+        for wanted, interceptor in reversed(self._interceptors):
+            if wanted is None or wanted == key:
+                handle = partial(interceptor, handle)
+        return handle
+
+    def use_check(self, check: Interceptor, keys: Container[int]) -> None:
+        """Have every request of these APIs pass a check, behind all interceptors and before the handler."""
+        self._check, self._checked = check, keys
+        self._forget_routes()
+
+    def add_interceptor(self, interceptor: Interceptor, key: int | None = None) -> None:
+        """Have an interceptor called for the requests of one API, or of all, behind those that were added before."""
+        self._interceptors.append((key, interceptor))
+        self._forget_routes()
+
+    def remove_interceptor(self, interceptor: Interceptor, key: int | None = None) -> None:
+        """Take an interceptor away that was added with these arguments. Raises ValueError when it was not."""
+        self._interceptors.remove((key, interceptor))
+        self._forget_routes()
+
+    def _forget_routes(self) -> None:
+        self.routes.clear()
+        for older in self._older.values():
+            older.routes.clear()
+
+    def of(self, personality: str) -> Router | OlderRouter:
+        """Return the router of listeners with this personality."""
+        if personality == RELEASE:
+            return self
+        if personality not in self._older:
+            from stuntbroker.broker.requests.personality import versions_of
+
+            self._older[personality] = OlderRouter(self, versions_of(personality))
+        return self._older[personality]
+
+
+class OlderRouter:
+    """The routes of listeners that show themselves as an older Kafka: those of the broker, of fewer versions."""
+
+    __slots__ = ("_router", "_versions", "routes")
+
+    def __init__(self, router: Router, versions: Mapping[int, tuple[int, int]]) -> None:
+        self.routes: dict[int, Route] = {}
+        """As `Router.routes`."""
+        self._router = router
+        self._versions = versions
+
+    def resolve(self, key: int, version: int) -> Route | None:
+        """Return the route of an API's version, and keep it in `routes`; None for what is not served."""
+        low, high = self._versions.get(key, (0, -1))
+        if not low <= version <= high:
+            return None
+        route = self._router.resolve(key, version)
+        if route is not None:
+            self.routes[key << 16 | version] = route
+        return route

@@ -1,0 +1,80 @@
+"""What a response says when the transaction coordinator has refused: by API, version, and the profile of the client.
+
+| API | who answers | what differs by version |
+|---|---|---|
+| InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn | the coordinator | below PRODUCER_FENCED_FROM, a fenced producer gets INVALID_PRODUCER_EPOCH |
+| Produce, TxnOffsetCommit | a leader that has asked the coordinator | a fenced producer always gets INVALID_PRODUCER_EPOCH; TRANSACTION_ABORTABLE from ABORTABLE_FROM on |
+
+Profile kip-588 tells a producer that was timed out so, as far as the version of its InitProducerId says that it understands.
+"""  # noqa: E501  # A table.
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.configuration.properties import KIP_588
+from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT
+from stuntbroker.protocol.api_keys import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    INIT_PRODUCER_ID,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+)
+from stuntbroker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connections.connection import Connection
+
+PRODUCER_FENCED_FROM: Final = {INIT_PRODUCER_ID: 4, ADD_PARTITIONS_TO_TXN: 2, ADD_OFFSETS_TO_TXN: 2, END_TXN: 2}
+"""API key -> the first version whose response may carry PRODUCER_FENCED."""
+ABORTABLE_FROM: Final = {PRODUCE: 11, TXN_OFFSET_COMMIT: 4}
+"""API key -> the first version whose response may carry TRANSACTION_ABORTABLE; before it, INVALID_TXN_STATE."""
+CONCURRENT_FROM: Final = {PRODUCE: 12, TXN_OFFSET_COMMIT: 0}
+"""API key -> the first version whose response may carry CONCURRENT_TRANSACTIONS; before it, what makes a client try again."""
+INIT_WITH_EPOCH_FROM: Final = 3
+"""InitProducerId of a client that can name its id and epoch (KIP-360): 2.5 and 2.6."""
+INIT_LATEST_FROM: Final = 4
+
+
+class DraftCode(IntEnum):
+    """Numbers of profile kip-588, as the draft has them; in Kafka 90 is PRODUCER_FENCED and 91 something else."""
+
+    TRANSACTION_TIMED_OUT = 90
+    PRODUCER_FENCED = 91
+
+
+def coordinator_code(connection: Connection, transactional_id: str, error: int, key: int, version: int) -> int:
+    """The coordinator's error as its own response carries it; a line in the log when it says that a producer is fenced."""
+    transactions = connection.broker.transactions
+    knows_fencing = version >= PRODUCER_FENCED_FROM[key]
+    has_draft_codes = connection.listener.profile == KIP_588
+    if error:
+        transactions.fences.refuse(connection, transactional_id, error)
+    if error == TRANSACTION_TIMED_OUT:
+        actor = transactions.find(transactional_id) if has_draft_codes else None
+        init_version = actor.txn.init_version if actor is not None else -1
+        if init_version >= INIT_LATEST_FROM and knows_fencing:
+            return DraftCode.TRANSACTION_TIMED_OUT
+        if init_version >= INIT_WITH_EPOCH_FROM:
+            return ErrorCode.UNKNOWN_PRODUCER_ID
+        error = ErrorCode.PRODUCER_FENCED
+    if error == ErrorCode.PRODUCER_FENCED:
+        if not knows_fencing:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if has_draft_codes:
+            return DraftCode.PRODUCER_FENCED
+    return error
+
+
+def leader_code(error: int, key: int, version: int) -> int:
+    """The coordinator's error as the response of a leader carries it, which knows nothing of the reason."""
+    if error in (ErrorCode.PRODUCER_FENCED, TRANSACTION_TIMED_OUT):
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error == ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM[key]:
+        return ErrorCode.INVALID_TXN_STATE
+    if error == ErrorCode.CONCURRENT_TRANSACTIONS and version < CONCURRENT_FROM[key]:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return error

@@ -1,0 +1,182 @@
+"""Who fenced a producer: kept so that one line of the log can say why it is refused when it comes back.
+
+    producer_fenced transactional_id=pay-1 client_id=worker client=10.0.0.7:4711 cause=newer_instance by_client_id=worker-2
+        by_client=10.0.0.8:4812 fenced_before_ms=1203
+
+| cause | what happened |
+|---|---|
+| newer_instance | another client called InitProducerId with this transactional id |
+| epoch_exhausted | the same, and as the epochs were used up it got another producer id |
+| timeout | the transaction was open for longer than its time-out, and the coordinator aborted it |
+| admin | an administrator ended the transaction, or fenced its producer |
+| group_generation | its consumer has left the group, or is of a generation before: another may have its partitions |
+| coordinator_move | a marker came of a coordinator epoch before the present one: from a coordinator that is none any more |
+| unknown | it was before the last start of the broker, or too many were fenced since |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from stuntbroker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.clock import Clock
+    from stuntbroker.broker.connections.client_connection import ClientConnection
+    from stuntbroker.broker.observation.events import Events
+
+Value = TypeVar("Value")
+FENCES_MAX: Final = 10_000
+"""Transactional ids of which the last fences are kept."""
+FENCES_OF_AN_ID: Final = 4
+"""Who comes back late may have been fenced before the last one."""
+ADMIN_CLIENT: Final = "adminclient"
+"""How the client ids of Apache Kafka's admin clients begin."""
+OUR_ADMIN_CLIENT: Final = "stuntbroker"
+"""The client id of `stuntbroker txn`; those of our producers have more behind it."""
+FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+FENCING: Final = FENCED | {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+"""What a fenced producer may be told: the last, when its transactional id has another producer id by now."""
+NO_MEMBER: Final = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
+"""What tells a producer that the consumer whose offsets it commits is fenced (KIP-447)."""
+
+
+class Fence:
+    """Why a producer was fenced: the cause, and the client that caused it, where it was one."""
+
+    __slots__ = ("at_ms", "by_client", "by_client_id", "cause", "fenced_client", "first_seen_ms", "is_logged")
+
+    def __init__(
+        self, cause: str, by_client_id: str, by_client: str, fenced_client: str, first_seen_ms: int, at_ms: int
+    ) -> None:
+        self.cause = cause
+        self.by_client_id = by_client_id
+        self.by_client = by_client
+        """Address of who fenced; empty for the broker itself."""
+        self.fenced_client = fenced_client
+        """Address of the producer that was fenced; empty where it is not known."""
+        self.first_seen_ms = first_seen_ms
+        """When that producer got the transactional id, since 1970; -1 where it is not known."""
+        self.at_ms = at_ms
+        """Monotonic."""
+        self.is_logged = False
+        """Whether a line of the log has said so."""
+
+
+class Refusal(NamedTuple):
+    """An answer that told a producer that it is fenced."""
+
+    transactional_id: str
+    client_id: str
+    client: str
+    """Address of the producer that was refused."""
+    api_key: int
+    """Of the request that was refused."""
+    at_ms: int
+    """Since 1970."""
+    fence: Fence | None
+    """None where it is not known any more why."""
+    fenced_before_ms: int
+
+
+class Fences:
+    """The last fences of each transactional id, and which client has the id now."""
+
+    def __init__(self, clock: Clock, events: Events) -> None:
+        self._clock = clock
+        self._events = events
+        self._fences: dict[str, list[Fence]] = {}
+        """The oldest first."""
+        self._holders: dict[str, tuple[str, int]] = {}
+        """Transactional id -> address of the client that was given its producer id and epoch last, and when."""
+        self._unknown: dict[str, None] = {}
+        """Transactional ids of refused producers of whose fence nothing is known, and of which the log has said so."""
+        self.refused: Callable[[Refusal], None] | None = None
+        """Called with every answer that tells a producer that it is fenced, not only with the first that is logged."""
+
+    def hold(self, transactional_id: str, client: str) -> None:
+        """Note the address of the client that has a transactional id from now on."""
+        holder = self._holders.get(transactional_id)
+        if holder is None or holder[0] != client:
+            _put(self._holders, transactional_id, (client, self._clock.now_ms()))
+
+    def add(self, transactional_id: str, cause: str, connection: ClientConnection | None) -> None:
+        """Note that the producer that has this id is fenced from now on, by a client or by the broker itself."""
+        by_client_id, by_client = ("", "") if connection is None else (connection.client_id, connection.peer)
+        holder = self._holders.get(transactional_id, ("", -1))
+        fence = Fence(cause, by_client_id, by_client, *holder, self._clock.monotonic_ms())
+        self._unknown.pop(transactional_id, None)
+        before = self._fences.pop(transactional_id, [])
+        _put(self._fences, transactional_id, [*before[1 - FENCES_OF_AN_ID :], fence])
+
+    def refuse(self, connection: ClientConnection, transactional_id: str, error: int) -> None:
+        """Write one line when an error tells a producer that it is fenced, the first time after it was."""
+        if error in FENCED:
+            self._tell(connection, transactional_id, self._fence_of(transactional_id, connection.peer))
+        elif error in FENCING:
+            # Who was never fenced names a producer id that nobody has, or that expired.
+            if fence := self._fence_of(transactional_id, connection.peer):
+                self._tell(connection, transactional_id, fence)
+        elif error in NO_MEMBER:
+            self._tell(connection, transactional_id, self._new("group_generation", connection))
+        elif error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+            self._tell(connection, transactional_id, self._new("coordinator_move", connection))
+
+    def _new(self, cause: str, connection: ClientConnection) -> Fence:
+        return Fence(cause, "", "", connection.peer, -1, self._clock.monotonic_ms())
+
+    def _tell(self, connection: ClientConnection, transactional_id: str, fence: Fence | None) -> None:
+        clock = self._clock
+        if self.refused is not None:
+            before_ms = -1 if fence is None else clock.monotonic_ms() - fence.at_ms
+            self.refused(
+                Refusal(
+                    transactional_id,
+                    connection.client_id,
+                    connection.peer,
+                    connection.route.key,
+                    clock.now_ms(),
+                    fence,
+                    before_ms,
+                )
+            )
+        facts: dict[str, object] = {"cause": "unknown"}
+        if fence is not None:
+            if fence.is_logged:
+                return
+            fence.is_logged = True
+            facts = {"cause": fence.cause, "fenced_before_ms": clock.monotonic_ms() - fence.at_ms}
+            if fence.by_client:
+                facts |= {"by_client_id": fence.by_client_id, "by_client": fence.by_client}
+        elif transactional_id in self._unknown:
+            return
+        else:
+            _put(self._unknown, transactional_id, None)
+        self._events.warning(
+            "producer_fenced",
+            transactional_id=transactional_id,
+            client_id=connection.client_id,
+            client=connection.peer,
+            **facts,
+        )
+
+    def _fence_of(self, transactional_id: str, client: str) -> Fence | None:
+        """Return the last fence of this client; of one that is not known the last of the id."""
+        fences = self._fences.get(transactional_id, ())
+        own = [fence for fence in fences if fence.fenced_client == client]
+        return (own or fences or (None,))[-1]
+
+
+def _put(by_id: dict[str, Value], transactional_id: str, value: Value) -> None:
+    """Set an entry, and forget the oldest if there are too many."""
+    by_id[transactional_id] = value
+    if len(by_id) > FENCES_MAX:
+        del by_id[next(iter(by_id))]
+
+
+def cause_of(connection: ClientConnection, is_same_producer_id: bool) -> str:
+    """Why an InitProducerId request without a producer id of its own fences whoever had the transactional id."""
+    if connection.client_id.startswith(ADMIN_CLIENT) or connection.client_id == OUR_ADMIN_CLIENT:
+        return "admin"
+    return "newer_instance" if is_same_producer_id else "epoch_exhausted"

@@ -1,0 +1,85 @@
+"""Markers that are not written in the turn that decided them: of very many partitions, or while one has no leader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.cluster.nodes import NO_LEADER
+from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, AfterMarkers
+from stuntbroker.coordinator.state import TopicPartition, Txn
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.partition import PartitionLog
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.transactions.transaction_ports import TransactionServices
+
+COST_OF_FILES: Final = 10
+"""Cost of a marker in a partition that has no files yet. A marker in any other partition costs 1."""
+
+
+def next_slice(
+    logs: Mapping[TopicPartition, PartitionLog], partitions: Iterator[TopicPartition]
+) -> list[TopicPartition]:
+    """Return the partitions whose markers are written in one turn of the event loop."""
+    chosen: list[TopicPartition] = []
+    left = MARKERS_IN_A_SLICE_MAX
+    for partition in partitions:
+        chosen.append(partition)
+        log = logs.get(partition)
+        left -= 1 if log is None or log.segments else COST_OF_FILES
+        if left <= 0:
+            break
+    return chosen
+
+
+class MarkerSlices:
+    """Writes the markers of a transaction in several turns of the event loop."""
+
+    def __init__(self, broker: TransactionServices, write: Callable[[Txn, Iterable[TopicPartition]], None]) -> None:
+        self._broker = broker
+        self._write = write
+        self.unwritten: dict[str, frozenset[TopicPartition]] = {}
+        """Transactional id -> partitions without a leader, which have no marker yet."""
+
+    def write(self, txn: Txn, following: AfterMarkers) -> None:
+        """Write the markers that are missing to the partitions that have a leader, as Kafka does, then call what follows."""
+        missing = self.unwritten.pop(txn.transactional_id, txn.partitions)
+        without_leader = frozenset(filter(self.has_no_leader, missing))
+        partitions = iter(missing - without_leader)
+
+        def go_on() -> None:
+            chosen = next_slice(self._broker.topics.logs, partitions)
+            try:
+                self._write(txn, chosen)
+            except StorageError as fault:
+                self._broker.events.error("txn_not_finished", transactional_id=txn.transactional_id, fault=str(fault))
+                following.failed()
+                return
+            if chosen:
+                self._broker.timers.soon(go_on)
+            elif without_leader:
+                self.unwritten[txn.transactional_id] = without_leader
+                following.waiting()
+            else:
+                following.written()
+
+        self._broker.timers.soon(go_on)
+
+    def wait(self, txn: Txn, on_waiting: Callable[[], None]) -> None:
+        """Write none before every partition has a leader."""
+        self.unwritten.setdefault(txn.transactional_id, txn.partitions)
+        self._broker.timers.soon(on_waiting)
+
+    def has_no_leader(self, partition: TopicPartition) -> bool:
+        """Return whether a partition is there, and no node leads it."""
+        topic = self._broker.topics.get(partition[0])
+        return (
+            topic is not None
+            and partition[1] < len(topic.placements)
+            and (topic.placements[partition[1]].leader == NO_LEADER)
+        )
+
+    def waiting_for(self, partition: TopicPartition) -> list[str]:
+        """Return the transactional ids whose markers wait for the leader of a partition."""
+        return [id_ for id_, partitions in self.unwritten.items() if partition in partitions]

@@ -1,0 +1,495 @@
+"""Transactional ids: the registry of actors, and the ports through which they reach log, clock and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from stuntbroker.broker.configuration.properties import KIP_588
+from stuntbroker.broker.metadata.topic_names import TXN_STATE
+from stuntbroker.broker.metadata.topics import coordinator_of
+from stuntbroker.broker.transactions.fences import Fences
+from stuntbroker.broker.transactions.marker_slices import MarkerSlices
+from stuntbroker.broker.transactions.producer_ids import ProducerIds
+from stuntbroker.broker.transactions.txn_markers import end_in_partition
+from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, Actor, AfterMarkers, Hold, OnReply
+from stuntbroker.coordinator.machine import expires_at_ms, has_expired
+from stuntbroker.coordinator.records import (
+    batch_at_level_0,
+    batch_of,
+    last_values,
+    open_ids,
+    phase_of,
+    producer_id_of,
+    state_of,
+    updated_at_ms_of,
+)
+from stuntbroker.coordinator.requests import AddPartitions, Context, EndTxn, InitProducerId, Reply, Request, TimeOut
+from stuntbroker.coordinator.state import (
+    MAY_EXPIRE,
+    ONGOING,
+    PREPARE_COMMIT,
+    PREPARED,
+    Phase,
+    TopicPartition,
+    Txn,
+    new_txn,
+)
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.leader_epochs import FIRST_EPOCH
+from stuntbroker.storage.marker import new_marker
+from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.recovery import sound_batches
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connections.client_connection import ClientConnection
+    from stuntbroker.broker.transactions.transaction_ports import TransactionServices, TxnStops
+
+NO_CONTEXT = Context(-1, 0, -1)
+OPEN = frozenset({ONGOING, *PREPARED})
+IDS_PER_SLICE = 1_000
+"""Ids that are looked at, or forgotten, before others have their turn."""
+
+
+class Transactions:
+    """Implements the actors' ports."""
+
+    def __init__(self, broker: TransactionServices, producer_ids: ProducerIds) -> None:
+        self.broker = broker
+        self.producer_ids = producer_ids
+        self._actors: dict[str, Actor] = {}
+        self._dormant: dict[str, bytes] = {}
+        """Ids that nobody has used since the start: their state as it is in the log. An actor is made when one is used."""
+        self._timing_out: set[Actor] = set()
+        """Actors whose time-out is under way."""
+        self.open: set[Actor] = set()
+        """Actors with a transaction that is not complete: those that can time out, or were left prepared by a fault."""
+        self._context = NO_CONTEXT
+        """The last one: many requests of a millisecond have the same."""
+        self._log: list[PartitionLog] = []
+        """Partitions of the transaction log, once it is there."""
+        self._has_moved = False
+        """Some of them have had another leader."""
+        self.use_version(broker.features.transaction_version)
+        broker.features.changed = self.use_version
+        self._initial_epoch: int = broker.config["stuntbroker.initial.producer.epoch"]
+        profiles = {listener.profile for listener in broker.listeners}
+        self.remembers_time_outs = KIP_588 in profiles
+        """Some clients are of profile kip-588: what it has written to the log counts."""
+        self._init_version_unknown = 0 if profiles == {KIP_588} else -1
+        """Where all are, one that came before the profile was set gets the rules of it too, as an old client."""
+        self._never_syncs = broker.syncer is None
+        """What is appended is as durable as configured."""
+        self.hold: Hold | None = None
+        self.markers_at_once_max = MARKERS_IN_A_SLICE_MAX
+        self._slices = MarkerSlices(broker, self._write_markers)
+        self._stops: TxnStops | None = None
+        self.replayed: Callable[[], None] | None = None
+        """Called once every actor is there again, before what is prepared is finished: for a copy of another broker."""
+        self._none_expires_before_ms = 0
+        self._expiry: Iterator[None] | None = None
+        """The search for expired ids that is under way."""
+        self.timed_out_count = 0
+        self.fences = Fences(broker.clock, broker.events)
+        self.expired_count = 0
+        self.load_times_ms: list[int] = []
+        """How long reading back each partition of the log took at the start."""
+
+    def use_version(self, level: int) -> None:
+        """Works by another level of `transaction.version` from the next request on."""
+        self.transaction_version = level
+        self._context = NO_CONTEXT
+        self._use_log(self._log)
+
+    def use_stops(self, stops: TxnStops | None) -> None:
+        """Ask `stops` on the way of every transaction from now on; None: nobody is asked."""
+        self._stops = stops
+        self.hold = None if stops is None else stops.hold
+        self.node_changed()
+
+    def node_changed(self) -> None:
+        """Whether markers are written in the turn that decides them: not while there are stops, or a node is stopped."""
+        are_up = all(node.is_up for node in self.broker.topics.nodes.by_id.values())
+        is_free = self._stops is None and are_up and not self._slices.unwritten
+        self.markers_at_once_max = MARKERS_IN_A_SLICE_MAX if is_free else -1
+
+    def leader_changed(self) -> None:
+        """A partition of the log has another leader: its leader epoch is the coordinator epoch of the ids in it."""
+        self._has_moved = any(log.leader_epoch != FIRST_EPOCH for log in self._log)
+
+    def leader_elected(self, partition: TopicPartition) -> None:
+        """Go on with the transactions whose markers waited for the leader of a partition."""
+        for transactional_id in self._slices.waiting_for(partition):
+            actor = self.find(transactional_id)
+            if actor is not None and actor.txn.phase in PREPARED and not actor.busy:
+                actor.finish(self)
+
+    def _use_log(self, partitions: list[PartitionLog]) -> None:
+        self._log = partitions
+        self.leader_changed()
+        for log in partitions:
+            log.settle()
+            # Unlike Kafka: at level 0 it cannot write what EndTxn v5 and Produce v12 note, and the id never answers again,
+            # or answers UNSUPPORTED_VERSION when the note is of a higher level.
+            log.batch_of = batch_of if self.transaction_version else batch_at_level_0
+
+    # --- asking
+
+    def find(self, transactional_id: str) -> Actor | None:
+        """Return the actor of a transactional id, None when the id is unknown."""
+        return self._actors.get(transactional_id) or self._wake(transactional_id)
+
+    def _wake(self, transactional_id: str) -> Actor | None:
+        """Make the actor of an id that nobody has used since the start; None when there is no such id."""
+        txn = self.state_of(transactional_id)
+        if txn is None:
+            return None
+        del self._dormant[transactional_id]
+        actor = self._actors[transactional_id] = Actor(txn, self._log_of(transactional_id))
+        return actor
+
+    def _log_of(self, transactional_id: str) -> PartitionLog:
+        return self._log[partition_for(transactional_id, len(self._log))]
+
+    def ids(self) -> list[str]:
+        """Every transactional id."""
+        return [*self._actors, *self._dormant]
+
+    def count(self) -> int:
+        """How many transactional ids there are."""
+        return len(self._actors) + len(self._dormant)
+
+    def state_of(self, transactional_id: str) -> Txn | None:
+        """The state of an id, which does not count as a use of it; None when there is no such id."""
+        actor = self._actors.get(transactional_id)
+        if actor is not None:
+            return actor.txn
+        value = self._dormant.get(transactional_id)
+        if value is None:
+            return None
+        return state_of(transactional_id, value, self.remembers_time_outs, self._init_version_unknown)
+
+    def phase_and_producer_id(self, transactional_id: str) -> tuple[Phase, int] | None:
+        """What listings show of an id, in a tenth of the time that `state_of` takes; None when there is no such id."""
+        value = self._dormant.get(transactional_id)
+        if value is not None:
+            return phase_of(value, transactional_id), producer_id_of(value)
+        actor = self._actors.get(transactional_id)
+        return None if actor is None else (actor.txn.phase, actor.txn.producer_id)
+
+    def is_recovered(self, transactional_id: str) -> bool:
+        """Whether a new instance has taken the transaction over to decide its outcome: nobody adds to it (KIP-939)."""
+        actor = self.find(transactional_id)
+        return actor is not None and actor.txn.is_recovered
+
+    def ask(self, transactional_id: str, request: Request, on_reply: OnReply) -> None:
+        """`on_reply` gets the reply: immediately, unless the id is busy or the log must sync. Raises StorageError."""
+        actor = self.find(transactional_id)
+        if actor is None:
+            if type(request) is not InitProducerId:
+                on_reply(
+                    Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING if transactional_id else ErrorCode.INVALID_REQUEST)
+                )
+                return
+            actor = self._new_actor(transactional_id)
+        actor.ask(request, on_reply, self)
+
+    def try_immediately(self, transactional_id: str, request: AddPartitions | EndTxn) -> Reply | None:
+        """The reply, when nothing prevents it; else None and nothing was done: use `ask`. Raises StorageError."""
+        actor = self._actors.get(transactional_id) or self._wake(transactional_id)
+        if actor is None or not self._never_syncs or self.hold is not None:
+            return None
+        if request.__class__ is EndTxn and len(actor.txn.partitions) > self.markers_at_once_max:
+            return None
+        return actor.try_immediately(request, self)
+
+    def _new_actor(self, transactional_id: str) -> Actor:
+        if not self._log:
+            self._use_log(self.broker.topics.internal(TXN_STATE).partitions)
+        txn = new_txn(transactional_id, self.producer_ids.take())
+        actor = self._actors[transactional_id] = Actor(txn, self._log_of(transactional_id))
+        return actor
+
+    def adopt(self, txn: Txn) -> Actor:
+        """The actor of an id, or a new one in this state of an id that is not in the log yet: for a copy of another broker."""
+        actor = self.find(txn.transactional_id)
+        if actor is None:
+            if not self._log:
+                self._use_log(self.broker.topics.internal(TXN_STATE).partitions)
+            actor = self._actors[txn.transactional_id] = Actor(txn, self._log_of(txn.transactional_id))
+        return actor
+
+    def set_ids(self, transactional_id: str, producer_id: int | None, producer_epoch: int) -> Txn | None:
+        """Have an id go on from these, for a test; None, and nothing is done, while it has a transaction. Raises StorageError."""
+        actor = self.find(transactional_id) or self._new_actor(transactional_id)
+        if actor.busy or actor.txn.phase in OPEN:
+            return None
+        actor.set_ids(producer_id, producer_epoch, self.broker.clock.now_ms(), self)
+        return actor.txn
+
+    def fence_by_admin(self, connection: ClientConnection, producer_id: int) -> None:
+        """An administrator has written a marker of this producer."""
+        for actor in self.open:
+            if actor.txn.producer_id == producer_id:
+                self.fences.add(actor.txn.transactional_id, "admin", connection)
+
+    def refuse_marker(self, connection: ClientConnection, producer_id: int) -> None:
+        """A marker of this producer was refused, as a coordinator has sent it that is not its coordinator any more."""
+        for transactional_id in self.ids():
+            known = self.phase_and_producer_id(transactional_id)
+            if known is not None and known[1] == producer_id:
+                self.fences.refuse(connection, transactional_id, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+
+    def busy_ids(self) -> list[str]:
+        """The transactional ids of which a request is under way."""
+        return [transactional_id for transactional_id, actor in self._actors.items() if actor.busy]
+
+    # --- ports of the actors
+
+    def context(self) -> Context:
+        """Return what a decision depends on besides the transaction: the time, the next producer id, the configuration."""
+        now_ms, context = self.broker.clock.now_ms(), self._context
+        if context.now_ms == now_ms and context.next_producer_id == self.producer_ids.next:
+            return context
+        next_id = self.producer_ids.peek()
+        context = Context(now_ms, self.transaction_version, next_id, self._initial_epoch)
+        self._context = context
+        return context
+
+    def producer_id_allocated(self) -> None:
+        """Take note that the producer id of `context` was given out."""
+        self.producer_ids.take()
+
+    def append(self, actor: Actor, txn: Txn, deferred: bool) -> bool:
+        """Append a transaction's new state to its log; True when it counts at once, without a sync. Raises StorageError."""
+        if deferred:
+            actor.log.append_deferred(txn.transactional_id, txn, txn.updated_at_ms)
+        else:
+            actor.log.append_record(txn.transactional_id, txn, txn.updated_at_ms)
+        return self._never_syncs
+
+    def when_synced(self, callback: Callable[[], None]) -> None:
+        """Call back when everything that was written is on the disk."""
+        assert self.broker.syncer is not None
+        self.broker.syncer.when_synced(self._reporting(callback))
+
+    def _reporting(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """A callback whose fault is reported: who asked is answered, and nobody else is held up."""
+
+        def call() -> None:
+            try:
+                callback()
+            except StorageError as fault:
+                self.broker.events.error("txn_log_failed", fault=str(fault))
+
+        return call
+
+    def write_markers(self, txn: Txn) -> bool:
+        """Write the markers of a transaction; True when they count at once, without a sync. Raises StorageError."""
+        self._write_markers(txn, txn.partitions)
+        return self._never_syncs
+
+    def write_markers_in_slices(self, txn: Txn, following: AfterMarkers) -> None:
+        """Write the markers of a transaction of very many partitions, some of them in a turn; or while nodes are stopped."""
+        on_written, on_failed, on_waiting = map(self._reporting, following)
+        written = on_written if self._never_syncs else partial(self.when_synced, on_written)
+        if self._stops is None:
+            self._slices.write(txn, AfterMarkers(written, on_failed, on_waiting))
+        elif any(map(self._slices.has_no_leader, txn.partitions)):
+            self._slices.wait(txn, on_waiting)
+        else:
+            self._slices.unwritten.pop(txn.transactional_id, None)
+            self._stops.write_markers(txn, partial(self._write_markers, txn), written, on_failed)
+        self.node_changed()
+
+    def _write_markers(self, txn: Txn, partitions: Iterable[TopicPartition]) -> None:
+        broker = self.broker
+        producer_id, commit = txn.producer_id, txn.phase is PREPARE_COMMIT
+        epoch = self._log_of(txn.transactional_id).leader_epoch if self._has_moved else FIRST_EPOCH
+        marker = new_marker(commit, producer_id, txn.producer_epoch, epoch, txn.client_version, txn.updated_at_ms)
+        log_of = broker.topics.logs.get
+        for partition in partitions:
+            log = log_of(partition)
+            if log is None:
+                continue  # The topic is gone, and the transaction with it.
+            error = end_in_partition(broker, log, marker)
+            if error:
+                # Unlike Kafka: it gives the transaction up and the id stays blocked until its log is loaded again.
+                broker.events.warning(
+                    "txn_marker_refused",
+                    topic=log.topic,
+                    partition=log.index,
+                    error=error.name,
+                    producer_id=producer_id,
+                )
+
+    def reject_new_records(self, txn: Txn) -> None:
+        """Refuse further records of a transaction that is prepared (KIP-939)."""
+        for name, index in txn.partitions:
+            log = self.broker.topics.log(name, index)
+            if log is not None:
+                log.producers.seal(txn.producer_id)
+
+    def phase_changed(self, actor: Actor, before: Txn) -> None:
+        """Keep the set of open transactions up to date."""
+        if actor.txn.phase in OPEN:
+            self.open.add(actor)
+        else:
+            self.open.discard(actor)
+        if self._timing_out and actor in self._timing_out:
+            self._timing_out.discard(actor)
+            self._timed_out(before)
+
+    # --- by the clock
+
+    def sweep_wanted_at_ms(self) -> int | None:
+        """Before which time (monotonic) a sweep does nothing; None for as long as no client does anything."""
+        if any(log.records for log in self._log):
+            return 0
+        soonest_ms = None
+        for txn in [actor.txn for actor in self._idle()]:
+            expires_ms = 0 if txn.phase in PREPARED else expires_at_ms(txn)
+            if expires_ms is not None and (soonest_ms is None or expires_ms < soonest_ms):
+                soonest_ms = expires_ms
+        clock = self.broker.clock
+        return None if soonest_ms is None else soonest_ms - clock.now_ms() + clock.monotonic_ms()
+
+    def _idle(self) -> list[Actor]:
+        """Open transactions of which no request is under way, and whose coordinator knows them."""
+        idle = [actor for actor in self.open if not actor.busy]
+        if not idle or not self.broker.topics.nodes.are_many:
+            return idle
+        topic = self.broker.topics.by_name[TXN_STATE]
+        return [actor for actor in idle if coordinator_of(topic, actor.txn.transactional_id).is_loaded]
+
+    def sweep(self) -> None:
+        """Aborts what timed out, finishes what a fault left prepared, and writes what came late."""
+        try:
+            for log in self._log:
+                if log.records:
+                    log.settle()
+        except StorageError:
+            return  # The log has said so, and the broker ends.
+        now_ms = self.broker.clock.now_ms()
+        for actor in [a for a in self._idle() if a.txn.phase in PREPARED or has_expired(a.txn, now_ms)]:
+            txn = actor.txn
+            try:
+                if txn.phase in PREPARED:
+                    actor.finish(self)
+                    continue
+                self._timing_out.add(actor)
+                actor.ask(TimeOut(), None, self)
+            except StorageError as fault:
+                self.broker.events.error("txn_not_finished", transactional_id=txn.transactional_id, fault=str(fault))
+            if not actor.busy:
+                self._timing_out.discard(actor)
+
+    def _timed_out(self, txn: Txn) -> None:
+        """The decision to abort a transaction is in the log."""
+        self.timed_out_count += 1
+        self.fences.add(txn.transactional_id, "timeout", None)
+        self.broker.events.info(
+            "txn_timed_out",
+            transactional_id=txn.transactional_id,
+            producer_id=txn.producer_id,
+            producer_epoch=txn.producer_epoch,
+            timeout_ms=txn.timeout_ms,
+        )
+
+    def expire(self) -> None:
+        """Forgets ids that nobody used for `transactional.id.expiration.ms`, in slices of a bounded number of ids."""
+        now_ms, age_ms = self.broker.clock.now_ms(), self.broker.config["transactional.id.expiration.ms"]
+        if now_ms < self._none_expires_before_ms <= now_ms + age_ms:  # Further off only when the clock was set back.
+            return
+        if self._expiry is None:
+            self._expiry = self._expiry_slices(now_ms, age_ms)
+            self._next_expiry_slice()
+
+    def expire_wanted_at_ms(self) -> int:
+        """Before which time (monotonic) `expire` finds nothing."""
+        clock = self.broker.clock
+        return self._none_expires_before_ms - clock.now_ms() + clock.monotonic_ms()
+
+    def _next_expiry_slice(self) -> None:
+        assert self._expiry is not None
+        try:
+            next(self._expiry)
+        except StopIteration:
+            self._expiry = None
+        except StorageError:
+            self._expiry = None  # The log has said so, and the broker ends.
+        else:
+            self.broker.timers.soon(self._next_expiry_slice)
+
+    def _expiry_slices(self, now_ms: int, age_ms: int) -> Iterator[None]:
+        # Every transition makes an id younger, so that it is enough to look again when the oldest of now may expire.
+        soonest_ms = now_ms + age_ms
+        ids = self.ids()
+        for start in range(0, len(ids), IDS_PER_SLICE):
+            if start:
+                yield
+            for transactional_id in ids[start : start + IDS_PER_SLICE]:
+                value = self._dormant.get(transactional_id)
+                if value is not None:
+                    updated_at_ms, may_expire = updated_at_ms_of(value), True
+                else:
+                    actor = self._actors.get(transactional_id)
+                    if actor is None:
+                        continue
+                    updated_at_ms = actor.txn.updated_at_ms
+                    may_expire = actor.txn.phase in MAY_EXPIRE and updated_at_ms >= 0
+                    if actor.busy:
+                        soonest_ms = now_ms
+                        continue
+                expires_ms = updated_at_ms + age_ms
+                if expires_ms > now_ms:
+                    soonest_ms = min(soonest_ms, expires_ms)
+                elif may_expire:
+                    self._forget(transactional_id, now_ms)
+        self._none_expires_before_ms = soonest_ms
+
+    def _forget(self, transactional_id: str, now_ms: int) -> None:
+        """Write the tombstone of an id. Raises StorageError."""
+        self._log_of(transactional_id).append_record(transactional_id, None, now_ms)
+        self._actors.pop(transactional_id, None)
+        self._dormant.pop(transactional_id, None)
+        self.expired_count += 1
+        self.broker.events.info("transactional_id_expired", transactional_id=transactional_id)
+
+    # --- at the start
+
+    def replay(self) -> None:
+        """Rebuilds every actor from the log. Prepared transactions are finished by `resume`."""
+        topic = self.broker.topics.get(TXN_STATE)
+        if topic is None:
+            return
+        self._use_log(topic.partitions)
+        for log in self._log:
+            began_ms = self.broker.clock.monotonic_ms()
+            self._replay_partition(log)
+            self.load_times_ms.append(self.broker.clock.monotonic_ms() - began_ms)
+
+    def _replay_partition(self, log: PartitionLog) -> None:
+        values = last_values(sound_batches(log))
+        self._dormant |= values
+        for transactional_id in open_ids(values):
+            actor = self._wake(transactional_id)
+            assert actor is not None
+            self.open.add(actor)
+
+    def resume(self) -> None:
+        """Finishes what was prepared when the last process ended: its markers are written again, which does no harm.
+
+        What was kept for its two-phase client to decide on stays open, and closed to records.
+        """
+        if self.replayed is not None:
+            self.replayed()
+        for actor in self.open:
+            if actor.txn.is_recovered:
+                self.reject_new_records(actor.txn)
+        for actor in [a for a in self.open if a.txn.phase in PREPARED and not a.busy]:
+            actor.finish(self)
+            self.broker.events.info("txn_finished_after_restart", transactional_id=actor.txn.transactional_id)

@@ -1,0 +1,65 @@
+"""What transactions use of their broker, and what a test may put in their way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.clock import Clock
+    from stuntbroker.broker.configuration.config import BrokerConfig
+    from stuntbroker.broker.connections.listener import Listener
+    from stuntbroker.broker.metadata.features import Features
+    from stuntbroker.broker.metadata.topics import Topics
+    from stuntbroker.broker.observation.events import Events
+    from stuntbroker.broker.timers import Timers
+    from stuntbroker.coordinator.actor import Actor
+    from stuntbroker.coordinator.requests import Effect, Request
+    from stuntbroker.coordinator.state import TopicPartition, Txn
+    from stuntbroker.storage.syncer import Syncer
+
+
+class TxnStops(Protocol):
+    """Stops transactions on their way, for a test."""
+
+    def hold(
+        self, actor: Actor, request: Request, effects: tuple[Effect, ...], position: int, go_on: Callable[[], None]
+    ) -> bool:
+        """Is asked as `coordinator.actor.Hold` is."""
+
+    def write_markers(
+        self,
+        txn: Txn,
+        write: Callable[[Iterable[TopicPartition]], None],
+        on_written: Callable[[], None],
+        on_failed: Callable[[], None],
+    ) -> None:
+        """Have the markers of a transaction written by `write`, and call one of the others when that is done or has failed."""
+
+
+class GroupOffsets(Protocol):
+    """Consumer groups, as far as transactions have to do with them."""
+
+    def apply_marker(self, partition: int, producer_id: int, commit: bool) -> None:
+        """Apply or drop the pending offsets of a producer in a partition of `__consumer_offsets`."""
+
+
+class WithGroups(Protocol):
+    """A broker whose consumer groups are made when they are first asked for."""
+
+    @property
+    def groups(self) -> GroupOffsets:
+        """Consumer groups, whose offsets may be part of a transaction."""
+
+
+class TransactionServices(WithGroups, Protocol):
+    """What transactions use of their broker."""
+
+    config: BrokerConfig
+    listeners: list[Listener]
+    clock: Clock
+    timers: Timers
+    events: Events
+    topics: Topics
+    features: Features
+    syncer: Syncer | None

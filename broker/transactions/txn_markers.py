@@ -1,0 +1,21 @@
+"""Ending a transaction in one of its partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stuntbroker.broker.metadata.topic_names import OFFSETS
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.storage.marker import Marker
+from stuntbroker.storage.partition import PartitionLog
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.transactions.transaction_ports import WithGroups
+
+
+def end_in_partition(broker: WithGroups, log: PartitionLog, marker: Marker) -> ErrorCode:
+    """Append the marker, and have the offsets count that the transaction has committed there. Raises StorageError."""
+    error = log.append_marker(marker)
+    if not error and log.topic == OFFSETS:
+        broker.groups.apply_marker(log.index, marker.producer_id, marker.commit)
+    return error
