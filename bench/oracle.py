@@ -3,8 +3,8 @@
     python bench/oracle.py                              1,000,000 transactions (about half an hour)
     python bench/oracle.py --transactions 20000 --seed 7
 
-Everything is in one process, without sockets (tests/kit/faulty_world.py): one seed gives one run. The exit status is 1 when the
-oracle has found anything, or a transaction stays open.
+Everything is in one process, without sockets (tests/kit/transactions/faulty_world.py): one seed gives one run. The exit status is
+1 when the oracle has found anything, or a transaction stays open.
 """
 
 import argparse
@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
-from tests.kit.faulty_world import FaultyWorld
 from tests.kit.rig import running_rig
+from tests.kit.transactions.faulty_world import FaultyWorld
 
 STEPS_PER_PLAN = 500
 STEPS_PER_CHECK = 250

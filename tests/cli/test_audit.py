@@ -16,7 +16,7 @@ from stuntbroker.cli import audit as audit_command
 from stuntbroker.cli.audit import parse
 from stuntbroker.cli.audit_report import _findings, text_of
 from stuntbroker.pipeline.audit.findings import FINDINGS
-from tests.peers.our_broker import our_broker
+from tests.peers.brokers.our_broker import our_broker
 
 TOPIC = "audited"
 ONE = (

@@ -27,7 +27,7 @@ from stuntbroker.protocol.messages.describe_configs_request import DescribeConfi
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.producers import ProducerStates
-from tests.kit.process import COMMAND, DEADLINE_S, Peer, run, serving
+from tests.kit.processes.process import COMMAND, DEADLINE_S, Peer, run, serving
 from tests.kit.valid_requests import TOPIC, batch
 
 WRONG = {

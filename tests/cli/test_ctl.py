@@ -12,7 +12,7 @@ from stuntbroker import run_broker
 from stuntbroker.cli.completion import candidates
 from stuntbroker.cli.ctl import COMMANDS
 from stuntbroker.cli.main import run
-from tests.kit.process import serving
+from tests.kit.processes.process import serving
 
 RULE = '{"match": {"api": "EndTxn"}, "do": {"close": true}}'
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.cli.environment import read_environment
-from tests.kit.process import run, serving
+from tests.kit.processes.process import run, serving
 
 TABLE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     # variables -> properties

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from producers import Hand, Producer
 
-from tests.peers.kafka_broker import kafka_java
+from tests.peers.brokers.kafka_broker import kafka_java
 
 # Fifteen times a virtual machine, twice; and the first time the jars are fetched.
 pytestmark = pytest.mark.timeout(900)

@@ -8,7 +8,7 @@ import pytest
 
 from stuntbroker.cli.properties import parse_java
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from tests.kit.process import Peer, run, serving
+from tests.kit.processes.process import Peer, run, serving
 
 JAVA = {
     "equals sign": (b"a.b=c", {"a.b": "c"}),

@@ -12,7 +12,7 @@ import pytest
 
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
 from stuntbroker.client.topics import describe_topics
-from tests.kit.process import COMMAND, DEADLINE_S, run, serving, until
+from tests.kit.processes.process import COMMAND, DEADLINE_S, run, serving, until
 
 PARENT = """
 import os, subprocess, sys, time

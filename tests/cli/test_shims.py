@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.cli.main import run
-from tests.kit.process import DEADLINE_S
-from tests.peers.kafka_broker import kafka_java
+from tests.kit.processes.process import DEADLINE_S
+from tests.peers.brokers.kafka_broker import kafka_java
 
 CLASSES = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",

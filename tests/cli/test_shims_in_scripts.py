@@ -18,7 +18,7 @@ from stuntbroker.cli.main import run
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
 from stuntbroker.client.groups import committed_offsets
 from stuntbroker.client.producing import NewRecord, produce
-from tests.kit.process import DEADLINE_S, serving
+from tests.kit.processes.process import DEADLINE_S, serving
 
 IMAGE = Path(__file__).parents[2] / "docker" / "image"
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")

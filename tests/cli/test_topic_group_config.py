@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.cli.main import run
-from tests.kit.process import until
+from tests.kit.processes.process import until
 
 Capture = pytest.CaptureFixture[str]
 

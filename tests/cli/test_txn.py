@@ -11,7 +11,7 @@ from producers import Hand, Producer
 
 from stuntbroker.cli.main import run
 from stuntbroker.client.errors import BrokerError
-from tests.kit.process import run as run_process
+from tests.kit.processes.process import run as run_process
 
 # Apache Kafka is started, and its jars are fetched the first time.
 pytestmark = pytest.mark.timeout(600)

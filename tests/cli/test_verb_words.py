@@ -14,7 +14,7 @@ from stuntbroker.cli import config, consume, group, produce, topic, txn
 from stuntbroker.cli.arguments import COMMANDS
 from stuntbroker.cli.completion import NOUNS, candidates
 from stuntbroker.cli.main import run
-from tests.kit.process import serving
+from tests.kit.processes.process import serving
 
 VERBS = {"topic": topic, "group": group, "config": config, "txn": txn}
 WRONG = {

@@ -20,8 +20,8 @@ from uuid import uuid4
 
 from tests.conformance.cases import GROUPS
 from tests.conformance.compare import Difference, run_case
-from tests.conformance.random_acts import THEMES
-from tests.conformance.random_run import main as run_random
+from tests.conformance.sequences.random_acts import THEMES
+from tests.conformance.sequences.random_run import main as run_random
 from tests.conformance.side import prepare
 
 LINES_PER_STEP_MAX = 4

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.conformance.side import Side, errors_of, prepare
-from tests.peers.kafka_broker import apache_kafka
-from tests.peers.our_broker import our_broker
+from tests.peers.brokers.kafka_broker import apache_kafka
+from tests.peers.brokers.our_broker import our_broker
 
 SETTINGS = {
     "node.id": "1",

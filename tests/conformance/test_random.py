@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import pytest
 
 from tests.conformance.conftest import Pair
-from tests.conformance.random_acts import ACTS_BETWEEN_WAITS, EPILOGUE, THEMES, WAITS, Act, sequence
-from tests.conformance.random_run import Outcome, played, run, shorten
+from tests.conformance.sequences.random_acts import ACTS_BETWEEN_WAITS, EPILOGUE, THEMES, WAITS, Act, sequence
+from tests.conformance.sequences.random_run import Outcome, played, run, shorten
 
 STEPS = 60
 STEPS_BY_THEME = {"expiry": 3 * ACTS_BETWEEN_WAITS + 2}

@@ -20,7 +20,7 @@ from stuntbroker.protocol.messages.list_transactions_request import ListTransact
 from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.kit.produce_and_fetch import fetch
 from tests.kit.rig import Client, Rig, decode, frame, running_rig, turn
-from tests.kit.two_calls import add, begin
+from tests.kit.transactions.two_calls import add, begin
 
 SHORT_MS = 150
 """What times out,"""

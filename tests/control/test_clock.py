@@ -7,7 +7,7 @@ from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
 from stuntbroker.protocol.errors import ErrorCode
 from tests.kit.rig import Rig, turn
-from tests.kit.two_calls import begin, end
+from tests.kit.transactions.two_calls import begin, end
 
 HOUR_MS = 3_600_000
 

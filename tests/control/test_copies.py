@@ -28,7 +28,7 @@ from stuntbroker.storage.disk import Kind
 from stuntbroker.storage.memory_disk import MemoryDisk
 from tests.kit.control_rules import rule
 from tests.kit.rig import Client, Rig, frame, turn
-from tests.kit.two_calls import end
+from tests.kit.transactions.two_calls import end
 from tests.kit.valid_requests import batch
 
 PLACES = (0, 1, 2)

@@ -16,7 +16,7 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.kit.control_rules import rule
 from tests.kit.rig import Client, Rig
-from tests.kit.two_calls import add, begin
+from tests.kit.transactions.two_calls import add, begin
 from tests.kit.valid_requests import batch
 
 

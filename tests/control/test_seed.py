@@ -19,7 +19,7 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.kit.rig import Client, Rig, SyncedAtOnce
 from tests.kit.rig import running_rig as running_rig
-from tests.kit.two_calls import begin, end
+from tests.kit.transactions.two_calls import begin, end
 from tests.kit.valid_requests import START_MS, batch
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.kit.engine import docker
+from tests.kit.processes.engine import docker
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from tests.client.free_ports import free_ports
-from tests.kit.engine import DEADLINE_S, docker
+from tests.kit.processes.engine import DEADLINE_S, docker
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from stuntbroker.fixture.control import ControlClient
-from tests.kit.engine import DEADLINE_S, docker
+from tests.kit.processes.engine import DEADLINE_S, docker
 
 Start = Callable[..., str]
 

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from stuntbroker.cli.shims import COMMANDS
-from tests.kit.process import DEADLINE_S
+from tests.kit.processes.process import DEADLINE_S
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()

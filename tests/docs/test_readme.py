@@ -16,9 +16,9 @@ import pytest
 from confluent_kafka import Consumer
 
 from stuntbroker.cli.audit_spark import SparkError, need_java
-from tests.kit.process import serving
-from tests.peers.go_tool import go_tool
-from tests.peers.kafka_broker import class_path, java_tool
+from tests.kit.processes.process import serving
+from tests.peers.brokers.kafka_broker import class_path, java_tool
+from tests.peers.programs.go_tool import go_tool
 
 ROOT = Path(__file__).parents[2]
 PRINTED = "localhost:9092"

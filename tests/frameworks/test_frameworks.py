@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.process import serving
+from tests.kit.processes.process import serving
 
 HERE = Path(__file__).parent
 FRAMEWORKS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit.group_world import World
+from tests.kit.groups.group_world import World
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from stuntbroker.groups.offset_requests import FetchedOffset, FetchedTopic, Offs
 from stuntbroker.groups.records import OffsetRecord
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import ZERO_UUID
-from tests.kit.group_states import group
-from tests.kit.group_world import DiskFull, World, protocols
+from tests.kit.groups.group_states import group
+from tests.kit.groups.group_world import DiskFull, World, protocols
 
 S = GroupState
 E = ErrorCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stuntbroker.groups.classic.requests import Leaver
 from stuntbroker.groups.classic.state import GroupState
 from stuntbroker.groups.offset_requests import OffsetCommit
-from tests.kit.group_world import World
+from tests.kit.groups.group_world import World
 
 DAY_MS = 24 * 3_600_000
 RETENTION_MS = 7 * DAY_MS

@@ -33,7 +33,7 @@ from stuntbroker.protocol.messages.offset_fetch_request import (
 )
 from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from stuntbroker.protocol.primitives import ZERO_UUID
-from tests.kit.group_world import World, subscription
+from tests.kit.groups.group_world import World, subscription
 
 E = ErrorCode
 T_ID, U_ID, UNKNOWN_ID = b"\1" * 16, b"\2" * 16, b"\3" * 16

@@ -14,8 +14,8 @@ from stuntbroker.groups.classic.requests import Answer, Decision, JoinReply, Lea
 from stuntbroker.groups.classic.state import GroupState
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.protocol.errors import ErrorCode
-from tests.kit.group_states import S, group, member
-from tests.kit.group_world import World, join, protocols, sync
+from tests.kit.groups.group_states import S, group, member
+from tests.kit.groups.group_world import World, join, protocols, sync
 
 E = ErrorCode
 CONFIG = GroupConfig()

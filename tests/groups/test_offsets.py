@@ -13,7 +13,7 @@ from stuntbroker.groups.offset_requests import FetchedOffset, FetchedTopic, Offs
 from stuntbroker.groups.offsets import OffsetStore
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import ZERO_UUID
-from tests.kit.group_world import World
+from tests.kit.groups.group_world import World
 
 E = ErrorCode
 

@@ -8,7 +8,7 @@ from stuntbroker.groups.classic.requests import JoinedMember, JoinReply, Leaver,
 from stuntbroker.groups.classic.state import GroupState
 from stuntbroker.groups.records import GroupRecord
 from stuntbroker.protocol.errors import ErrorCode
-from tests.kit.group_world import REBALANCE_MS, SESSION_MS, DiskFull, World, protocols
+from tests.kit.groups.group_world import REBALANCE_MS, SESSION_MS, DiskFull, World, protocols
 
 S = GroupState
 E = ErrorCode

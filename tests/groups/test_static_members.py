@@ -6,7 +6,7 @@ from stuntbroker.groups.classic.requests import JoinReply, Leaver, SyncReply
 from stuntbroker.groups.classic.state import GroupState
 from stuntbroker.groups.records import GroupRecord
 from stuntbroker.protocol.errors import ErrorCode
-from tests.kit.group_world import SESSION_MS, World, protocols
+from tests.kit.groups.group_world import SESSION_MS, World, protocols
 
 S = GroupState
 E = ErrorCode

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from stuntbroker.groups.classic.requests import JoinReply, Leaver, SyncReply
 from stuntbroker.groups.classic.state import SUCCESSORS, GroupState
 from stuntbroker.protocol.errors import ErrorCode
-from tests.kit.group_world import World, join, protocols
+from tests.kit.groups.group_world import World, join, protocols
 
 S = GroupState
 INSTANCES = st.sampled_from([None, None, "i", "j"])

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 from house_sources import FRONT_DOOR, ROOMS, ROOT
 
-from tests.kit.process import PYTEST
+from tests.kit.processes.process import PYTEST
 from tools.build_wheel import missing_for_compiling
 
 HOOKS = ("build_wheel", "build_editable", "build_sdist", "prepare_metadata_for_build_wheel")

@@ -13,8 +13,8 @@ from stuntbroker import run_broker
 from stuntbroker.client.admin import Admin
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.fixture.control import transaction
-from tests.peers.by_command import AioKafka, CallError, Client, ConfluentKafka, Program
-from tests.peers.programs import go_program, java_program
+from tests.peers.programs.by_command import AioKafka, CallError, Client, ConfluentKafka, Program
+from tests.peers.programs.programs import go_program, java_program
 
 CLIENTS: dict[str, Callable[[], Client]] = {
     "java": lambda: Program(java_program()),

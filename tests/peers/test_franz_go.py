@@ -6,9 +6,9 @@ takes half a minute of computing from an empty cache, modules and Go's own libra
 
 import pytest
 
-from tests.peers.clusters import Clusters
-from tests.peers.programs import go_program
-from tests.peers.scenarios import Outcomes, run_scenarios
+from tests.peers.brokers.clusters import Clusters
+from tests.peers.programs.programs import go_program
+from tests.peers.programs.scenarios import Outcomes, run_scenarios
 
 # The first run fetches the modules and compiles.
 pytestmark = pytest.mark.timeout(600)

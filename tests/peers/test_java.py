@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.peers.clusters import Clusters
-from tests.peers.programs import java_program
-from tests.peers.scenarios import Outcomes, run_scenarios
+from tests.peers.brokers.clusters import Clusters
+from tests.peers.programs.programs import java_program
+from tests.peers.programs.scenarios import Outcomes, run_scenarios
 
 # The first run fetches the jars and compiles.
 pytestmark = pytest.mark.timeout(600)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.kafka_broker import kafka_java
+from tests.peers.brokers.kafka_broker import kafka_java
 
 # The first run fetches the jars.
 pytestmark = pytest.mark.timeout(600)

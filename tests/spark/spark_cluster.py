@@ -18,7 +18,7 @@ import pyspark
 from dies_with_parent import dies_with_parent
 from free_ports import free_ports
 
-from tests.kit.class_archive import archived
+from tests.kit.processes.class_archive import archived
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
 START_S = 120.0

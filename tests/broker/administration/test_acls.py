@@ -10,7 +10,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from stuntbroker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from stuntbroker.protocol.messages.describe_acls_request import DescribeAclsRequest
-from tests.kit.group_requests import init
+from tests.kit.groups.group_requests import init
 from tests.kit.rig import frame, running_rig
 
 OK, REFUSED = ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

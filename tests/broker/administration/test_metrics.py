@@ -24,7 +24,7 @@ from stuntbroker.protocol.messages.api_versions_request import ApiVersionsReques
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.kit.process import run, serving
+from tests.kit.processes.process import run, serving
 from tests.kit.rig import Client, Rig, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 

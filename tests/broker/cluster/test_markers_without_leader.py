@@ -20,7 +20,7 @@ from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequ
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from tests.kit.rig import Client, Rig, decode, frame, running_rig, turn
-from tests.kit.two_calls import begin
+from tests.kit.transactions.two_calls import begin
 
 ID = "pay"
 

@@ -38,7 +38,7 @@ from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, S
 from stuntbroker.storage.errors import StorageError
 from tests.kit.produce_and_fetch import produce
 from tests.kit.rig import Client, Rig, decode, frame, running_rig, turn
-from tests.kit.two_calls import begin, end
+from tests.kit.transactions.two_calls import begin, end
 from tests.kit.valid_requests import batch
 
 NODES = {"stuntbroker.nodes": "3", "offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "3"}

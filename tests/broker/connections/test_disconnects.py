@@ -16,7 +16,7 @@ from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, J
 from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.kit.group_requests import GROUP, end, init, pair, write
+from tests.kit.groups.group_requests import GROUP, end, init, pair, write
 from tests.kit.rig import Client, Rig, cut, decode, frame, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 

@@ -34,7 +34,7 @@ from stuntbroker.protocol.messages.metadata_request import MetadataRequest, Meta
 from stuntbroker.protocol.primitives import Message
 from stuntbroker.storage.errors import StorageError
 from tests.kit.bystander import Bystander
-from tests.kit.group_requests import init, pair
+from tests.kit.groups.group_requests import init, pair
 from tests.kit.rig import KEYS, Client, Rig, decode, frame, running_rig, turn
 
 COUNT = 400

@@ -15,7 +15,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.kit.group_requests import GROUP
+from tests.kit.groups.group_requests import GROUP
 from tests.kit.rig import Client, Rig, decode, frame, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 

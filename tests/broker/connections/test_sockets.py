@@ -15,7 +15,7 @@ from stuntbroker.protocol.messages.api_versions_request import ApiVersionsReques
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.kit.process import Peer, Process, serving, until
+from tests.kit.processes.process import Peer, Process, serving, until
 from tests.kit.rig import frame
 from tests.kit.valid_requests import TOPIC, batch
 

@@ -22,7 +22,7 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.memory_disk import MemoryDisk
 from tests.kit.disk_rig import Disk, numbers, produce
-from tests.kit.group_requests import TIMEOUT_MS, pair
+from tests.kit.groups.group_requests import TIMEOUT_MS, pair
 from tests.kit.rig import Client, Rig, decode, frame, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 

@@ -10,7 +10,7 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.storage.memory_disk import MemoryDisk
 from tests.kit.disk_rig import Disk
 from tests.kit.rig import Client, decode, frame, running_rig
-from tests.kit.two_phase import TXN, described, pair, produce
+from tests.kit.transactions.two_phase import TXN, described, pair, produce
 from tests.kit.valid_requests import TOPIC
 
 ONE_LOG = {"transaction.state.log.num.partitions": "1"}

@@ -12,10 +12,10 @@ import pytest
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.kit.group_requests import init
+from tests.kit.groups.group_requests import init
 from tests.kit.rig import START_MS, Client, running_rig
-from tests.kit.two_phase import TXN, Pair, end, pair
-from tests.kit.two_phase_more import add
+from tests.kit.transactions.two_phase import TXN, Pair, end, pair
+from tests.kit.transactions.two_phase_more import add
 from tests.kit.valid_requests import TOPIC
 
 OK = ErrorCode.NONE

@@ -27,7 +27,7 @@ from stuntbroker.protocol.messages.produce_request import PartitionProduceData, 
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, PIECE_SIZE, SUFFIX
 from stuntbroker.storage.memory_disk import MemoryDisk, OnCall
 from tests.kit.bystander import Bystander
-from tests.kit.group_requests import init, pair
+from tests.kit.groups.group_requests import init, pair
 from tests.kit.rig import KEYS, START_MS, Client, Rig, SyncedAtOnce, decode, frame, running_rig, turn
 from tests.kit.valid_requests import TOPIC
 

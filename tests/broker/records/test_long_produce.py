@@ -17,7 +17,7 @@ from stuntbroker.protocol.messages.offset_commit_request import (
 )
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.kit.bystander import Bystander
-from tests.kit.group_requests import init, pair
+from tests.kit.groups.group_requests import init, pair
 from tests.kit.rig import KEYS, START_MS, Client, Rig, SyncedAtOnce, decode, frame, running_rig, turn
 from tests.kit.valid_requests import TOPIC
 

@@ -10,10 +10,10 @@ import pytest
 from stuntbroker.broker.clock import Clock
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
-from tests.kit.group_requests import GROUP, TIMEOUT_MS, init, join, pair, write
-from tests.kit.id_expiry import AGE_MS, PROPERTIES, ids
+from tests.kit.groups.group_requests import GROUP, TIMEOUT_MS, init, join, pair, write
 from tests.kit.produce_and_fetch import fetch
 from tests.kit.rig import Client, decode, frame, running_rig
+from tests.kit.transactions.id_expiry import AGE_MS, PROPERTIES, ids
 from tests.kit.valid_requests import TOPIC
 
 STEPS_MS = (-3_600_000, -8_000, 60_000)

@@ -25,7 +25,7 @@ from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchReques
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES, START_OFFSETS
-from tests.kit.process import run
+from tests.kit.processes.process import run
 from tests.kit.rig import START_MS, Client, Rig, running_rig
 from tests.kit.valid_requests import batch
 

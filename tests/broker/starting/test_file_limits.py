@@ -17,7 +17,7 @@ from stuntbroker.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.kit.process import Peer, serving
+from tests.kit.processes.process import Peer, serving
 from tests.kit.valid_requests import batch
 
 OPEN_FILES_MAX = 256

@@ -14,7 +14,7 @@ from stuntbroker.protocol.batches.compression import decompress
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_records
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequestTopics as FetchTopics
-from tests.kit.group_requests import init
+from tests.kit.groups.group_requests import init
 from tests.kit.rig import Rig, running_rig
 
 ARCHIVES = sorted((Path(__file__).parent / "folders").glob("*.tar.gz"))

@@ -11,7 +11,7 @@ from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.server import Broker
 from stuntbroker.broker.timers import Timers
 from stuntbroker.coordinator.state import Phase
-from tests.kit.group_requests import init, pair
+from tests.kit.groups.group_requests import init, pair
 from tests.kit.rig import START_MS, running_rig
 from tests.kit.valid_requests import TOPIC
 

@@ -29,7 +29,7 @@ from stuntbroker.protocol.messages.offset_commit_request import (
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.kit.bystander import Bystander
-from tests.kit.process import Peer, Process, serving
+from tests.kit.processes.process import Peer, Process, serving
 from tests.kit.rig import START_MS, decode, frame, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 

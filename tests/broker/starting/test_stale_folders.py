@@ -11,7 +11,7 @@ import pytest
 
 from stuntbroker.broker.stale_folders import remove_stale_folders
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from tests.kit.process import Peer, serving, until
+from tests.kit.processes.process import Peer, serving, until
 
 NAME = "stuntbroker-0123456789ab"
 

@@ -18,7 +18,7 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.kit.group_requests import Pair, add_offsets, commit_in_txn, end, init, pair, write
+from tests.kit.groups.group_requests import Pair, add_offsets, commit_in_txn, end, init, pair, write
 from tests.kit.rig import Client, Rig, running_rig
 from tests.kit.valid_requests import TOPIC
 

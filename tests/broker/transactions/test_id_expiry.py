@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.kit.group_requests import init, pair
-from tests.kit.id_expiry import AGE_MS, PROPERTIES, ids
+from tests.kit.groups.group_requests import init, pair
 from tests.kit.rig import Rig, running_rig
+from tests.kit.transactions.id_expiry import AGE_MS, PROPERTIES, ids
 
 STEP_MS = 100
 

@@ -23,7 +23,7 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.kit.disk_rig import Disk, owner_of
-from tests.kit.group_requests import (
+from tests.kit.groups.group_requests import (
     GROUP,
     Pair,
     add_offsets,
@@ -38,7 +38,7 @@ from tests.kit.group_requests import (
     write,
 )
 from tests.kit.rig import Rig, decode, frame, running_rig
-from tests.kit.two_phase import committed
+from tests.kit.transactions.two_phase import committed
 from tests.kit.valid_requests import TOPIC
 
 E = ErrorCode

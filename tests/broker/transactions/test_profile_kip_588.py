@@ -14,9 +14,9 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from tests.kit.group_requests import TIMEOUT_MS, Pair, add_offsets, commit_in_txn, end, init, pair, write
+from tests.kit.groups.group_requests import TIMEOUT_MS, Pair, add_offsets, commit_in_txn, end, init, pair, write
 from tests.kit.rig import Client, Rig, running_rig
-from tests.kit.two_phase import committed
+from tests.kit.transactions.two_phase import committed
 from tests.kit.valid_requests import TOPIC
 
 TXN = "payments"

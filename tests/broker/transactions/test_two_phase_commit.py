@@ -14,7 +14,7 @@ from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from tests.kit.disk_rig import Disk
 from tests.kit.rig import Client, decode, frame, running_rig
-from tests.kit.two_phase import (
+from tests.kit.transactions.two_phase import (
     NOBODY,
     OK,
     TXN,

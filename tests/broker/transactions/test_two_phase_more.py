@@ -22,8 +22,21 @@ from stuntbroker.protocol.messages.update_features_request import FeatureUpdateK
 from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.memory_disk import MemoryDisk
 from tests.kit.rig import START_MS, Client, running_rig
-from tests.kit.two_phase import NOBODY, OK, TXN, Pair, committed, described, end, init, kept, pair, prepared, write
-from tests.kit.two_phase_more import OTHER, STALE, add, refuses_late_records, stable, write_to
+from tests.kit.transactions.two_phase import (
+    NOBODY,
+    OK,
+    TXN,
+    Pair,
+    committed,
+    described,
+    end,
+    init,
+    kept,
+    pair,
+    prepared,
+    write,
+)
+from tests.kit.transactions.two_phase_more import OTHER, STALE, add, refuses_late_records, stable, write_to
 from tests.kit.valid_requests import TOPIC
 
 GROUP = "readers"

@@ -28,7 +28,7 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.kit.group_requests import (
+from tests.kit.groups.group_requests import (
     GROUP,
     Pair,
     add_offsets,

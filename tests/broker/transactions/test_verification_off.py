@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.protocol.errors import ErrorCode
-from tests.kit.group_requests import add_offsets, commit_in_txn
-from tests.kit.group_requests import init as init_one_phase
+from tests.kit.groups.group_requests import add_offsets, commit_in_txn
+from tests.kit.groups.group_requests import init as init_one_phase
 from tests.kit.rig import running_rig
-from tests.kit.two_phase import OK, TXN, committed, end, init, pair, prepared, write
-from tests.kit.two_phase_more import OTHER, STALE, add, refuses_late_records, stable, write_to
+from tests.kit.transactions.two_phase import OK, TXN, committed, end, init, pair, prepared, write
+from tests.kit.transactions.two_phase_more import OTHER, STALE, add, refuses_late_records, stable, write_to
 from tests.kit.valid_requests import TOPIC
 
 VERIFICATION_OFF = {"transaction.partition.verification.enable": "false"}

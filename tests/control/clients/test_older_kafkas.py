@@ -10,7 +10,7 @@ import pytest
 from stuntbroker import run_broker
 from stuntbroker.broker.requests.personality import PERSONALITIES
 from stuntbroker.fixture.control import ControlClient, ControlError
-from tests.kit.process import serving
+from tests.kit.processes.process import serving
 
 APIS_THAT_CAN_BE_LATE = ("Produce", "AddPartitionsToTxn", "WriteTxnMarkers", "EndTxn")
 TWO_LISTENERS = {

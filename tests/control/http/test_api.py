@@ -15,7 +15,7 @@ import pytest
 from stuntbroker.control.http.api import OPERATIONS, openapi
 from stuntbroker.control.server import is_loopback
 from stuntbroker.fixture.control import ControlClient, ControlError
-from tests.kit.process import Process, run, serving
+from tests.kit.processes.process import Process, run, serving
 
 
 class Api:

@@ -13,7 +13,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from stuntbroker.control.http.api import OPERATIONS
 from stuntbroker.control.http.operations import Operation
-from tests.kit.process import serving
+from tests.kit.processes.process import serving
 
 HOUR_MS = 3_600_000
 EXAMPLES = 25

@@ -16,9 +16,9 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
-from tests.kit.faulty_world import FaultyWorld, RawProducer
 from tests.kit.rig import Rig
-from tests.kit.two_calls import add, begin
+from tests.kit.transactions.faulty_world import FaultyWorld, RawProducer
+from tests.kit.transactions.two_calls import add, begin
 from tests.kit.valid_requests import batch
 
 OK = 0

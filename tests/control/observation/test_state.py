@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stuntbroker.control.observation import state
-from tests.kit.group_requests import GROUP, commit, commit_in_txn, end, init, pair
+from tests.kit.groups.group_requests import GROUP, commit, commit_in_txn, end, init, pair
 from tests.kit.rig import running_rig
 from tests.kit.valid_requests import TOPIC
 

@@ -20,7 +20,7 @@ from stuntbroker.protocol.messages.offset_commit_request import (
 )
 from stuntbroker.protocol.messages.offset_commit_response import OffsetCommitResponse
 from tests.kit.page_browser import Browser
-from tests.kit.process import serving
+from tests.kit.processes.process import serving
 
 PAGE_BYTES_MAX = 100_000
 HOSTILE = "<script>alert('x')</script>"

@@ -16,7 +16,7 @@ from stuntbroker.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from tests.kit.rig import Client, Rig, frame
-from tests.kit.two_calls import begin
+from tests.kit.transactions.two_calls import begin
 from tests.kit.valid_requests import batch
 
 GROUP = "readers"

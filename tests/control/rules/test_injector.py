@@ -20,7 +20,7 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.kit.control_rules import rule
 from tests.kit.rig import Client, Rig, decode, frame, turn
-from tests.kit.two_calls import begin, end
+from tests.kit.transactions.two_calls import begin, end
 from tests.kit.valid_requests import CASES, IDS, TOPIC, valid_request
 
 CODE = ErrorCode.COORDINATOR_NOT_AVAILABLE

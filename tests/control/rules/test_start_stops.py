@@ -16,7 +16,7 @@ from stuntbroker.client.admin import Admin
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
 from stuntbroker.control.rules.points import POINTS, START
 from stuntbroker.fixture.control import ControlError
-from tests.kit.process import serving
+from tests.kit.processes.process import serving
 
 CASES = [(point, action) for point in START for action in POINTS[point].actions]
 

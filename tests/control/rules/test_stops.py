@@ -35,7 +35,7 @@ from stuntbroker.storage.errors import StorageError
 from tests.kit.control_rules import rule
 from tests.kit.rig import Client, Rig, SyncedAtOnce, decode, frame, turn
 from tests.kit.rig import running_rig as running_rig
-from tests.kit.two_calls import begin
+from tests.kit.transactions.two_calls import begin
 from tests.kit.valid_requests import TOPIC, batch, valid_request
 
 GROUP = "readers"

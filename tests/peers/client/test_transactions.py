@@ -22,9 +22,9 @@ from stuntbroker.client import (
 )
 from stuntbroker.protocol.batches.records import build_batch
 from tests.peers.aiokafka_steps import create_topic, write
+from tests.peers.brokers.clusters import Clusters
+from tests.peers.brokers.judge import check_nothing_is_open, identity_of
 from tests.peers.client.committed import BEHIND, committed, producing, records
-from tests.peers.clusters import Clusters
-from tests.peers.judge import check_nothing_is_open, identity_of
 
 TIMEOUT_MS = 1_500
 LEVELS = ["tv2", "tv1"]

@@ -23,7 +23,7 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.kit.process import DEADLINE_S, Peer
+from tests.kit.processes.process import DEADLINE_S, Peer
 
 GROUP, COPY, OLD, SLOW, TWO_PHASE, FENCED = "copiers", "copy", "old", "slow", "two-phase", "fenced"
 INPUTS = [(b"k%d" % n, b"v%d" % n) for n in range(9)]

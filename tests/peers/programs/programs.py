@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.peers.go_tool import MODULE, go_tool
-from tests.peers.kafka_broker import class_path, java_tool, kafka_java
-from tests.peers.scenarios import build, build_folder
+from tests.peers.brokers.kafka_broker import class_path, java_tool, kafka_java
+from tests.peers.programs.go_tool import MODULE, go_tool
+from tests.peers.programs.scenarios import build, build_folder
 
-JAVA_SOURCES = sorted(Path(__file__).with_name("java").glob("*.java"))
+JAVA_SOURCES = sorted(Path(__file__).parent.with_name("java").glob("*.java"))
 GO_SOURCES = sorted([*MODULE.glob("*.go"), *MODULE.glob("go.*")])
 
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from stuntbroker.protocol.errors import ErrorCode
 from tests.conformance.batches import CONTROL, T0, TRANSACTIONAL, batch, record
-from tests.conformance.random_acts import IMPLICIT_ADD_FROM, Act
-from tests.conformance.random_acts import TRANSACTIONAL as OWNERS
-from tests.conformance.random_play_broker import BrokerPlayer
-from tests.conformance.random_play_groups import GroupPlayer
-from tests.conformance.random_play_topics import TopicPlayer
+from tests.conformance.sequences.random_acts import IMPLICIT_ADD_FROM, Act
+from tests.conformance.sequences.random_acts import TRANSACTIONAL as OWNERS
+from tests.conformance.sequences.random_play_broker import BrokerPlayer
+from tests.conformance.sequences.random_play_groups import GroupPlayer
+from tests.conformance.sequences.random_play_topics import TopicPlayer
 from tests.conformance.shape import NEAR_MS
 from tests.conformance.side import BUSY, Side, errors_of
 from tests.conformance.wire import APIS_BY_NAME, Closed, header, request_body

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from stuntbroker.protocol.errors import ErrorCode
 from tests.conformance.conftest import SETTINGS
-from tests.conformance.random_acts import FEATURE, GROUPS, PARTITIONS, TRANSACTIONAL
-from tests.conformance.random_play_base import BasePlayer
+from tests.conformance.sequences.random_acts import FEATURE, GROUPS, PARTITIONS, TRANSACTIONAL
+from tests.conformance.sequences.random_play_base import BasePlayer
 from tests.conformance.side import errors_of
 
 OFFSETS: Final = "__consumer_offsets"

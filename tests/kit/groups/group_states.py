@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stuntbroker.groups.classic.state import Group, GroupState, Member
-from tests.kit.group_world import protocols
+from tests.kit.groups.group_world import protocols
 
 S = GroupState
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit.process import PYTEST
+from tests.kit.processes.process import PYTEST
 
 PRODUCER = """
 import pytest

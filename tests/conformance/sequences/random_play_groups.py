@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, Final
 
 from stuntbroker.protocol.hashing import partition_for
-from tests.conformance.random_play_base import BasePlayer
+from tests.conformance.sequences.random_play_base import BasePlayer
 from tests.conformance.shape import shape
 from tests.conformance.side import errors_of
 from tests.conformance.wire import Closed, NoAnswer

@@ -15,7 +15,7 @@ from stuntbroker.coordinator.state import Phase, Txn
 from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
-from tests.conformance.random_acts import TRANSACTIONAL
+from tests.conformance.sequences.random_acts import TRANSACTIONAL
 from tests.conformance.wire import APIS_BY_NAME, Link, header, read_reply, request_body
 
 FIRST_EPOCH: Final = 32_764

@@ -18,11 +18,11 @@ from uuid import uuid4
 
 from tests.conformance.compare import Difference, run_case
 from tests.conformance.conftest import EXPIRIES, SETTINGS, SWEEP, SWEEP_MS, UNVERIFIED, both
-from tests.conformance.random_acts import EPILOGUE, WAITS, Act, has_level_0, sequence
-from tests.conformance.random_epochs import FIRST_EPOCH, plant, prefixes, transactional_ids
-from tests.conformance.random_play import Player
+from tests.conformance.sequences.random_acts import EPILOGUE, WAITS, Act, has_level_0, sequence
+from tests.conformance.sequences.random_epochs import FIRST_EPOCH, plant, prefixes, transactional_ids
+from tests.conformance.sequences.random_play import Player
 from tests.conformance.side import Side, prepare
-from tests.peers.kafka_broker import apache_kafka
+from tests.peers.brokers.kafka_broker import apache_kafka
 
 TOPICS = ("t0", "t1")
 SHRINK_RUNS_MAX = 120

@@ -6,7 +6,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages import add_partitions_to_txn_request as adding
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.kit.rig import Client, Rig
-from tests.kit.two_phase import TXN, Pair, write
+from tests.kit.transactions.two_phase import TXN, Pair, write
 from tests.kit.valid_requests import TOPIC, batch
 
 STALE = ErrorCode.INVALID_PRODUCER_EPOCH

@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 
 from tests.client.free_ports import free_ports
-from tests.kit.class_archive import archived
-from tests.kit.process import serving
+from tests.kit.processes.class_archive import archived
+from tests.kit.processes.process import serving
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 JAVA_VERSION_MIN = 17
 READY_S_MAX = 90
 STOP_S_MAX = 20

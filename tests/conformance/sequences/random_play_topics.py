@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from stuntbroker.protocol.errors import ErrorCode
-from tests.conformance.random_play_base import UNKNOWN_ID, BasePlayer
+from tests.conformance.sequences.random_play_base import UNKNOWN_ID, BasePlayer
 from tests.conformance.side import errors_of
 
 TOPIC_RESOURCE: Final = 2

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from tests.kit.group_world import subscription
+from tests.kit.groups.group_world import subscription
 
 KEYS = {
     #                       key, first flexible version

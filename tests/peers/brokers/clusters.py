@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.peers import late_epochs
-from tests.peers.kafka_broker import apache_kafka
-from tests.peers.our_broker import our_broker
+from tests.peers.brokers.kafka_broker import apache_kafka
+from tests.peers.brokers.our_broker import our_broker
 
 OURS = "stuntbroker"
 KAFKA = "kafka"
