@@ -28,7 +28,7 @@ class Housekeeping:
         """A file descriptor in reserve, so that there is one to load the log's library with."""
 
     def clean(self) -> None:
-        """Looks for logs worth cleaning, and cleans them one after another, a slice a turn of the event loop."""
+        """Look for logs worth cleaning, and clean them one after another, a slice a turn of the event loop."""
         if self._slices is not None or self._waiting:
             return
         from stuntbroker.storage.compaction import (  # Not loaded before the broker is ready.
@@ -103,7 +103,7 @@ class Housekeeping:
                 log.producers.expire(now_ms, age_ms)
 
     def idle_connections(self) -> None:
-        """Closes clients that were silent for too long, and takes large buffers back from silent ones."""
+        """Close clients that were silent for too long, and take large buffers back from silent ones."""
         now_ms, idle_ms = self.broker.clock.client_ms(), self.broker.config["connections.max.idle.ms"]
         for connection in list(self.broker.connections):
             connection.give_back()
@@ -137,7 +137,7 @@ class Housekeeping:
             os.close(more)
 
     def close(self) -> None:
-        """Gives the reserve back."""
+        """Give the reserve back."""
         if self._spare is not None:
             os.close(self._spare)
             self._spare = None

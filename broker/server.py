@@ -103,7 +103,7 @@ class Broker:
             raise
 
     def _open(self) -> None:
-        """Reads the data folder back."""
+        """Read the data folder back."""
         data_dir = self.data_dir
         self.syncer: Syncer | None = None
         if self.durability == "power":
@@ -366,7 +366,7 @@ class Broker:
     # --- what connections and handlers ask
 
     def connected(self, connection: ClientConnection) -> bool:
-        """Takes note of a client; False when there are too many."""
+        """Take note of a client; False when there are too many."""
         if len(self.connections) >= self.config["max.connections"]:
             self.events.warning("connection_refused", client=connection.peer, max_connections=len(self.connections))
             return False

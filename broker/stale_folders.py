@@ -30,7 +30,7 @@ _NAME: Final = re.compile(re.escape(TEMPORARY_PREFIX) + "[0-9a-f]{12}")
 
 
 def remove_stale_folders(root: str) -> None:
-    """Removes what killed brokers left in the folder for temporary files."""
+    """Remove what killed brokers left in the folder for temporary files."""
     for name in filter(_NAME.fullmatch, os.listdir(root)):
         with contextlib.suppress(OSError):  # Another user's, in use, or removed by another broker at the same time.
             _remove_if_stale(os.path.join(root, name))

@@ -76,7 +76,7 @@ class Timers:
         callback: Callable[[], Any],
         wanted_at_ms: Callable[[], int | None] | None = None,
     ) -> None:
-        """Calls again and again, for as long as the timers live. An interval that may change is asked for each time.
+        """Call again and again, for as long as the timers live. An interval that may change is asked for each time.
 
         `wanted_at_ms`: before which time a call does nothing (None: for as long as nobody acts), so that whoever moves the
         clock on need not make such calls.

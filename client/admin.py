@@ -283,7 +283,7 @@ class Admin:
         }
 
     def abort_at(self, topic: str, index: int, start_offset: int) -> Marker:
-        """Ends the open transaction that begins at this offset, in this partition only, whoever coordinates it."""
+        """End the open transaction that begins at this offset, in this partition only, whoever coordinates it."""
         sent: list[Marker] = []
 
         def attempt() -> Marker:
@@ -307,7 +307,7 @@ class Admin:
         return self._cluster.retrying(attempt)
 
     def abort(self, topic: str, index: int, marker: Marker) -> Marker:
-        """Writes an abort marker for a producer into a partition: for brokers that cannot describe producers."""
+        """Write an abort marker for a producer into a partition: for brokers that cannot describe producers."""
         marker = marker._replace(coordinator_epoch=max(0, marker.coordinator_epoch))
         self._cluster.retrying(lambda: self._abort(topic, index, self._cluster.leader(topic, index), marker))
         return marker

@@ -88,7 +88,7 @@ class Loop:
         return self._loop.create_task(work)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Does something to its end."""
+        """Do something to its end."""
         try:
             self.check()
             if asyncio._get_running_loop() is not None:
@@ -191,7 +191,7 @@ class Channel:
         return chosen_version(self.address, self.versions, key, least, most)
 
     def send(self, key: int, version: int, request: Message, answer: type[Answer]) -> Pending[Answer]:
-        """Puts a request on its way behind those that are. Raises ConnectionFailed."""
+        """Put a request on its way behind those that are. Raises ConnectionFailed."""
 
         if self._wire is None:
             raise ConnectionFailed(f"{APIS[key].name} to {self.address}: the connection is closed")
@@ -203,7 +203,7 @@ class Channel:
             raise self.failed(APIS[key].name, fault) from fault
 
     def ask(self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline) -> Answer:
-        """Sends a request and waits for its answer. Raises ConnectionFailed."""
+        """Send a request and wait for its answer. Raises ConnectionFailed."""
         pending = self.send(key, version, request, answer)
         self.wait([pending], deadline.left_s(REQUEST_S_MAX))
         if not pending.done():

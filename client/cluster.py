@@ -127,7 +127,7 @@ class Cluster:
         self._sleep(seconds)
 
     def retrying(self, attempt: Callable[[], Result]) -> Result:
-        """Runs `attempt` until it succeeds, fails for good, or the time-out of an operation is over."""
+        """Run `attempt` until it succeeds, fails for good, or the time-out of an operation is over."""
         self.start_operation()
         backoff_s = BACKOFF_S_MIN
         while True:

@@ -87,7 +87,7 @@ class Connection:
         return chosen_version(self.address, self.versions, key, least, most)
 
     def ask(self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline) -> Answer:
-        """Sends a request and waits for its answer. Raises ConnectionFailed."""
+        """Send a request and wait for its answer. Raises ConnectionFailed."""
         flexible = version >= APIS[key].flexible_from
         self._correlation_id = self._correlation_id % 0x7FFF_FFFF + 1
         body = bytearray(pack(">hhih", key, version, self._correlation_id, len(self._client_id)) + self._client_id)

@@ -132,7 +132,7 @@ class PartitionFetch:
         self._ahead: tuple[int, Pending[FetchResponse]] | None = None
 
     def ask_ahead(self, offset: int, bytes_max: int) -> None:
-        """Puts the request for what is at `offset` on its way. If it fails, `take` will ask again."""
+        """Put the request for what is at `offset` on its way. If it fails, `take` will ask again."""
         try:
             self._ahead = offset, self._send(offset, bytes_max)
             # The loop runs only while somebody waits: once round it, and the request is on the wire.

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from stuntbroker.client.errors import NAMES
 from stuntbroker.client.producer.batches import Headers, RecordFuture
-from stuntbroker.client.producer.errors import NAMES, ProducerError
+from stuntbroker.client.producer.errors import ProducerError
 from stuntbroker.client.producer.states import State
 
 if TYPE_CHECKING:

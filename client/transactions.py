@@ -106,7 +106,7 @@ def init_producer(
 
 
 def end_all(cluster: ChannelCluster, ends: Sequence[End]) -> list[Ended]:
-    """Ends these transactions, all at once: requests are on their way to every coordinator without waiting for each other.
+    """End these transactions, all at once: requests are on their way to every coordinator without waiting for each other.
 
     What is retriable is tried again until the time-out of an operation is over: then TimedOut is raised, and any of them
     may or may not have been ended. EndTxn may be repeated with the pair that it was sent with.

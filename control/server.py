@@ -43,7 +43,7 @@ class ControlServer:
         self._protocols: Any = None
 
     async def start(self, host: str, port: int) -> Address:
-        """Listens; the address that it gives is the first one. Raises OSError."""
+        """Listen; the address that it gives is the first one. Raises OSError."""
         loop = asyncio.get_running_loop()
         addresses = []
         for bound in bind(host, port):

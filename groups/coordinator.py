@@ -74,7 +74,7 @@ class GroupCoordinator:
     # Start and stop
 
     def replay(self, partition: int, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
-        """Reads one partition from its start. Each buffer is a whole batch, uncompressed from byte 61."""
+        """Read one partition from its start. Each buffer is a whole batch, uncompressed from byte 61."""
         for record in self._ledger.replay(partition, batches):
             match record:
                 case OffsetRecord(group_id, _, offset):
@@ -339,7 +339,7 @@ class GroupCoordinator:
             self._remove(group_id, places)
 
     def expire(self) -> None:
-        """Removes offsets whose time is over, and empty groups that hold none."""
+        """Remove offsets whose time is over, and empty groups that hold none."""
         now_ms = self._now_ms()
         for group_id, actor in tuple(self._actors.items()):
             store = self._ledger.store_of(group_id)

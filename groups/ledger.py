@@ -39,7 +39,7 @@ class OffsetsLog(Protocol):
     partition_count: int
 
     def append(self, partition: int, batch: bytearray) -> int:
-        """Writes one batch, as durably as configured, and gives its base offset. Raises when it cannot."""
+        """Write one batch, as durably as configured, and give its base offset. Raises when it cannot."""
         ...
 
 
@@ -77,7 +77,7 @@ class Ledger:
     def replay(
         self, partition: int, batches: Iterable[tuple[BatchHeader, Buffer]]
     ) -> Iterator[OffsetRecord | GroupRecord]:
-        """Takes in the offsets of one partition, and hands on what concerns the groups themselves too."""
+        """Take in the offsets of one partition, and hand on what concerns the groups themselves too."""
         store = self.store(partition)
         for header, batch in batches:
             for record in read_records(header, batch, HEADER_SIZE):
@@ -134,7 +134,7 @@ class Ledger:
             store.put(group_id, place, offset._replace(record_offset=number), producer_id)
 
     def append_tombstones(self, group_id: str, places: Sequence[Place], with_group: bool = False) -> None:
-        """Removes the offsets at the places, committed and pending, and the group's own record on demand."""
+        """Remove the offsets at the places, committed and pending, and the group's own record on demand."""
         records: list[_Record] = [(offset_key(group_id, place), None) for place in places]
         if with_group:
             records.append((group_key(group_id), None))

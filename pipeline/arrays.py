@@ -12,6 +12,8 @@ from stuntbroker.protocol.batches.records import HEADER, HEADER_SIZE, BatchHeade
 
 Array = npt.NDArray[Any]
 
+HEADERS: Final = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+"""The headers of a record."""
 FAR: Final = 1 << 59
 """A position behind every end; a few of them can be added up in 64 bits."""
 _NUMPY = {"q": ">i8", "i": ">i4", "I": ">u4", "h": ">i2", "b": "i1"}

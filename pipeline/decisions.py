@@ -134,7 +134,7 @@ class Decisions(Protocol):
         """Durable when it returns. When it raises anything but a DecisionError, only `last` can tell."""
 
     def done(self, batch_id: int) -> None:
-        """Marks the last decision."""
+        """Mark the last decision."""
 
     def close(self) -> None:
         """Let go of connections."""

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from stuntbroker.pipeline.arrays import Array, byte_strings, headers_at
+from stuntbroker.pipeline.arrays import HEADERS, Array, byte_strings, headers_at
 from stuntbroker.pipeline.lock_step import Places, find_headers, find_records
 from stuntbroker.pipeline.payloads import PayloadError, open_payload
 from stuntbroker.protocol.batches.records import (
@@ -30,7 +30,6 @@ from stuntbroker.protocol.primitives import Buffer
 
 OPEN_BYTES_MAX: Final = 1 << 24
 """Of compressed batches opened at once, unless one is larger."""
-HEADERS: Final = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
 _MAGIC_AT: Final = 16
 _length_of = Struct(">8xi").unpack_from
 _CRC_FROM: Final = 21

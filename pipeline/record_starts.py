@@ -119,7 +119,7 @@ def _one_by_one(data: Buffer, starts: Array, ends: Array, counts: Array) -> tupl
 
 
 def _walk(data: Buffer, at: int, end: int, count_max: int, starts: array[int]) -> int:
-    """Reads on from a record until `end` or behind it, and gives where that is; -1 for a record that is wrong."""
+    """Read on from a record until `end` or behind it, and give where that is; -1 for a record that is wrong."""
     append = starts.append
     try:
         for _ in range(count_max):

@@ -99,7 +99,7 @@ def plan(last: Stored | None, descriptions: Iterable[Description] = ()) -> Plan:
 
 
 def settle(cluster: ChannelCluster, store: Decisions, sink_id: str) -> Settled:
-    """Ends all transactions of the sink as they were decided. The caller has taken or resumed the sink.
+    """End all transactions of the sink as they were decided. The caller has taken or resumed the sink.
 
     May be repeated, whenever it was interrupted. Raises Superseded, DecisionLost, ClientError.
     """
@@ -124,7 +124,7 @@ def settle(cluster: ChannelCluster, store: Decisions, sink_id: str) -> Settled:
 
 
 def before_batch(cluster: ChannelCluster, store: Decisions, sink_id: str) -> tuple[int, Settled]:
-    """Takes the sink and settles it. Gives the claim for the processes that will commit or abort the batch."""
+    """Take the sink and settle it. Give the claim for the processes that will commit or abort the batch."""
     claim = store.take()
     return claim, settle(cluster, store, sink_id)
 
@@ -145,7 +145,7 @@ def running(admin: Admin, sink_id: str) -> list[Description]:
 
 
 def _end(cluster: ChannelCluster, admin: Admin, ends: Sequence[End], empty: Collection[str]) -> None:
-    """Ends all of them; `empty` are ids that had no transaction when they were listed."""
+    """End all of them; `empty` are ids that had no transaction when they were listed."""
     faults = [ended for ended in end_all(cluster, ends) if ended.code]
     gone = [ended for ended in faults if ended.code in GONE]
     described = admin.describe_transactions(ended.end.transactional_id for ended in gone) if gone else {}

@@ -63,7 +63,7 @@ class Message:
         raise NotImplementedError
 
     def encode(self, out: bytearray, version: int) -> None:
-        """Appends the message to `out`; what the version cannot carry is left out."""
+        """Append the message to `out`; what the version cannot carry is left out."""
         raise NotImplementedError
 
 

@@ -122,7 +122,7 @@ class Cleaning:
             raise StorageError(f"cannot clean {log.folder}: {fault.strerror}") from fault
 
     def _slice(self, cost: int) -> Iterator[None]:
-        """Ends a slice when it has cost enough: the event loop goes on, and then the log may be another."""
+        """End a slice when it has cost enough: the event loop goes on, and then the log may be another."""
         self.read += cost
         if self.read < SLICE_BYTES:
             return
@@ -349,7 +349,7 @@ def needs_cleaning(log: PartitionLog, quiet: bool, now_ms: int) -> bool:
 
 
 def close_for_cleaning(log: PartitionLog) -> None:
-    """Closes the active segment of a log that keeps its history once it is large: what is in it grows old, and can be cleaned.
+    """Close the active segment of a log that keeps its history once it is large: what is in it grows old, and can be cleaned.
 
     A segment is as young as its newest record, and one that is always written to would never be cleaned. Raises StorageError.
     """

@@ -193,7 +193,7 @@ class DataDir:
             raise StorageError(f"cannot remove {self.path}/{CLEAN}: {fault.strerror}") from fault
 
     def journal(self, change: dict[str, Any]) -> None:
-        """Writes a change. Raises StorageError, and then the change is not in the journal."""
+        """Write a change. Raises StorageError, and then the change is not in the journal."""
         self.open_journal()
         line = line_of(change)
         end = self.disk.size(self._journal)
@@ -207,7 +207,7 @@ class DataDir:
         self.points.passing("journal.write.after")
 
     def compact_journal(self, changes: list[dict[str, Any]]) -> None:
-        """Replaces the journal by these changes when it has grown far beyond them."""
+        """Replace the journal by these changes when it has grown far beyond them."""
         if self._journal_lines <= 2 * len(changes) + JOURNAL_SLACK:
             return
         if self._journal >= 0:
@@ -302,7 +302,7 @@ class DataDir:
                 raise StorageError(f"there is something else at {self.path}/{topic}-{index}: move it away")
 
     def delete_partition(self, log: PartitionLog) -> None:
-        """Removes a partition's folder. What a crash on the way leaves goes at the next start. Raises StorageError.
+        """Remove a partition's folder. What a crash on the way leaves goes at the next start. Raises StorageError.
 
         Whoever deletes the last partition of a request calls `forget_deleted_start_offsets`.
         """
@@ -361,7 +361,7 @@ class DataDir:
             self.write_start_offsets()
 
     def write_start_offsets(self) -> None:
-        """Notes where logs begin after records were deleted; survives a crash, as the answer says. Raises StorageError."""
+        """Note where logs begin after records were deleted; survives a crash, as the answer says. Raises StorageError."""
         self._start_offsets_changed = True
         # Unlike Kafka: it does so once a minute, and deleted records are back when it is killed before.
         starts = {key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset}
@@ -433,7 +433,7 @@ class DataDir:
     # --- the end
 
     def close(self) -> None:
-        """Closes every log in order, and says so."""
+        """Close every log in order, and say so."""
         for log in self.logs.values():
             log.close()
         self.write_start_offsets()

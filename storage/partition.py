@@ -148,7 +148,7 @@ class PartitionLog(SegmentedLog):
     def append_client(
         self, batch: Buffer, header: BatchHeader, now_ms: int, opens_transaction: bool = False
     ) -> Appended:
-        """Appends a client's batch whose header and CRC were checked. Raises StorageError."""
+        """Append a client's batch whose header and CRC were checked. Raises StorageError."""
         config, producers, producer = self.config, self.producers, None
         if header.length > config.segment_bytes - LOG_OVERHEAD:
             return ErrorCode.RECORD_LIST_TOO_LARGE, -1, -1
@@ -202,7 +202,7 @@ class PartitionLog(SegmentedLog):
         return base_offset
 
     def append_own(self, batch: bytearray) -> int:
-        """Appends a batch that the broker made (internal topics). Raises StorageError."""
+        """Append a batch that the broker made (internal topics). Raises StorageError."""
         header = read_header(batch)
         base_offset = self.next_offset
         _stamp.pack_into(batch, 0, base_offset)
@@ -213,7 +213,7 @@ class PartitionLog(SegmentedLog):
         return base_offset
 
     def append_record(self, key: Any, value: Any, timestamp_ms: int) -> None:
-        """Appends one record of the broker's own, or a tombstone. Raises StorageError.
+        """Append one record of the broker's own, or a tombstone. Raises StorageError.
 
         `key` and `value`: bytes, None, or what `batch_of` takes. In a turn, batches are made and offsets given when it is over:
         the same steps for many records in a row take half the time.
@@ -230,7 +230,7 @@ class PartitionLog(SegmentedLog):
             self.turn.touched(self)
 
     def append_deferred(self, key: Any, value: Any, timestamp_ms: int) -> None:
-        """Appends a record that must come after everything that this turn writes, and for which nobody waits.
+        """Append a record that must come after everything that this turn writes, and for which nobody waits.
 
         It is written together with the next one, or by `settle`.
         """
@@ -247,7 +247,7 @@ class PartitionLog(SegmentedLog):
         self.deferred = {}
 
     def batch_records(self) -> None:
-        """Gives the records of the broker's own their batches and offsets. Raises StorageError."""
+        """Give the records of the broker's own their batches and offsets. Raises StorageError."""
         records, self.records = self.records, []
         for key, value, timestamp_ms in records:
             offset = self.next_offset
@@ -255,7 +255,7 @@ class PartitionLog(SegmentedLog):
             self._write(batch, len(batch), offset, timestamp_ms, True)
 
     def settle(self) -> None:
-        """Writes everything that is buffered, whether the turn is over or not."""
+        """Write everything that is buffered, whether the turn is over or not."""
         if self.turn is not None and (self.turn.armed or self.deferred):
             self.turn.flush()
             self.take_deferred()
@@ -366,14 +366,14 @@ class PartitionLog(SegmentedLog):
         return segment
 
     def flush(self) -> None:
-        """Writes what this turn has appended. Raises StorageError."""
+        """Write what this turn has appended. Raises StorageError."""
         self.dirty = False
         if self.records:
             self.batch_records()
         self.active.flush()
 
     def _roll(self) -> Segment:
-        """Closes the active segment and begins another at the end of the log. Raises StorageError."""
+        """Close the active segment and begin another at the end of the log. Raises StorageError."""
         if self.is_deleted:
             raise LogDeleted(f"the topic {self.topic} was deleted")
         if self.segments and not self.active.size:
@@ -419,7 +419,7 @@ class PartitionLog(SegmentedLog):
             raise storage_error(f"cannot close {last.path}.log", fault) from fault
 
     def begin(self) -> None:
-        """Makes the folder and the first file, unless they are there. Raises StorageError, and nothing is lost by it."""
+        """Make the folder and the first file, unless they are there. Raises StorageError, and nothing is lost by it."""
         if not self.segments:
             self._roll()
 
@@ -429,7 +429,7 @@ class PartitionLog(SegmentedLog):
         self.leader_epoch = epochs[-1][0]
 
     def roll(self) -> None:
-        """Closes the active segment, so that deletion and compaction may look at it."""
+        """Close the active segment, so that deletion and compaction may look at it."""
         self.settle()
         if self.segments and self.segments[-1].size:
             self._roll()
@@ -443,7 +443,7 @@ class PartitionLog(SegmentedLog):
     # --- forgetting
 
     def delete_records(self, before_offset: int) -> None:
-        """Moves the log start; what lies wholly below it goes."""
+        """Move the log start; what lies wholly below it goes."""
         if before_offset > self.log_start_offset:
             self.log_start_offset = before_offset
         self.drop_below_start()
@@ -465,7 +465,7 @@ class PartitionLog(SegmentedLog):
     # --- opening and closing
 
     def close(self) -> None:
-        """Writes what a clean start needs."""
+        """Write what a clean start needs."""
         self.settle()
         if self.segments:
             self.segments[-1].write_indexes()

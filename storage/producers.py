@@ -73,7 +73,7 @@ class Producer:
         return NOT_OPEN if self.txn_first_offset < 0 or self.sealed else OPEN
 
     def remember(self, sequence: int, delta: int, base_offset: int, timestamp: int) -> None:
-        """Takes note of a batch that was appended, of `delta` + 1 records."""
+        """Take note of a batch that was appended, of `delta` + 1 records."""
         batches = self.batches
         if len(batches) == BATCHES_REMEMBERED:
             del batches[0]
@@ -191,7 +191,7 @@ class ProducerStates:
         return None
 
     def appended(self, header: BatchHeader, base_offset: int) -> None:
-        """Takes note of a data batch that is in the log now."""
+        """Take note of a data batch that is in the log now."""
         producer_id, epoch, timestamp = header.producer_id, header.producer_epoch, header.max_timestamp
         producer = self.producers.get(producer_id)
         if producer is None:
@@ -252,7 +252,7 @@ class ProducerStates:
         self.unresolved_batches[header.producer_id] = known
 
     def renew_unresolved(self, header: BatchHeader) -> None:
-        """Counts the sequence number and epoch of a first batch before its append is tried, if another one is unresolved.
+        """Count the sequence number and epoch of a first batch before its append is tried, if another one is unresolved.
 
         A Produce request that is not verified lacks this step: the unresolved batch stays as it is, even for a newer epoch.
         """
@@ -282,7 +282,7 @@ class ProducerStates:
     def marker_appended(
         self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, offset: int, commit: bool
     ) -> AbortedTxn | None:
-        """Ends the producer's transaction; gives the index entry when it was open and aborted.
+        """End the producer's transaction; give the index entry when it was open and aborted.
 
         The producer's unresolved first batch is forgotten, unless Produce 12 or later sent it and the marker has its epoch:
         EndTxn 5 raises the epoch with every transaction, so such a marker belongs to the transaction before (KIP-890).

@@ -42,7 +42,7 @@ _SWAP: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.swap")
 
 
 def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: bool = False) -> int:
-    """Reads the log's folder; returns how many bytes of torn tail were cut off. Raises StorageError for a damaged log.
+    """Read the log's folder; return how many bytes of torn tail were cut off. Raises StorageError for a damaged log.
 
     `clean`: the log was closed in order, so that the indexes of its last segment can be trusted.
     `truncate`: every segment is read whole, and a damaged log is cut where the damage begins.

@@ -6,7 +6,7 @@ from stuntbroker.storage.partition import PartitionLog
 
 
 def apply_retention(log: PartitionLog, now_ms: int) -> bool:
-    """Drops segments that are too old or over the size limit; True when the log start moved."""
+    """Drop segments that are too old or over the size limit; True when the log start moved."""
     # Unlike Kafka: what an open transaction wrote stays, and what follows it. Kafka drops up to the high watermark.
     config, before = log.config, log.log_start_offset
     log.drop_below_start()  # A segment that could not go before, as nothing followed it.

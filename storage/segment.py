@@ -142,7 +142,7 @@ class Segment:
         return self.fd
 
     def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Writes one whole batch at the end; a write that fails leaves nothing behind."""
+        """Write one whole batch at the end; a write that fails leaves nothing behind."""
         if self.pending_batches:
             self.flush()
         try:
@@ -169,7 +169,7 @@ class Segment:
         return True
 
     def flush(self) -> None:
-        """Writes what is buffered."""
+        """Write what is buffered."""
         pending_batches = self.pending_batches
         if pending_batches:
             self.pending_batches = []
@@ -382,7 +382,7 @@ class Segment:
         self.disk.truncate(self.open(), self.size)
 
     def load(self) -> bool:
-        """Takes size and indexes from a segment that was closed; False when they do not fit: it must be recovered."""
+        """Take size and indexes from a segment that was closed; False when they do not fit: it must be recovered."""
         try:
             self.size = self.disk.file_size(self.path + ".log")
             data = [self.disk.read_file(self.path + suffix) for suffix in INDEXES]
@@ -456,7 +456,7 @@ class Segment:
             OPEN_FILES.closed(self)
 
     def delete(self) -> None:
-        """Removes the files. Pages that a reader has mapped stay until it lets go of them."""
+        """Remove the files. Pages that a reader has mapped stay until it lets go of them."""
         self.close()
         for suffix in SUFFIXES:
             try:

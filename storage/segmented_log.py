@@ -43,7 +43,7 @@ class SegmentedLog:
         """Of the broker's own, appended and not in a batch yet: they come behind everything else."""
 
     def settle(self) -> None:
-        """Writes everything that is buffered. Raises StorageError."""
+        """Write everything that is buffered. Raises StorageError."""
         raise NotImplementedError
 
     @property

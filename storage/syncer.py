@@ -61,7 +61,7 @@ class Syncer:
         self._created_paths[path] = None
 
     def when_synced(self, callback: Callable[[], None]) -> None:
-        """Calls back when everything that is written now is on the disk."""
+        """Call back when everything that is written now is on the disk."""
         self._waiting.append(callback)
         if not self._running and not self._broken:
             self._start()

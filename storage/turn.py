@@ -130,7 +130,7 @@ class Turn:
             _close_refusing(receiver)
 
     def flush(self) -> None:
-        """Writes the files, in order. Raises StorageError, after which nothing of this turn is answered."""
+        """Write the files, in order. Raises StorageError, after which nothing of this turn is answered."""
         first, after = self._flushed_first, self._flushed_after
         self._flushed_first, self._flushed_after = [], []
         try:

@@ -99,7 +99,7 @@ class BrokerConfig:
         self.unused += [name for name in INTERNAL_REPLICATION_FACTORS if self._values[name] > nodes]
 
     def _convert_units(self) -> None:
-        """Sets what is not given in milliseconds from the first other unit that is."""
+        """Set what is not given in milliseconds from the first other unit that is."""
         for name, others in IN_OTHER_UNITS.items():
             for other, unit_ms in others:
                 if name not in self.given and other in self.given:

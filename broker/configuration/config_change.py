@@ -64,7 +64,7 @@ def unknown(broker: Services, kind: int, name: str, keys: Sequence[str]) -> Outc
 def change(
     broker: Services, kind: int, name: str, validate_only: bool, new: Callable[[dict[str, str]], dict[str, str | None]]
 ) -> Outcome:
-    """Sets a topic's configuration to what `new` makes of the present one."""
+    """Set a topic's configuration to what `new` makes of the present one."""
     if kind != TOPIC:
         return Outcome(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     if not name:
@@ -90,7 +90,7 @@ def change(
 
 
 def change_broker(broker: Services, name: str, change: Callable[[DynamicConfig, str], None]) -> Outcome:
-    """Sets configuration of the brokers: with an empty name, or with the id of one."""
+    """Set configuration of the brokers: with an empty name, or with the id of one."""
     level = name
     if name:
         try:

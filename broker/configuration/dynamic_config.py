@@ -82,14 +82,14 @@ class DynamicConfig:
         return [_line(level, values) for level, values in self.levels.items() if values != first[level]]
 
     def alter(self, level: str, changes: Sequence[Change], validate_only: bool) -> None:
-        """Makes all of the changes or none. Raises Refusal, and StorageError."""
+        """Make all of the changes or none. Raises Refusal, and StorageError."""
         after = dict(self.levels[level])
         for change in changes:
             _change(after, change)
         self._put(level, after, [change for change in changes if change.operation != DELETE], changes, validate_only)
 
     def replace(self, level: str, values: Mapping[str, str], validate_only: bool) -> None:
-        """Makes this all that is set on a level. Raises Refusal, and StorageError."""
+        """Make this all that is set on a level. Raises Refusal, and StorageError."""
         changes = [Change(name, SET, value) for name, value in values.items()]
         gone = [Change(name, DELETE, "") for name in self.levels[level] if name not in values]
         self._put(level, dict(values), changes, [*changes, *gone], validate_only)
@@ -144,7 +144,7 @@ def _read(known: Property, name: str, text: str) -> Any:
 
 
 def _change(after: dict[str, str], change: Change) -> None:
-    """Makes one change to the values of a level. Raises Refusal."""
+    """Make one change to the values of a level. Raises Refusal."""
     name, operation, value = change
     if operation == DELETE:
         after.pop(name, None)

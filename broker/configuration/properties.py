@@ -14,6 +14,7 @@ INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 LONG_MIN: Final = -(2**63)
 PARTITIONS_MAX: Final = 10_000
+PORT_MAX: Final = 65_535
 """That one request can make, or one topic have from the start."""
 SEGMENT_BYTES_MIN: Final = 1_048_576
 
@@ -151,10 +152,17 @@ def _gzip_level(text: str) -> int:
     return level
 
 
+def host_and_port(text: str) -> tuple[str, int]:
+    """Return the two parts of `HOST:PORT`, or of `:PORT`. An IPv6 host stands in brackets. Raises ConfigError."""
+    host, colon, port = text.rpartition(":")
+    if not (colon and port.isascii() and port.isdigit() and len(port) < 6 and int(port) <= PORT_MAX):
+        raise ConfigError(f"{text!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
 def _address(text: str) -> str:
     """`HOST:PORT`, or nothing."""
-    host, _, port = text.rpartition(":")
-    if text and not (host and port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65_536):
+    if text and not all(host_and_port(text)):
         raise ConfigError(f"{text!r} is not HOST:PORT")
     return text
 

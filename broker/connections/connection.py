@@ -199,7 +199,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- frames
 
     def _make_room(self, room: int, reserved: int = 0) -> None:
-        """Moves what was received and not cut to the front of another buffer, which may be filled up to `room`.
+        """Move what was received and not cut to the front of another buffer, which may be filled up to `room`.
 
         Always a new one: a request that waits may still look at the old one. `reserved`: bytes to which the new buffer can grow
         without being moved.
@@ -219,7 +219,7 @@ class Connection(asyncio.BufferedProtocol):
         self.broker.request_memory.resize(self, before, room)
 
     def _grow(self, room: int, frame: int) -> None:
-        """Gives more room to a frame of so many bytes, or stops reading when all connections together may hold no more."""
+        """Give more room to a frame of so many bytes, or stop reading when all connections together may hold no more."""
         memory = self.broker.request_memory
         if room > self.room and not memory.may_resize(self, self.room, room):
             self._wait_to_read()
@@ -292,7 +292,7 @@ class Connection(asyncio.BufferedProtocol):
             self._cutting = False
 
     def _frame(self, low: int, stop: int, key: int, version: int) -> bool:
-        """Reads one request and hands it to its handler; False when the connection had to be closed."""
+        """Read one request and hand it to its handler; False when the connection had to be closed."""
         size = stop - low
         if size < HEADER_MIN:
             self.fail("request_malformed", reason="the frame is shorter than a request header")
@@ -357,7 +357,7 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def _read_client_id(self, frame: Buffer) -> int:
-        """Takes note of a client id that is not the last one; returns the position behind it."""
+        """Take note of a client id that is not the last one; return the position behind it."""
         length: int = _unpack_h(frame, CLIENT_ID_AT)[0]
         stop = HEADER_MIN + max(length, 0)
         if stop > len(frame):
@@ -469,7 +469,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- the end
 
     def fail(self, event: str, **facts: Any) -> None:
-        """Closes the connection with one line in the log: Kafka's answer to what cannot be answered."""
+        """Close the connection with one line in the log: Kafka's answer to what cannot be answered."""
         self.broker.events.warning(event, client=self.peer, client_id=self.client_id, **facts)
         self.close()
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.broker.configuration.config import BrokerConfig
-from stuntbroker.broker.configuration.properties import BROKER, KAFKA, ConfigError
+from stuntbroker.broker.configuration.properties import BROKER, KAFKA, PORT_MAX, ConfigError, host_and_port
 from stuntbroker.broker.requests.apis import RELEASE
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -26,7 +26,6 @@ USUAL_NAMES: Final[dict[str, str]] = {
 """Name of a listener -> its security protocol, where listener.security.protocol.map has no other."""
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")
 PORT_DEFAULT: Final = 9092
-PORT_MAX: Final = 65_535
 PORT_TRIES: Final = 20
 
 
@@ -65,10 +64,11 @@ def parse_address(text: str, what: str, protocols: Mapping[str, str] = USUAL_NAM
             raise ConfigError(f"{what}: {text!r}: listener.security.protocol.map has no protocol for {scheme}")
         if protocol != "PLAINTEXT":
             raise ConfigError(f"{what}: {text!r}: only PLAINTEXT listeners are served")
-    host, colon, port = (address if separator else text.strip()).rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
-        raise ConfigError(f"{what}: {text!r} is not HOST:PORT")
-    return scheme.upper() if separator else DEFAULT_NAME, Address(host.strip("[]"), int(port))
+    try:
+        host, port = host_and_port(address if separator else scheme)
+    except ConfigError:
+        raise ConfigError(f"{what}: {text!r} is not HOST:PORT") from None
+    return scheme.upper() if separator else DEFAULT_NAME, Address(host, port)
 
 
 def protocols_by_listener(config: BrokerConfig) -> dict[str, str]:
@@ -357,8 +357,8 @@ class Listener:
             return Address(self._advertised.host or host.removeprefix("::ffff:"), self._advertised.port or port)
         # Unlike Kafka: without an advertised address, or a host in it, the one by which the client came.
         if self._is_mapped(host, peer_host):
-            mapped_host, _, mapped_port = self._config["stuntbroker.mapped.address"].rpartition(":")
-            return Address(mapped_host.strip("[]"), int(mapped_port)) if mapped_host else Address("localhost", port)
+            mapped = self._config["stuntbroker.mapped.address"]
+            return Address(*host_and_port(mapped)) if mapped else Address("localhost", port)
         return Address(host.removeprefix("::ffff:"), port)
 
     def needs_mapped_address(self, local: tuple[str, int], peer_host: str) -> bool:

@@ -235,7 +235,7 @@ def _accept(
 
 
 def _append_all(broker: Services, accepted_batches: list[AcceptedBatch], now_ms: int, implicit: bool) -> bool:
-    """Writes the batches that have no error yet and completes their responses; True when there was an error.
+    """Write the batches that have no error yet and complete their responses; True when there was an error.
 
     `implicit`: the request may have opened the transaction (KIP-890).
     """

@@ -197,7 +197,7 @@ class _Fetch:
                 return result
 
     def _steps(self) -> Steps:
-        """Returns the response, None when there is too little and time to wait for more; and the logs that were read."""
+        """Return the response, None when there is too little and time to wait for more; and the logs that were read."""
         request, broker = self.request, self.connection.broker
         committed = request.isolation_level == READ_COMMITTED
         left = min(request.max_bytes, broker.config["fetch.max.bytes"])
@@ -308,7 +308,7 @@ class _Fetch:
             self.connection.broker.timers.loop.call_soon(self.look)
 
     def look(self) -> None:
-        """Reads again, and answers if that is enough."""
+        """Read again, and answer if that is enough."""
         if self.timer is None or self._reading:
             return
         self._awake = False

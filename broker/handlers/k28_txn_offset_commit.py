@@ -51,7 +51,7 @@ def handle(connection: Connection, request: TxnOffsetCommitRequest, version: int
 
 
 def _in_parts(connection: Connection, request: TxnOffsetCommitRequest, version: int) -> Steps:
-    """Writes a part of the offsets at a time. The transaction is verified for each part: it may have ended in between."""
+    """Write a part of the offsets at a time. The transaction is verified for each part: it may have ended in between."""
     # Unlike Kafka: it writes all offsets of a request in one batch.
     topics: list[TxnOffsetCommitResponseTopic] = []
     for some in _parts_of(request.topics):

@@ -39,7 +39,7 @@ class Features:
         return [{"transaction_version": self.transaction_version, "features_epoch": self.epoch}]
 
     def start_at(self, config: BrokerConfig) -> int | None:
-        """Makes a property that was given the level. The answer is the level before, if it was another."""
+        """Make a property that was given the level. The answer is the level before, if it was another."""
         before, wanted = self.transaction_version, config[TRANSACTION_VERSION]
         if TRANSACTION_VERSION not in config.given or wanted == before:
             return None
@@ -47,7 +47,7 @@ class Features:
         return before
 
     def finalize(self, level: int) -> None:
-        """Makes this the level, on the disk first. Raises StorageError."""
+        """Make this the level, on the disk first. Raises StorageError."""
         if level == self.transaction_version:
             return
         self._journal({"transaction_version": level, "features_epoch": self.epoch + 1})

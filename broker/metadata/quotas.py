@@ -50,7 +50,7 @@ class ClientQuotas:
         return [_change(entity, values) for entity, values in self.by_entity.items()]
 
     def alter(self, entity: Entity, changes: Mapping[str, float | None]) -> bool:
-        """Sets quotas, or removes those that are None, in the journal first. Returns whether anything changed.
+        """Set quotas, or remove those that are None, in the journal first. Return whether anything changed.
 
         Raises StorageError, and nothing has changed then.
         """

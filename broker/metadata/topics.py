@@ -131,7 +131,7 @@ class Topics:
         replicas: Sequence[Sequence[int]] = (),
         replication_factor: int = -1,
     ) -> Topic:
-        """Makes a topic whose name and configuration were checked. Raises StorageError.
+        """Make a topic whose name and configuration were checked. Raises StorageError.
 
         `replicas`: the nodes of each partition; without them, so many as the factor says, or as the configuration does (-1).
         """
@@ -206,7 +206,7 @@ class Topics:
             pass
 
     def delete_steps(self, topic: Topic) -> Iterator[None]:
-        """Deletes a topic: it is gone at the first step, and each step removes the data of a partition.
+        """Delete a topic: it is gone at the first step, and each step removes the data of a partition.
 
         Raises StorageError: the topic is still there, or it is gone and something of its data is left on the disk.
         """
@@ -216,7 +216,7 @@ class Topics:
     # --- reading back
 
     def restore(self, image: Image, events: Events) -> None:
-        """Opens the partitions of every topic, once what is in the data folder is what the journal says. Raises StorageError."""
+        """Open the partitions of every topic, once what is in the data folder is what the journal says. Raises StorageError."""
         known = {name: (topic.id, topic.partitions) for name, topic in image.topics.items()}
         for folder, name in self.data_dir.reconcile(known, image.deleted, self.new_id):
             events.warning("stray_partition_renamed", folder=folder, to=name)
@@ -274,7 +274,7 @@ class Topics:
         return bytes(random_bytes)
 
     def journal(self, change: dict[str, Any]) -> None:
-        """Takes note of a change, as durably as configured. Raises StorageError, and nothing has happened then."""
+        """Take note of a change, as durably as configured. Raises StorageError, and nothing has happened then."""
         self.data_dir.journal(change)
         if self.syncer is not None:
             try:

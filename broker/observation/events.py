@@ -58,7 +58,7 @@ class Events:
             self._write("warning", "events_left_out", {"left_out": event, "count": window.lines - LINES_PER_WINDOW})
 
     def log_suppressed(self, at_end: bool = False) -> None:
-        """Logs how many lines were left out in windows that are over; `at_end`: in all windows."""
+        """Log how many lines were left out in windows that are over; `at_end`: in all windows."""
         now_ms = self._now_ms()
         for event in [
             name for name, window in self._windows.items() if at_end or now_ms - window.began_ms >= WINDOW_MS
@@ -116,7 +116,7 @@ class Events:
 
 
 def _escape_control_characters(_logger: Any, _method: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Shows what a terminal would obey: clients choose the names of groups, members and transactional ids."""
+    """Show what a terminal would obey: clients choose the names of groups, members and transactional ids."""
     for name, value in fields.items():
         text = value if isinstance(value, str) else str(value)
         if not text.isprintable():

@@ -42,7 +42,7 @@ class MetricsServer:
         self._metrics = Metrics(broker)
 
     async def start(self, host: str, port: int) -> Address:
-        """Listens; the address that it gives is the first one. Raises OSError."""
+        """Listen; the address that it gives is the first one. Raises OSError."""
         addresses = []
         for bound in bind(host, port):
             name = bound.getsockname()

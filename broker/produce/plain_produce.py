@@ -150,7 +150,7 @@ def _write(
     refused: int,
     now_ms: int,
 ) -> None:
-    """Appends the batches, which may be the `first` of the transaction, unless the coordinator has refused them; answers."""
+    """Append the batches, which may be the `first` of the transaction, unless the coordinator has refused them; answer."""
     rows = []
     if all_in_sequence and not refused:
         try:

@@ -86,7 +86,7 @@ def check_content(
 
 
 def _read(batch: Buffer, header: BatchHeader, compact: bool, times: tuple[int, int], left: ReadBudget) -> Walked:
-    """Opens a batch and walks through its records. Raises BudgetExceeded, and CompressionError for what is not of its codec."""
+    """Open a batch and walk through its records. Raises BudgetExceeded, and CompressionError for what is not of its codec."""
     payload, pos = left.opened(header, batch, BYTES_MAX if compact else OPENED_MAX)
     walked = walk(payload, pos, header, left.steps, compact, times)
     left.steps = walked.steps

@@ -176,7 +176,7 @@ def _and_encoded(route: Route, steps: Steps) -> Steps:
 
 
 def _encoded(response: Any, field: str, route: Route) -> Steps:
-    """Encodes a response that has a list in one of its fields, a piece of the list at a time."""
+    """Encode a response that has a list in one of its fields, a piece of the list at a time."""
     elements: list[Any] = getattr(response, field)
 
     def encoded(some: list[Any]) -> bytearray:
@@ -217,7 +217,7 @@ def cost_of_change(is_synced: bool, partitions: int) -> int:
 
 
 def _slice(steps: Steps) -> Any:
-    """Steps until they cost too much or have to wait; the response when it was the last one, or what they wait for."""
+    """Step until they cost too much or have to wait; the response when it was the last one, or what they wait for."""
     left = SLICE_COST
     try:
         while left > 0:

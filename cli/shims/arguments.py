@@ -105,7 +105,7 @@ def pattern(text: str) -> re.Pattern[str]:
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:
-    """Returns what reads an option's whole number, for argparse."""
+    """Return what reads an option's whole number, for argparse."""
 
     def read(text: str) -> int:
         if not (

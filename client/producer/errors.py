@@ -15,13 +15,10 @@ An abortable error wraps what happened once: it is the `__cause__`. A fatal erro
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
 
 from aiokafka.errors import KafkaError
 
-from stuntbroker.protocol.errors import ErrorCode
-
-NAMES: Final = {code.value: code.name for code in ErrorCode}
+from stuntbroker.client.errors import NAMES
 
 
 class IllegalStateError(RuntimeError):

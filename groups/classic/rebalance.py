@@ -219,7 +219,7 @@ def joined_members(group: Group) -> tuple[JoinedMember, ...]:
 
 
 def propagate(group: Group, assignments: dict[str, bytes], error: ErrorCode, work: Work) -> Group:
-    """Gives every member its assignment, an empty one if it has none, and answers those who wait for it."""
+    """Give every member its assignment, an empty one if it has none, and answer those who wait for it."""
     failed = error is not ErrorCode.NONE
     members: dict[str, Member] = {}
     for member_id, member in group.members.items():

@@ -109,7 +109,7 @@ class Folder:
 
 
 def read_folder(path: str) -> Folder:
-    """Looks at names and sizes only. Raises FolderError."""
+    """Look at names and sizes only. Raises FolderError."""
     try:
         names = sorted(os.listdir(path))
     except OSError as fault:
@@ -203,7 +203,7 @@ def _size_of(path: str) -> int | None:
 
 
 def _take(files: dict[int, tuple[str, int]], folder: str, base: int, end: int | None, file: str) -> bool:
-    """Puts a compaction's outcome in the place of what it replaces, if that has begun to go; whether it had.
+    """Put a compaction's outcome in the place of what it replaces, if that has begun to go; whether it had.
 
     The first one goes first. Where the name does not say what else should have gone, it is what begins before the
     outcome's own end.

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from stuntbroker.pipeline.arrays import Array, byte_strings, headers_at
+from stuntbroker.pipeline.arrays import HEADERS, Array, byte_strings, headers_at
 from stuntbroker.pipeline.audit.folder import Segment
 from stuntbroker.pipeline.audit.scan import as_record_batch, forget, map_file
 from stuntbroker.pipeline.lock_step import Places, find_headers, find_records
@@ -28,7 +28,6 @@ from stuntbroker.protocol.primitives import DecodeError
 CHUNK_BYTES: Final = 1 << 24
 """Uncompressed records that are held at once, unless one batch has more."""
 
-HEADERS: Final = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
 RECORDS: Final = pa.schema(
     {
         "topic": pa.string(),

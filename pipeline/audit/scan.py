@@ -89,7 +89,7 @@ def map_file(path: str) -> Array:
 
 
 def forget(data: Array, start: int, stop: int) -> None:
-    """Gives back the memory of these bytes of a mapped file; who looks at them again has them read again."""
+    """Give back the memory of these bytes of a mapped file; who looks at them again has them read again."""
     view = data.base
     file = view.obj if isinstance(view, memoryview) else None
     if isinstance(file, mmap.mmap):

@@ -11,7 +11,7 @@ from stuntbroker.pipeline.audit.result import Audit
 
 
 def write_report(path: str, audit: Audit, folder: Folder, findings: pa.Table) -> None:
-    """Writes the page, about 5 MB of UTF-8; a file that is there is replaced. Raises OSError.
+    """Write the page, about 5 MB of UTF-8; a file that is there is replaced. Raises OSError.
 
     `findings` are rows of FINDINGS. Needs jinja2 and plotly: raises ModuleNotFoundError without them.
     """

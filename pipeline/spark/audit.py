@@ -86,7 +86,7 @@ def _tables_of(shares: list[Share], keep: bool) -> Callable[[Pieces], Pieces]:
 
 
 def _decide(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Passes on what there is of a share, but what is listed, and adds what is decided by that."""
+    """Pass on what there is of a share, but what is listed, and add what is decided by that."""
     seen: list[tuple[tuple[int, int], str, pa.RecordBatch]] = []
     number = -1
     for rows in pieces:

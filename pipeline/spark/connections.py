@@ -35,7 +35,7 @@ _values: dict[tuple[int, SinkOptions], LastValues] = {}
 
 @contextmanager
 def explaining_timeouts(option: str) -> Iterator[None]:
-    """Adds to a time-out without any connection what to do about it. `option` sets the time-out."""
+    """Add to a time-out without any connection what to do about it. `option` sets the time-out."""
     try:
         yield
     except TimedOut as fault:
@@ -70,7 +70,7 @@ def _forget_stores() -> None:
 
 
 def close_connections() -> None:
-    """Closes all connections of this process. asyncio would complain of those that are open when the interpreter ends."""
+    """Close all connections of this process. asyncio would complain of those that are open when the interpreter ends."""
     _forget_stores()
     for key in [key for key in _clusters if key[0] == os.getpid()]:
         _clusters.pop(key).close()

@@ -6,7 +6,7 @@ all classes of a package do: they need the package installed, or on their PYTHON
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-COLUMNS: Final = (
-    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
-)
-"""Those of Spark's own Kafka source."""
-HEADERS: Final = "headers array<struct<key: string, value: binary>>"
-"""One more with `includeHeaders`, as there."""
-
 
 class StuntbrokerDataSource(DataSource):
     """`spark.read` and `readStream`: see `source`; `df.write` and `writeStream`: see `sink`."""
@@ -37,8 +30,10 @@ class StuntbrokerDataSource(DataSource):
 
     def schema(self) -> str:
         """Return the columns, with headers when they are asked for."""
+        from stuntbroker.pipeline.spark.source_options import columns
+
         with_headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
-        return f"{COLUMNS}, {HEADERS}" if with_headers else COLUMNS
+        return columns(with_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch query."""

@@ -42,18 +42,13 @@ from stuntbroker.pipeline.spark.offsets import (
     split,
     to_json,
 )
-from stuntbroker.pipeline.spark.source_options import SourceOptions, Subscription, parse_options
+from stuntbroker.pipeline.spark.source_options import SourceOptions, Subscription, columns, parse_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from stuntbroker.pipeline.decode import Columns
-
-COLUMNS: Final = (
-    "key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
-)
-HEADERS: Final = ",headers:array<struct<key:string,value:binary>>"
 
 MISSING_S: Final = 2.0
 """A partition that is missing for so long is gone."""
@@ -82,7 +77,7 @@ class _Reader:
     def __init__(self, options: Mapping[str, str], schema: StructType, streaming: bool) -> None:
         self.options: SourceOptions = parse_options(options, streaming)
         self._schema = schema
-        expected = f"struct<{COLUMNS}{HEADERS if self.options.include_headers else ''}>"
+        expected = f"struct<{columns(self.options.include_headers)}>"
         if schema.simpleString() != expected:
             raise SourceError(f"the schema of this source is fixed, it is {expected}: leave out .schema(...)")
 

@@ -16,6 +16,10 @@ from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNC
 from stuntbroker.pipeline.spark.offsets import Position, SourceError
 from stuntbroker.pipeline.spark.security import unsupported_security
 
+COLUMNS: Final = (
+    "key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
+)
+HEADERS: Final = "headers:array<struct<key:string,value:binary>>"
 SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 ENDINGS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 KNOWN: Final = (
@@ -76,6 +80,11 @@ PARTITION_BYTES_MAX: Final = 4 << 20
 FETCH_BYTES_MAX: Final = 50 << 20
 MAX_TRIGGER_DELAY: Final = "15m"
 _SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+def columns(include_headers: bool) -> str:
+    """Return the columns, as a schema of Spark: those of Spark's own Kafka source."""
+    return f"{COLUMNS},{HEADERS}" if include_headers else COLUMNS
 
 
 @dataclass(frozen=True)

@@ -247,7 +247,7 @@ def build_batch(
 
 
 def seal(batch: bytearray | memoryview) -> None:
-    """Writes the CRC of a batch that is complete but for it."""
+    """Write the CRC of a batch that is complete but for it."""
     batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")
 
 
