@@ -194,6 +194,8 @@ def test_the_command_line_wins_over_the_only_listener(
         ({"listeners": "PLAINTEXT://:1,SASL_PLAINTEXT://:2"}, "listeners: 'SASL_PLAINTEXT://:2': only PLAINTEXT"),
         ({"listeners": "INSIDE://:1", MAP: "INSIDE:SASL_SSL"}, "only PLAINTEXT"),
         ({"listeners": "INSIDE://:1"}, f"{MAP} has no protocol for INSIDE"),
+        ({"listeners": f"HOST://:{'9' * 5_000}"}, "is not HOST:PORT"),
+        ({"listeners": "HOST://:65536"}, "is not HOST:PORT"),
         ({MAP: "INSIDE"}, f"{MAP}: 'INSIDE' is not NAME:PROTOCOL"),
         ({"listeners": "HOST://a:1,host://b:2"}, "listeners: two listeners have the name HOST"),
         ({"listeners": "HOST://a:1,DOCKER://b:1"}, "listeners: two listeners have the port 1"),
