@@ -332,8 +332,13 @@ def old_enough(log: PartitionLog, now_ms: int) -> list[Segment]:
 
 
 def may_need_cleaning(log: PartitionLog) -> bool:
-    """Whether `needs_cleaning` or `close_for_cleaning` may find something to do, whatever the time is."""
-    return log.config.compact and (log.size - log.clean_size > DIRTY_MIN or log.active.size > DIRTY_MAX)
+    """Whether `needs_cleaning` or `close_for_cleaning` may find something to do, whatever the time is.
+
+    Strict: while it is true, a clock that is moved on makes every call of the cleaner on the way.
+    """
+    dirty = log.size - log.clean_size
+    least = DIRTY_MAX if log.config.keeps_history else DIRTY_MIN
+    return log.config.compact and (dirty > max(log.size // 2, least) or must_close(log))
 
 
 def needs_cleaning(log: PartitionLog, quiet: bool, now_ms: int) -> bool:
@@ -353,6 +358,11 @@ def close_for_cleaning(log: PartitionLog) -> None:
 
     A segment is as young as its newest record, and one that is always written to would never be cleaned. Raises StorageError.
     """
-    active = log.active.size
-    if log.config.keeps_history and active > DIRTY_MAX and active > (log.size - active) // 2:
+    if must_close(log):
         log.roll()
+
+
+def must_close(log: PartitionLog) -> bool:
+    """Whether `close_for_cleaning` has something to close."""
+    active = log.active.size
+    return log.config.keeps_history and active > DIRTY_MAX and active > (log.size - active) // 2

@@ -10,7 +10,9 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from stuntbroker.protocol.api_keys import APIS, END_TXN, PRODUCE
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.produce_response import ProduceResponse
 from stuntbroker.protocol.primitives import ZERO_UUID, Message
+from stuntbroker.protocol.produce_codec import Answer as ProduceAnswer
 
 ANSWER_HEADER_SIZE: Final = 8
 """The length of an answer and its correlation id."""
@@ -93,6 +95,8 @@ def decoded_answer(key: int, version: int, flexible: bool, answer: Any) -> Messa
     """The response in an answer that is encoded already; None when it cannot be told."""
     if isinstance(answer, Message):
         return answer
+    if isinstance(answer, ProduceAnswer):
+        return ProduceResponse(answer.responses)
     if isinstance(answer, bytes | bytearray):
         return response_class(key).decode(bytes(answer), version, ANSWER_HEADER_SIZE + flexible)
     return None

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from stuntbroker.protocol.batches.compression import decompress
 from stuntbroker.protocol.batches.records import HEADER_SIZE, build_batch, read_header, read_records, seal
 from stuntbroker.storage import compaction
-from stuntbroker.storage.compaction import DIRTY_MAX, close_for_cleaning, needs_cleaning
+from stuntbroker.storage.compaction import DIRTY_MAX, close_for_cleaning, may_need_cleaning, needs_cleaning
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import aborted_between
@@ -336,10 +336,10 @@ def test_a_log_is_cleaned_when_half_of_it_is_new(tmp_path: Path) -> None:
     assert not needs_cleaning(log, True, NOW_MS)
     for n in range(39):
         log.append_record(b"%d" % n, b"x" * 100, NOW_MS)
-    assert not needs_cleaning(log, True, NOW_MS)
+    assert not needs_cleaning(log, True, NOW_MS) and not may_need_cleaning(log)
     for n in range(3):
         log.append_record(b"%d" % n, b"x" * 100, NOW_MS)
-    assert needs_cleaning(log, True, NOW_MS)
+    assert needs_cleaning(log, True, NOW_MS) and may_need_cleaning(log)
     assert not needs_cleaning(log, False, NOW_MS)
     assert OK is log.append_marker(new_marker(True, 1, 0, 0, 1, NOW_MS))
 
@@ -351,9 +351,10 @@ def test_a_log_that_keeps_its_history_is_cleaned_by_the_megabyte_however_quiet_i
         if n % 1_000 == 999:
             close_for_cleaning(log)
     assert log.size < DIRTY_MAX and len(log.segments) == 1 and not needs_cleaning(log, True, NOW_MS)
+    assert not may_need_cleaning(log)
     for n in range(3_000):
         log.append_record(b"%d" % (n % 2), b"x" * 100, NOW_MS)
-    assert needs_cleaning(log, True, NOW_MS)
+    assert needs_cleaning(log, True, NOW_MS) and may_need_cleaning(log)
 
 
 def test_a_busy_log_that_keeps_its_history_stays_within_twice_the_live_size_and_what_is_young(tmp_path: Path) -> None:

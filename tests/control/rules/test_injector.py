@@ -11,7 +11,7 @@ from stuntbroker.broker.requests.apis import SERVED
 from stuntbroker.broker.requests.plain_messages import error_codes
 from stuntbroker.control.control import Control
 from stuntbroker.control.rules.faults import VERBS, FaultError
-from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.api_keys import APIS, PRODUCE
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -289,6 +289,25 @@ async def test_a_throttled_client_is_told_how_long_to_wait(rig: Rig, control: Co
     answer = client.ask(end_request(given), 5)
     assert (answer.throttle_time_ms, answer.error_code) == (1_234, ErrorCode.NONE)
     assert phase_of(rig) == "CompleteCommit"
+
+
+@pytest.mark.parametrize("version", [version for key, version in CASES if key == PRODUCE and version >= 1])
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_producer_is_throttled_and_its_errors_are_in_the_log_of_requests(
+    version: int, is_there: bool, rig: Rig, control: Control
+) -> None:
+    """Answers to Produce are written by hand, unlike others."""
+    topic_id = rig.topic(TOPIC).id if is_there else bytes(15) + b"x"
+    client = rig.client()
+    control.injector.add(rule("Produce", throttle_ms=1_234))
+    client.feed(frame(valid_request(PRODUCE, version, topic_id), version))
+    (answer,) = client.answers()
+
+    response = decode(answer, PRODUCE, version)
+    assert response.throttle_time_ms == 1_234
+    errors = tuple(ErrorCode(code).name for code in error_codes(response))
+    assert errors == control.requests.requests[-1].errors
+    assert (errors == ()) is is_there
 
 
 @pytest.mark.parametrize(("key", "version"), [(26, 5), (26, 4), (1, 12), (3, 9)])
