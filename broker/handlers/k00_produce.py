@@ -17,6 +17,7 @@ from stuntbroker.broker.produce.txn_questions import Question, question_for
 from stuntbroker.broker.requests.apis import NO_ANSWER
 from stuntbroker.broker.requests.slices import run_in_slices
 from stuntbroker.broker.transactions.coordinator_errors import leader_code
+from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.protocol.batches.budget import ReadBudget
 from stuntbroker.protocol.batches.check import check_batch, plain_header
@@ -257,8 +258,10 @@ def _append_all(broker: Services, accepted_batches: list[AcceptedBatch], now_ms:
 def _log_fencing(connection: Connection, transactional_id: str | None, accepted_batches: list[AcceptedBatch]) -> None:
     """One line in the log when the batches are those of a producer that was fenced."""
     if transactional_id is not None:
-        for error in {each.response.error_code for each in accepted_batches}:
-            connection.broker.transactions.fences.refuse(connection, transactional_id, error)
+        batches = {each.response.error_code: each.header for each in accepted_batches}
+        for error, header in batches.items():
+            identity = Identity(header.producer_id, header.producer_epoch)
+            connection.broker.transactions.fences.refuse(connection, transactional_id, identity, error)
 
 
 def _unacknowledged(connection: Connection, failed: bool) -> Any:

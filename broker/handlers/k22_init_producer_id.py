@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from stuntbroker.broker.configuration.properties import KIP_447_DRAFT, KIP_588
 from stuntbroker.broker.requests.authorizer import Operation, Resource
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
-from stuntbroker.broker.transactions.fences import cause_of
+from stuntbroker.broker.transactions.fences import Identity, cause_of
 from stuntbroker.broker.transactions.group_fencing import Claim
 from stuntbroker.coordinator.requests import InitProducerId, Reply
 from stuntbroker.coordinator.state import TIMEOUT_NONE
@@ -57,17 +57,18 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
         return _error(error)
     transactions, transactional_id = broker.transactions, request.transactional_id
 
+    identity = Identity(request.producer_id, request.producer_epoch)
     owned = None if request.producer_id >= 0 else transactions.state_of(transactional_id)
 
     def done(reply: Reply) -> None:
         if owned is not None and not reply.error:
             cause = cause_of(connection, owned.producer_id == reply.producer_id)
-            transactions.fences.add(transactional_id, cause, connection)
+            transactions.fences.add(owned, cause, connection)
         if reply.error:
-            code = coordinator_code(connection, transactional_id, reply.error, KEY, version)
+            code = coordinator_code(connection, transactional_id, identity, reply.error, KEY, version)
             connection.reply(_error(code))
         else:
-            transactions.fences.hold(transactional_id, connection.peer)
+            transactions.fences.hold(transactional_id, connection.peer, reply.producer_id, reply.producer_epoch)
             connection.reply(InitProducerIdResponse(0, *reply))
 
     init = InitProducerId(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.requests.slices import SEEN, Awaited, Steps, run_in_slices
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
+from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -99,10 +100,12 @@ def _add(
     if _answer_missing(broker, transaction, answer):
         return
 
+    identity = Identity(transaction.producer_id, transaction.producer_epoch)
+
     def done(reply: Reply) -> None:
         error = reply.error
         if error:
-            error = coordinator_code(connection, transaction.transactional_id, error, KEY, version)
+            error = coordinator_code(connection, transaction.transactional_id, identity, error, KEY, version)
         answer(_results(transaction.topics, lambda name, index: error))
 
     if not transaction.transactional_id:
@@ -145,9 +148,12 @@ def _verify(
     if not wanted:
         answer([])
     left = len(set(wanted))
+    identity = Identity(transaction.producer_id, transaction.producer_epoch)
 
     def done(partition: tuple[str, int], reply: Reply) -> None:
-        errors[partition] = coordinator_code(connection, transaction.transactional_id, reply.error, KEY, MANY_FROM)
+        errors[partition] = coordinator_code(
+            connection, transaction.transactional_id, identity, reply.error, KEY, MANY_FROM
+        )
         if len(errors) == left:
             answer(_results(_once(transaction.topics), lambda name, index: errors[name, index]))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.metadata.topic_names import OFFSETS
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
+from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import AddPartitions, Reply
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
@@ -29,10 +30,12 @@ def handle(connection: Connection, request: AddOffsetsToTxnRequest, version: int
     if not transactional_id:
         return AddOffsetsToTxnResponse(0, ErrorCode.INVALID_REQUEST)
 
+    identity = Identity(request.producer_id, request.producer_epoch)
+
     def done(reply: Reply) -> None:
         error = reply.error
         if error:
-            error = coordinator_code(connection, transactional_id, error, KEY, version)
+            error = coordinator_code(connection, transactional_id, identity, error, KEY, version)
         connection.reply(AddOffsetsToTxnResponse(0, error))
 
     index = partition_for(request.group_id, len(broker.topics.internal(OFFSETS).partitions))

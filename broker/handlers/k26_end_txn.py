@@ -12,6 +12,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
+from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import EndTxn, Reply
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -55,16 +56,17 @@ def handle(connection: Connection, fields: EndTxnFields, version: int) -> EndTxn
     transactions = connection.broker.transactions
     reply = transactions.try_immediately(transactional_id, request)
     if reply is not None:
-        _done(connection, transactional_id, version, reply)
+        _done(connection, request, transactional_id, version, reply)
     else:
-        transactions.ask(transactional_id, request, partial(_done, connection, transactional_id, version))
+        transactions.ask(transactional_id, request, partial(_done, connection, request, transactional_id, version))
     return None
 
 
-def _done(connection: Connection, transactional_id: str, version: int, reply: Reply) -> None:
+def _done(connection: Connection, request: EndTxn, transactional_id: str, version: int, reply: Reply) -> None:
     error, producer_id, producer_epoch, _, _ = reply
     if error:
-        error = coordinator_code(connection, transactional_id, error, KEY, version)
+        identity = Identity(request.producer_id, request.producer_epoch)
+        error = coordinator_code(connection, transactional_id, identity, error, KEY, version)
     if version >= BUMP_FROM:
         connection.reply_encoded(answer_v5(connection.correlation, error, producer_id, producer_epoch))
     else:

@@ -37,7 +37,7 @@ def handle(connection: Connection, request: WriteTxnMarkersRequest, version: int
 
 def _each(connection: Connection, request: WriteTxnMarkersRequest) -> Steps:
     results: dict[int, dict[str, list[WritableTxnMarkerPartitionResult]]] = {}
-    refused: set[int] = set()
+    refused: dict[int, int] = {}
     for marker in request.markers:
         topics = results.setdefault(marker.producer_id, {})
         for topic in marker.topics:
@@ -46,10 +46,10 @@ def _each(connection: Connection, request: WriteTxnMarkersRequest) -> Steps:
                 error = _write(connection, marker, topic.name, index)
                 partitions.append(WritableTxnMarkerPartitionResult(index, error))
                 if error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-                    refused.add(marker.producer_id)
+                    refused[marker.producer_id] = marker.producer_epoch
                 yield WRITTEN
-    for producer_id in refused:
-        connection.broker.transactions.refuse_marker(connection, producer_id)
+    for producer_id, producer_epoch in refused.items():
+        connection.broker.transactions.refuse_marker(connection, producer_id, producer_epoch)
         yield WRITTEN
     return WriteTxnMarkersResponse(
         [

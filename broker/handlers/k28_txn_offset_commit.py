@@ -16,7 +16,7 @@ from stuntbroker.broker.produce.txn_questions import Question, question_for
 from stuntbroker.broker.requests.request_part import RequestPart
 from stuntbroker.broker.requests.slices import ANSWERED_ELSEWHERE, SLICE_COST, Steps, run_in_slices
 from stuntbroker.broker.transactions.coordinator_errors import leader_code
-from stuntbroker.broker.transactions.fences import NO_MEMBER
+from stuntbroker.broker.transactions.fences import NO_MEMBER, Identity
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.groups.offset_requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
@@ -162,11 +162,14 @@ class _Commit:
             answer.error_code = error
         if is_no_member := NO_MEMBER.intersection(errors):
             fences = self.connection.broker.transactions.fences
-            fences.refuse(self.connection, request.transactional_id, min(is_no_member))
+            identity = Identity(request.producer_id, request.producer_epoch)
+            fences.refuse(self.connection, request.transactional_id, identity, min(is_no_member))
         self.connection.reply(self.response)
 
     def _fail(self, error: int) -> None:
-        self.connection.broker.transactions.fences.refuse(self.connection, self.request.transactional_id, error)
+        request = self.request
+        identity = Identity(request.producer_id, request.producer_epoch)
+        self.connection.broker.transactions.fences.refuse(self.connection, request.transactional_id, identity, error)
         for answer in self.answers:
             answer.error_code = error
         self.connection.reply(self.response)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.produce.client_append import append_or_error
 from stuntbroker.broker.transactions.coordinator_errors import leader_code
+from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import AddPartitions, Reply
 from stuntbroker.coordinator.state import TopicPartition
 from stuntbroker.protocol.api_keys import PRODUCE
@@ -104,7 +105,11 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
     added = AddPartitions(producer_id, epoch, _sets.get(names) or _new_set(names), 2)
     reply = transactions.try_immediately(transactional_id, added)
     if reply is not None:
-        refused = _refusal(connection, transactional_id, reply.error, version) if reply.error else OK
+        refused = (
+            _refusal(connection, transactional_id, accepted_batches[0].header, reply.error, version)
+            if reply.error
+            else OK
+        )
         _write(connection, version, head, accepted_batches, True, all_in_sequence, refused, now_ms)
     else:
         transactions.ask(
@@ -122,14 +127,18 @@ def _added(
     reply: Reply,
 ) -> None:
     """Much may have happened meanwhile."""
-    refused = _refusal(connection, transactional_id, reply.error, version) if reply.error else OK
+    refused = (
+        _refusal(connection, transactional_id, accepted_batches[0].header, reply.error, version) if reply.error else OK
+    )
     _write(connection, version, head, accepted_batches, True, False, refused, connection.broker.clock.now_ms())
 
 
-def _refusal(connection: Connection, transactional_id: str, error: int, version: int) -> int:
+def _refusal(connection: Connection, transactional_id: str, header: BatchHeader, error: int, version: int) -> int:
     """The coordinator's error as Produce carries it."""
     code = leader_code(error, PRODUCE, version)
-    connection.broker.transactions.fences.refuse(connection, transactional_id, code)
+    connection.broker.transactions.fences.refuse(
+        connection, transactional_id, Identity(header.producer_id, header.producer_epoch), code
+    )
     return code
 
 

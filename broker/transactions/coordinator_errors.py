@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.configuration.properties import KIP_588
+from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT
 from stuntbroker.protocol.api_keys import (
     ADD_OFFSETS_TO_TXN,
@@ -46,13 +47,15 @@ class DraftCode(IntEnum):
     PRODUCER_FENCED = 91
 
 
-def coordinator_code(connection: Connection, transactional_id: str, error: int, key: int, version: int) -> int:
+def coordinator_code(
+    connection: Connection, transactional_id: str, identity: Identity, error: int, key: int, version: int
+) -> int:
     """The coordinator's error as its own response carries it; a line in the log when it says that a producer is fenced."""
     transactions = connection.broker.transactions
     knows_fencing = version >= PRODUCER_FENCED_FROM[key]
     has_draft_codes = connection.listener.profile == KIP_588
     if error:
-        transactions.fences.refuse(connection, transactional_id, error)
+        transactions.fences.refuse(connection, transactional_id, identity, error)
     if error == TRANSACTION_TIMED_OUT:
         actor = transactions.find(transactional_id) if has_draft_codes else None
         init_version = actor.txn.init_version if actor is not None else -1

@@ -10,6 +10,7 @@
 | timeout | the transaction was open for longer than its time-out, and the coordinator aborted it |
 | admin | an administrator ended the transaction, or fenced its producer |
 | group_generation | its consumer has left the group, or is of a generation before: another may have its partitions |
+| late_request | nobody fenced it: the request is of an epoch that its own producer has left behind, with a later transaction |
 | coordinator_move | a marker came of a coordinator epoch before the present one: from a coordinator that is none any more |
 | unknown | it was before the last start of the broker, or too many were fenced since |
 """
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.clock import Clock
     from stuntbroker.broker.connections.client_connection import ClientConnection
     from stuntbroker.broker.observation.events import Events
+    from stuntbroker.coordinator.state import Txn
 
 Value = TypeVar("Value")
 FENCES_MAX: Final = 10_000
@@ -42,22 +44,47 @@ NO_MEMBER: Final = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_ME
 """What tells a producer that the consumer whose offsets it commits is fenced (KIP-447)."""
 
 
+class Identity(NamedTuple):
+    """By what a request says whose it is: a client may send each by another connection."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class Holder(NamedTuple):
+    """A producer that has a transactional id, from the epoch on that it was given."""
+
+    client: str
+    """Address of the connection by which it got the id."""
+    first_seen_ms: int
+    """Since 1970; -1 where it is not known."""
+    producer_id: int
+    first_epoch: int
+
+    def is_known(self, identity: Identity) -> bool:
+        """Whether a producer id and epoch may be this producer's: it has had all epochs from its first one on."""
+        return self.producer_id == identity.producer_id and self.first_epoch <= identity.producer_epoch
+
+
+UNKNOWN: Final = Holder("", -1, -1, -1)
+
+
 class Fence:
     """Why a producer was fenced: the cause, and the client that caused it, where it was one."""
 
-    __slots__ = ("at_ms", "by_client", "by_client_id", "cause", "fenced_client", "first_seen_ms", "is_logged")
+    __slots__ = ("at_ms", "by_client", "by_client_id", "cause", "fenced", "is_logged", "last_epoch")
 
     def __init__(
-        self, cause: str, by_client_id: str, by_client: str, fenced_client: str, first_seen_ms: int, at_ms: int
+        self, cause: str, by_client_id: str, by_client: str, fenced: Holder, last_epoch: int, at_ms: int
     ) -> None:
         self.cause = cause
         self.by_client_id = by_client_id
         self.by_client = by_client
         """Address of who fenced; empty for the broker itself."""
-        self.fenced_client = fenced_client
-        """Address of the producer that was fenced; empty where it is not known."""
-        self.first_seen_ms = first_seen_ms
-        """When that producer got the transactional id, since 1970; -1 where it is not known."""
+        self.fenced = fenced
+        """The producer that was fenced; UNKNOWN where it had its id before the last start."""
+        self.last_epoch = last_epoch
+        """Which that producer had when it was fenced."""
         self.at_ms = at_ms
         """Monotonic."""
         self.is_logged = False
@@ -78,55 +105,66 @@ class Refusal(NamedTuple):
     fence: Fence | None
     """None where it is not known any more why."""
     fenced_before_ms: int
+    first_seen_ms: int
+    """When the producer got the transactional id, since 1970; -1 where it is not known."""
 
 
 class Fences:
     """The last fences of each transactional id, and which client has the id now."""
 
-    def __init__(self, clock: Clock, events: Events) -> None:
+    def __init__(self, clock: Clock, events: Events, state_of: Callable[[str], Txn | None]) -> None:
         self._clock = clock
         self._events = events
+        self._state_of = state_of
         self._fences: dict[str, list[Fence]] = {}
         """The oldest first."""
-        self._holders: dict[str, tuple[str, int]] = {}
-        """Transactional id -> address of the client that was given its producer id and epoch last, and when."""
+        self._holders: dict[str, Holder] = {}
+        """By transactional id."""
         self._unknown: dict[str, None] = {}
         """Transactional ids of refused producers of whose fence nothing is known, and of which the log has said so."""
         self.refused: Callable[[Refusal], None] | None = None
         """Called with every answer that tells a producer that it is fenced, not only with the first that is logged."""
 
-    def hold(self, transactional_id: str, client: str) -> None:
-        """Note the address of the client that has a transactional id from now on."""
+    def hold(self, transactional_id: str, client: str, producer_id: int, producer_epoch: int) -> None:
+        """Note the client that has a transactional id from now on, by its address."""
         holder = self._holders.get(transactional_id)
-        if holder is None or holder[0] != client:
-            _put(self._holders, transactional_id, (client, self._clock.now_ms()))
+        if holder is None or holder.client != client:
+            holder = Holder(client, self._clock.now_ms(), producer_id, producer_epoch)
+        elif holder.producer_id != producer_id:
+            holder = holder._replace(producer_id=producer_id, first_epoch=producer_epoch)
+        _put(self._holders, transactional_id, holder)
 
-    def add(self, transactional_id: str, cause: str, connection: ClientConnection | None) -> None:
-        """Note that the producer that has this id is fenced from now on, by a client or by the broker itself."""
+    def add(self, txn: Txn, cause: str, connection: ClientConnection | None) -> None:
+        """Note that the producer of this state is fenced from now on, by a client or by the broker itself."""
+        transactional_id = txn.transactional_id
         by_client_id, by_client = ("", "") if connection is None else (connection.client_id, connection.peer)
-        holder = self._holders.get(transactional_id, ("", -1))
-        fence = Fence(cause, by_client_id, by_client, *holder, self._clock.monotonic_ms())
+        holder = self._holders.get(transactional_id, UNKNOWN)
+        fence = Fence(cause, by_client_id, by_client, holder, txn.producer_epoch, self._clock.monotonic_ms())
         self._unknown.pop(transactional_id, None)
         before = self._fences.pop(transactional_id, [])
         _put(self._fences, transactional_id, [*before[1 - FENCES_OF_AN_ID :], fence])
 
-    def refuse(self, connection: ClientConnection, transactional_id: str, error: int) -> None:
+    def refuse(self, connection: ClientConnection, transactional_id: str, identity: Identity, error: int) -> None:
         """Write one line when an error tells a producer that it is fenced, the first time after it was."""
         if error in FENCED:
-            self._tell(connection, transactional_id, self._fence_of(transactional_id, connection.peer))
+            self._tell(connection, transactional_id, identity, self._fence_of(transactional_id, identity, connection))
         elif error in FENCING:
             # Who was never fenced names a producer id that nobody has, or that expired.
-            if fence := self._fence_of(transactional_id, connection.peer):
-                self._tell(connection, transactional_id, fence)
+            if fence := self._fence_of(transactional_id, identity, connection):
+                self._tell(connection, transactional_id, identity, fence)
         elif error in NO_MEMBER:
-            self._tell(connection, transactional_id, self._new("group_generation", connection))
+            self._tell(connection, transactional_id, identity, self._new("group_generation", transactional_id))
         elif error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-            self._tell(connection, transactional_id, self._new("coordinator_move", connection))
+            self._tell(connection, transactional_id, identity, self._new("coordinator_move", transactional_id))
 
-    def _new(self, cause: str, connection: ClientConnection) -> Fence:
-        return Fence(cause, "", "", connection.peer, -1, self._clock.monotonic_ms())
+    def _new(self, cause: str, transactional_id: str) -> Fence:
+        """Of which the answer itself is the first that is known."""
+        holder = self._holders.get(transactional_id, UNKNOWN)
+        return Fence(cause, "", "", holder, -1, self._clock.monotonic_ms())
 
-    def _tell(self, connection: ClientConnection, transactional_id: str, fence: Fence | None) -> None:
+    def _tell(
+        self, connection: ClientConnection, transactional_id: str, identity: Identity, fence: Fence | None
+    ) -> None:
         clock = self._clock
         if self.refused is not None:
             before_ms = -1 if fence is None else clock.monotonic_ms() - fence.at_ms
@@ -139,6 +177,7 @@ class Fences:
                     clock.now_ms(),
                     fence,
                     before_ms,
+                    fence.fenced.first_seen_ms if fence is not None and fence.fenced.is_known(identity) else -1,
                 )
             )
         facts: dict[str, object] = {"cause": "unknown"}
@@ -161,11 +200,18 @@ class Fences:
             **facts,
         )
 
-    def _fence_of(self, transactional_id: str, client: str) -> Fence | None:
-        """Return the last fence of this client; of one that is not known the last of the id."""
-        fences = self._fences.get(transactional_id, ())
-        own = [fence for fence in fences if fence.fenced_client == client]
-        return (own or fences or (None,))[-1]
+    def _fence_of(self, transactional_id: str, identity: Identity, connection: ClientConnection) -> Fence | None:
+        """Return the fence of the producer that has had this epoch; of one that is not known the last of the id."""
+        fences = self._fences.get(transactional_id, [])
+        for fence in fences:
+            if fence.fenced.is_known(identity) and identity.producer_epoch <= fence.last_epoch:
+                return fence
+        now = self._state_of(transactional_id)
+        if now is not None and self._holders.get(transactional_id, UNKNOWN).is_known(identity):
+            if identity.producer_epoch < now.producer_epoch and identity.producer_id == now.producer_id:
+                return self._new("late_request", transactional_id)
+        own = [fence for fence in fences if fence.fenced.client == connection.peer]
+        return own[-1] if own else fences[-1] if fences else None
 
 
 def _put(by_id: dict[str, Value], transactional_id: str, value: Value) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stuntbroker.broker.configuration.properties import KIP_588
 from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.broker.metadata.topics import coordinator_of
-from stuntbroker.broker.transactions.fences import Fences
+from stuntbroker.broker.transactions.fences import Fences, Identity
 from stuntbroker.broker.transactions.marker_slices import MarkerSlices
 from stuntbroker.broker.transactions.producer_ids import ProducerIds
 from stuntbroker.broker.transactions.txn_markers import end_in_partition
@@ -93,7 +93,7 @@ class Transactions:
         self._expiry: Iterator[None] | None = None
         """The search for expired ids that is under way."""
         self.timed_out_count = 0
-        self.fences = Fences(broker.clock, broker.events)
+        self.fences = Fences(broker.clock, broker.events, self.state_of)
         self.expired_count = 0
         self.load_times_ms: list[int] = []
         """How long reading back each partition of the log took at the start."""
@@ -234,14 +234,15 @@ class Transactions:
         """An administrator has written a marker of this producer."""
         for actor in self.open:
             if actor.txn.producer_id == producer_id:
-                self.fences.add(actor.txn.transactional_id, "admin", connection)
+                self.fences.add(actor.txn, "admin", connection)
 
-    def refuse_marker(self, connection: ClientConnection, producer_id: int) -> None:
+    def refuse_marker(self, connection: ClientConnection, producer_id: int, producer_epoch: int) -> None:
         """A marker of this producer was refused, as a coordinator has sent it that is not its coordinator any more."""
         for transactional_id in self.ids():
             known = self.phase_and_producer_id(transactional_id)
             if known is not None and known[1] == producer_id:
-                self.fences.refuse(connection, transactional_id, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+                error = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+                self.fences.refuse(connection, transactional_id, Identity(producer_id, producer_epoch), error)
 
     def busy_ids(self) -> list[str]:
         """The transactional ids of which a request is under way."""
@@ -390,7 +391,7 @@ class Transactions:
     def _timed_out(self, txn: Txn) -> None:
         """The decision to abort a transaction is in the log."""
         self.timed_out_count += 1
-        self.fences.add(txn.transactional_id, "timeout", None)
+        self.fences.add(txn, "timeout", None)
         self.broker.events.info(
             "txn_timed_out",
             transactional_id=txn.transactional_id,

@@ -29,6 +29,7 @@ ADVICE: Final = {
     "group_generation": "The consumer has left its group, or the group has a newer generation: another may have its partitions. "
     "Abort, and go on from the committed offsets.",
     "admin": "An administrator ended the transaction or fenced its producer. Abort, or make a new producer.",
+    "late_request": "Nobody fenced it: the request is of an earlier transaction of this producer, which has gone on. Do nothing.",
     "coordinator_move": "The marker is of a coordinator before the present one, which ends the transaction itself. Do nothing; "
     "or, when you abort by hand, give the coordinator epoch that describe-producers shows.",
     "unknown": "It was fenced before the last start of the broker, or long ago. Make a new producer.",
@@ -68,8 +69,8 @@ class FenceLog:
         }
         if fence is not None:
             entry["fenced_before_ms"] = refusal.fenced_before_ms
-            if fence.first_seen_ms >= 0 and fence.fenced_client == refusal.client:
-                entry["first_seen_ms"] = fence.first_seen_ms
+            if refusal.first_seen_ms >= 0:
+                entry["first_seen_ms"] = refusal.first_seen_ms
             if fence.by_client:
                 entry |= {"by_client_id": fence.by_client_id, "by_client": fence.by_client}
         self.fences.append(entry)

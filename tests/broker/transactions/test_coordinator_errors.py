@@ -16,6 +16,7 @@ from stuntbroker.broker.transactions.coordinator_errors import (
     coordinator_code,
     leader_code,
 )
+from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT
 from stuntbroker.coordinator.state import Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
@@ -86,7 +87,7 @@ def connection(remembers: bool, init_version: int) -> Any:
 def test_code(key: int) -> None:
     def check(init_version: int, error: int, knows: bool, profile: bool, code: int) -> None:
         version = PRODUCER_FENCED_FROM[key] - (not knows)
-        assert coordinator_code(connection(profile, init_version), TXN, error, key, version) == code
+        assert coordinator_code(connection(profile, init_version), TXN, Identity(1, 0), error, key, version) == code
 
     check_each(CELLS, check)
 

@@ -86,6 +86,53 @@ async def test_each_producer_is_told_of_its_own_fence_however_many_came_after(da
         ]
 
 
+async def test_a_producer_is_known_by_its_epoch_whatever_connection_it_uses(data_dir: Path) -> None:
+    """librdkafka sends InitProducerId by one connection and records by another."""
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        refusals: list[Refusal] = []
+        rig.broker.transactions.fences.refused = refusals.append
+        seen_ms = rig.clock.now_ms()
+        first = pair(init(rig.client(peer=ZOMBIE), ID))
+        rig.clock.ms += 5
+        take_over(rig, b"worker-2")
+        third = take_over(rig, b"worker-3")
+        other = rig.client(peer=("10.0.0.7", 4_712))
+        assert write(other, ID, first, "late") in FENCED
+        assert write(other, ID, third, "42 EUR") == ErrorCode.NONE
+        [refusal] = refusals
+        assert refusal.fence is not None and refusal.fence.by_client_id == "worker-2"
+        assert refusal.first_seen_ms == seen_ms
+
+
+@pytest.mark.parametrize("has_predecessor", [False, True])
+async def test_a_late_request_of_a_producer_that_has_gone_on_is_no_fence(data_dir: Path, has_predecessor: bool) -> None:
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        if has_predecessor:
+            init(rig.client(peer=ZOMBIE), ID)
+        client = rig.client(peer=SUCCESSOR)
+        owner = pair(init(client, ID))
+        assert not write(client, ID, owner, "42 EUR")
+        done = end(client, ID, owner)
+        later = done.producer_id, done.producer_epoch
+        assert not write(client, ID, later, "43 EUR")
+        other = rig.client(peer=("10.0.0.8", 4_813))
+        assert end(other, ID, owner).error_code in FENCED
+        assert write(other, ID, owner, "late", sequence=1) in FENCED
+        assert {facts["cause"] for facts in described(rig)} == {"late_request"}
+        assert end(client, ID, later).error_code == ErrorCode.NONE
+
+
+async def test_an_epoch_that_nobody_has_had_is_not_called_late(data_dir: Path) -> None:
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client(peer=SUCCESSOR)
+        producer_id, epoch = pair(init(client, ID))
+        assert end(client, ID, (producer_id, epoch + 5)).error_code in FENCED
+        assert [facts["cause"] for facts in described(rig)] == ["unknown"]
+
+
 async def test_who_is_fenced_once_more_is_told_once_more(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
@@ -158,7 +205,7 @@ async def test_who_was_fenced_is_known_since_it_got_its_id(data_dir: Path) -> No
         take_over(rig, b"worker-2")
         assert end(client, ID, owner).error_code in FENCED
         [refusal] = refusals
-        assert refusal.fence is not None and refusal.fence.first_seen_ms == seen_ms
+        assert refusal.first_seen_ms == seen_ms
 
 
 async def test_a_fence_of_before_the_start_is_told_without_a_cause(data_dir: Path) -> None:
