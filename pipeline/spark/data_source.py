@@ -33,7 +33,7 @@ class StuntbrokerDataSource(DataSource):
         from stuntbroker.pipeline.spark.source_options import columns
 
         with_headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
-        return columns(with_headers)
+        return ", ".join(map(" ".join, columns(with_headers)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch query."""

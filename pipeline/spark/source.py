@@ -77,7 +77,7 @@ class _Reader:
     def __init__(self, options: Mapping[str, str], schema: StructType, streaming: bool) -> None:
         self.options: SourceOptions = parse_options(options, streaming)
         self._schema = schema
-        expected = f"struct<{columns(self.options.include_headers)}>"
+        expected = f"struct<{','.join(map(':'.join, columns(self.options.include_headers)))}>"
         if schema.simpleString() != expected:
             raise SourceError(f"the schema of this source is fixed, it is {expected}: leave out .schema(...)")
 

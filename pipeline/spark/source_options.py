@@ -17,9 +17,17 @@ from stuntbroker.pipeline.spark.offsets import Position, SourceError
 from stuntbroker.pipeline.spark.security import unsupported_security
 
 COLUMNS: Final = (
-    "key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
+    ("key", "binary"),
+    ("value", "binary"),
+    ("topic", "string"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+    ("timestamp", "timestamp"),
+    ("timestampType", "int"),
 )
-HEADERS: Final = "headers:array<struct<key:string,value:binary>>"
+"""Names and types of the columns, those of Spark's own Kafka source."""
+HEADERS: Final = ("headers", "array<struct<key:string,value:binary>>")
+"""One more with `includeHeaders`, as there."""
 SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 ENDINGS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 KNOWN: Final = (
@@ -82,9 +90,9 @@ MAX_TRIGGER_DELAY: Final = "15m"
 _SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
-def columns(include_headers: bool) -> str:
-    """Return the columns, as a schema of Spark: those of Spark's own Kafka source."""
-    return f"{COLUMNS},{HEADERS}" if include_headers else COLUMNS
+def columns(include_headers: bool) -> Sequence[tuple[str, str]]:
+    """Return name and type of each column."""
+    return (*COLUMNS, HEADERS) if include_headers else COLUMNS
 
 
 @dataclass(frozen=True)
