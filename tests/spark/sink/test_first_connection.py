@@ -13,7 +13,7 @@ from pyspark.sql.types import _parse_datatype_string
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import TimedOut
 from stuntbroker.pipeline.spark import connections, sink, source
-from stuntbroker.pipeline.spark.data_source import COLUMNS
+from stuntbroker.pipeline.spark.data_source import StuntbrokerDataSource
 from stuntbroker.pipeline.spark.sink_options import sink_options
 from stuntbroker.pipeline.spark.source import BatchReader, StreamReader
 
@@ -51,7 +51,7 @@ def test_a_sink_waits_for_a_broker_that_is_away_when_its_driver_starts(mode: str
 
 def test_a_source_waits_for_a_broker_that_is_away_when_its_driver_starts(spark: SparkSession, away: LiveBroker) -> None:
     given = {"kafka.bootstrap.servers": str(away.address), "subscribe": "t", "startingOffsets": "earliest"}
-    schema = _parse_datatype_string(COLUMNS)
+    schema = _parse_datatype_string(StuntbrokerDataSource({}).schema())
 
     stream = StreamReader(given, schema)
     assert stream.initialOffset() == {"t": {"0": 0}}

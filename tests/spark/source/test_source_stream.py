@@ -18,7 +18,7 @@ from stuntbroker.client.errors import NotFound
 from stuntbroker.client.fetching import TopicPartition
 from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset
 from stuntbroker.pipeline.spark import source
-from stuntbroker.pipeline.spark.data_source import COLUMNS
+from stuntbroker.pipeline.spark.data_source import StuntbrokerDataSource
 from stuntbroker.pipeline.spark.offsets import DataLoss
 from stuntbroker.pipeline.spark.progress import offsets_behind_latest
 from stuntbroker.pipeline.spark.source import StreamReader
@@ -162,7 +162,7 @@ def test_what_is_available_now_includes_partitions_that_are_missing_for_a_moment
     monkeypatch.setattr(StreamReader, "_partitions", known)
     monkeypatch.setattr(ChannelCluster, "pause", lambda *_: None)
     given = {"kafka.bootstrap.servers": str(broker.address), "subscribe": topic, "startingOffsets": "earliest"}
-    reader = StreamReader(given, _parse_datatype_string(COLUMNS))
+    reader = StreamReader(given, _parse_datatype_string(StuntbrokerDataSource({}).schema()))
     reader.prepareForTriggerAvailableNow()
     start = reader.initialOffset() if starts_anew else {topic: {"0": 4, "1": 2}}
     target = reader.latestOffset(start, ReadAllAvailable())
@@ -189,7 +189,7 @@ def test_brokers_that_do_not_agree_on_a_topic_for_a_moment_are_asked_again(
     monkeypatch.setattr(source, "list_offsets", list_offsets)
     monkeypatch.setattr(ChannelCluster, "pause", lambda *_: None)
     given = {"kafka.bootstrap.servers": str(broker.address), "subscribe": "disputed"}
-    reader = StreamReader(given, _parse_datatype_string(COLUMNS))
+    reader = StreamReader(given, _parse_datatype_string(StuntbrokerDataSource({}).schema()))
     assert reader.latestOffset({"disputed": {"0": 0}}, ReadAllAvailable()) == {"disputed": {"0": 0}}
     reader.stop()
 
@@ -228,7 +228,7 @@ def test_a_stream_that_stopped_behind_an_open_transaction_waits_for_it(
         writer.produce("held", 0, batch("open", "too"))
         writer.flush()
         given = {"kafka.bootstrap.servers": str(broker.address), "subscribe": "held", "startingOffsets": "earliest"}
-        reader = StreamReader(given, _parse_datatype_string(COLUMNS))
+        reader = StreamReader(given, _parse_datatype_string(StuntbrokerDataSource({}).schema()))
         stable, written = end_offset(cluster, "held", 0), end_offset(cluster, "held", 0, READ_UNCOMMITTED)
         assert (stable, written) == (2, 4)
         assert reader.latestOffset({"held": {"0": written}}, ReadAllAvailable()) == {"held": {"0": written}}
