@@ -336,9 +336,7 @@ def may_need_cleaning(log: PartitionLog) -> bool:
 
     Strict: while it is true, a clock that is moved on makes every call of the cleaner on the way.
     """
-    dirty = log.size - log.clean_size
-    least = DIRTY_MAX if log.config.keeps_history else DIRTY_MIN
-    return log.config.compact and (dirty > max(log.size // 2, least) or must_close(log))
+    return log.config.compact and (_pays(log, log.size, True) or must_close(log))
 
 
 def needs_cleaning(log: PartitionLog, quiet: bool, now_ms: int) -> bool:
@@ -347,10 +345,14 @@ def needs_cleaning(log: PartitionLog, quiet: bool, now_ms: int) -> bool:
     While a log is written to, and where it keeps its history, it is cleaned by the megabyte; when it has fallen `quiet`, as
     soon as half of it is new.
     """
-    size = sum(segment.size for segment in old_enough(log, now_ms))
+    return log.config.compact and _pays(log, sum(segment.size for segment in old_enough(log, now_ms)), quiet)
+
+
+def _pays(log: PartitionLog, size: int, quiet: bool) -> bool:
+    """Whether a cleaning of the first `size` bytes pays. It does for no smaller size when it does not for a larger one."""
     dirty = size - log.clean_size
     least = DIRTY_MIN if quiet and not log.config.keeps_history else DIRTY_MAX
-    return log.config.compact and dirty > size // 2 and dirty > least
+    return dirty > size // 2 and dirty > least
 
 
 def close_for_cleaning(log: PartitionLog) -> None:

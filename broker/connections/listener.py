@@ -57,18 +57,18 @@ def parse_address(text: str, what: str, protocols: Mapping[str, str] = USUAL_NAM
 
     An IPv6 host stands in brackets. `protocols`: the security protocol of each name; `what`: the property, for the message.
     """
-    scheme, separator, address = text.strip().partition("://")
+    name, separator, address = text.strip().rpartition("://")
     if separator:
-        protocol = protocols.get(scheme.upper())
+        protocol = protocols.get(name.upper())
         if protocol is None:
-            raise ConfigError(f"{what}: {text!r}: listener.security.protocol.map has no protocol for {scheme}")
+            raise ConfigError(f"{what}: {text!r}: listener.security.protocol.map has no protocol for {name}")
         if protocol != "PLAINTEXT":
             raise ConfigError(f"{what}: {text!r}: only PLAINTEXT listeners are served")
     try:
-        host, port = host_and_port(address if separator else scheme)
+        host, port = host_and_port(address)
     except ConfigError:
         raise ConfigError(f"{what}: {text!r} is not HOST:PORT") from None
-    return scheme.upper() if separator else DEFAULT_NAME, Address(host, port)
+    return name.upper() if separator else DEFAULT_NAME, Address(host, port)
 
 
 def protocols_by_listener(config: BrokerConfig) -> dict[str, str]:

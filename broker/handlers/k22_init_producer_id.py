@@ -68,7 +68,8 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
             code = coordinator_code(connection, transactional_id, identity, reply.error, KEY, version)
             connection.reply(_error(code))
         else:
-            transactions.fences.hold(transactional_id, connection.peer, reply.producer_id, reply.producer_epoch)
+            given = Identity(reply.producer_id, reply.producer_epoch)
+            transactions.fences.hold(transactional_id, connection.peer, given, request.producer_id >= 0)
             connection.reply(InitProducerIdResponse(0, *reply))
 
     init = InitProducerId(

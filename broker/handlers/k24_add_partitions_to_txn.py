@@ -100,11 +100,10 @@ def _add(
     if _answer_missing(broker, transaction, answer):
         return
 
-    identity = Identity(transaction.producer_id, transaction.producer_epoch)
-
     def done(reply: Reply) -> None:
         error = reply.error
         if error:
+            identity = Identity(transaction.producer_id, transaction.producer_epoch)
             error = coordinator_code(connection, transaction.transactional_id, identity, error, KEY, version)
         answer(_results(transaction.topics, lambda name, index: error))
 

@@ -30,11 +30,10 @@ def handle(connection: Connection, request: AddOffsetsToTxnRequest, version: int
     if not transactional_id:
         return AddOffsetsToTxnResponse(0, ErrorCode.INVALID_REQUEST)
 
-    identity = Identity(request.producer_id, request.producer_epoch)
-
     def done(reply: Reply) -> None:
         error = reply.error
         if error:
+            identity = Identity(request.producer_id, request.producer_epoch)
             error = coordinator_code(connection, transactional_id, identity, error, KEY, version)
         connection.reply(AddOffsetsToTxnResponse(0, error))
 

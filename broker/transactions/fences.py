@@ -45,37 +45,41 @@ NO_MEMBER: Final = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_ME
 
 
 class Identity(NamedTuple):
-    """By what a request says whose it is: a client may send each by another connection."""
+    """The producer id and epoch in a request. They say whose it is; a client may send each request by another connection."""
 
     producer_id: int
     producer_epoch: int
 
 
 class Holder(NamedTuple):
-    """A producer that has a transactional id, from the epoch on that it was given."""
+    """A producer that has a transactional id, whatever epochs its transactions have given it since (KIP-890)."""
 
     client: str
     """Address of the connection by which it got the id."""
     first_seen_ms: int
-    """Since 1970; -1 where it is not known."""
-    producer_id: int
-    first_epoch: int
+    """When that was, since 1970; -1 where it is not known."""
+    first: Identity
+    """What it was given then."""
 
-    def is_known(self, identity: Identity) -> bool:
-        """Whether a producer id and epoch may be this producer's: it has had all epochs from its first one on."""
-        return self.producer_id == identity.producer_id and self.first_epoch <= identity.producer_epoch
+    def has_had(self, identity: Identity, last: Identity) -> bool:
+        """Whether this producer has had a producer id and epoch; `last`: what it has now, or had when it was fenced."""
+        if identity.producer_id != last.producer_id:
+            return identity.producer_id == self.first.producer_id and identity >= self.first
+        # Another producer id than at first: its epochs were used up, and began at 0 again.
+        began = self.first.producer_epoch if self.first.producer_id == last.producer_id else 0
+        return began <= identity.producer_epoch <= last.producer_epoch
 
 
-UNKNOWN: Final = Holder("", -1, -1, -1)
+UNKNOWN: Final = Holder("", -1, Identity(-1, -1))
 
 
 class Fence:
     """Why a producer was fenced: the cause, and the client that caused it, where it was one."""
 
-    __slots__ = ("at_ms", "by_client", "by_client_id", "cause", "fenced", "is_logged", "last_epoch")
+    __slots__ = ("at_ms", "by_client", "by_client_id", "cause", "fenced", "is_logged", "last")
 
     def __init__(
-        self, cause: str, by_client_id: str, by_client: str, fenced: Holder, last_epoch: int, at_ms: int
+        self, cause: str, by_client_id: str, by_client: str, fenced: Holder, last: Identity, at_ms: int
     ) -> None:
         self.cause = cause
         self.by_client_id = by_client_id
@@ -83,8 +87,8 @@ class Fence:
         """Address of who fenced; empty for the broker itself."""
         self.fenced = fenced
         """The producer that was fenced; UNKNOWN where it had its id before the last start."""
-        self.last_epoch = last_epoch
-        """Which that producer had when it was fenced."""
+        self.last = last
+        """What that producer had when it was fenced."""
         self.at_ms = at_ms
         """Monotonic."""
         self.is_logged = False
@@ -125,21 +129,21 @@ class Fences:
         self.refused: Callable[[Refusal], None] | None = None
         """Called with every answer that tells a producer that it is fenced, not only with the first that is logged."""
 
-    def hold(self, transactional_id: str, client: str, producer_id: int, producer_epoch: int) -> None:
-        """Note the client that has a transactional id from now on, by its address."""
-        holder = self._holders.get(transactional_id)
-        if holder is None or holder.client != client:
-            holder = Holder(client, self._clock.now_ms(), producer_id, producer_epoch)
-        elif holder.producer_id != producer_id:
-            holder = holder._replace(producer_id=producer_id, first_epoch=producer_epoch)
-        _put(self._holders, transactional_id, holder)
+    def hold(self, transactional_id: str, client: str, given: Identity, goes_on: bool) -> None:
+        """Note the client that has a transactional id from now on, by its address.
+
+        `goes_on`: it had the id before, and has only asked for another epoch (KIP-360).
+        """
+        if not goes_on or transactional_id not in self._holders:
+            _put(self._holders, transactional_id, Holder(client, self._clock.now_ms(), given))
 
     def add(self, txn: Txn, cause: str, connection: ClientConnection | None) -> None:
         """Note that the producer of this state is fenced from now on, by a client or by the broker itself."""
         transactional_id = txn.transactional_id
         by_client_id, by_client = ("", "") if connection is None else (connection.client_id, connection.peer)
         holder = self._holders.get(transactional_id, UNKNOWN)
-        fence = Fence(cause, by_client_id, by_client, holder, txn.producer_epoch, self._clock.monotonic_ms())
+        last = Identity(txn.producer_id, txn.producer_epoch)
+        fence = Fence(cause, by_client_id, by_client, holder, last, self._clock.monotonic_ms())
         self._unknown.pop(transactional_id, None)
         before = self._fences.pop(transactional_id, [])
         _put(self._fences, transactional_id, [*before[1 - FENCES_OF_AN_ID :], fence])
@@ -147,20 +151,21 @@ class Fences:
     def refuse(self, connection: ClientConnection, transactional_id: str, identity: Identity, error: int) -> None:
         """Write one line when an error tells a producer that it is fenced, the first time after it was."""
         if error in FENCED:
-            self._tell(connection, transactional_id, identity, self._fence_of(transactional_id, identity, connection))
+            self._tell(connection, transactional_id, identity, self._fence_of(transactional_id, identity))
         elif error in FENCING:
             # Who was never fenced names a producer id that nobody has, or that expired.
-            if fence := self._fence_of(transactional_id, identity, connection):
+            if fence := self._fence_of(transactional_id, identity):
                 self._tell(connection, transactional_id, identity, fence)
         elif error in NO_MEMBER:
-            self._tell(connection, transactional_id, identity, self._new("group_generation", transactional_id))
+            holder = self._holders.get(transactional_id, UNKNOWN)
+            self._tell(connection, transactional_id, identity, self._new("group_generation", holder, identity))
         elif error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-            self._tell(connection, transactional_id, identity, self._new("coordinator_move", transactional_id))
+            # Who has sent the marker is no producer.
+            self._tell(connection, transactional_id, identity, self._new("coordinator_move", UNKNOWN, identity))
 
-    def _new(self, cause: str, transactional_id: str) -> Fence:
-        """Of which the answer itself is the first that is known."""
-        holder = self._holders.get(transactional_id, UNKNOWN)
-        return Fence(cause, "", "", holder, -1, self._clock.monotonic_ms())
+    def _new(self, cause: str, holder: Holder, identity: Identity) -> Fence:
+        """Return a fence of which this answer is the first sign."""
+        return Fence(cause, "", "", holder, identity, self._clock.monotonic_ms())
 
     def _tell(
         self, connection: ClientConnection, transactional_id: str, identity: Identity, fence: Fence | None
@@ -177,7 +182,7 @@ class Fences:
                     clock.now_ms(),
                     fence,
                     before_ms,
-                    fence.fenced.first_seen_ms if fence is not None and fence.fenced.is_known(identity) else -1,
+                    fence.fenced.first_seen_ms if fence and fence.fenced.has_had(identity, fence.last) else -1,
                 )
             )
         facts: dict[str, object] = {"cause": "unknown"}
@@ -200,18 +205,18 @@ class Fences:
             **facts,
         )
 
-    def _fence_of(self, transactional_id: str, identity: Identity, connection: ClientConnection) -> Fence | None:
+    def _fence_of(self, transactional_id: str, identity: Identity) -> Fence | None:
         """Return the fence of the producer that has had this epoch; of one that is not known the last of the id."""
         fences = self._fences.get(transactional_id, [])
-        for fence in fences:
-            if fence.fenced.is_known(identity) and identity.producer_epoch <= fence.last_epoch:
-                return fence
-        now = self._state_of(transactional_id)
-        if now is not None and self._holders.get(transactional_id, UNKNOWN).is_known(identity):
-            if identity.producer_epoch < now.producer_epoch and identity.producer_id == now.producer_id:
-                return self._new("late_request", transactional_id)
-        own = [fence for fence in fences if fence.fenced.client == connection.peer]
-        return own[-1] if own else fences[-1] if fences else None
+        own = [fence for fence in fences if fence.fenced.has_had(identity, fence.last)]
+        if own:  # A marker by an administrator leaves the epoch as it is: what came after it made this one old.
+            return [fence for fence in own if fence.last == own[0].last][-1]
+        txn, holder = self._state_of(transactional_id), self._holders.get(transactional_id)
+        if txn is not None and holder is not None:
+            now = Identity(txn.producer_id, txn.producer_epoch)
+            if identity != now and holder.has_had(identity, now):
+                return self._new("late_request", holder, identity)
+        return fences[-1] if fences else None
 
 
 def _put(by_id: dict[str, Value], transactional_id: str, value: Value) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.transactions.fences import Refusal
+from stuntbroker.broker.transactions.fences import FENCING, Refusal
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -18,6 +18,7 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from stuntbroker.storage.marker import new_marker
 from tests.kit.groups.group_requests import Pair, add_offsets, commit_in_txn, end, init, pair, write
 from tests.kit.rig import Client, Rig, running_rig
 from tests.kit.valid_requests import TOPIC
@@ -124,6 +125,60 @@ async def test_a_late_request_of_a_producer_that_has_gone_on_is_no_fence(data_di
         assert end(client, ID, later).error_code == ErrorCode.NONE
 
 
+@pytest.mark.parametrize("initial_epoch", ["0", "32765"])
+async def test_a_producer_that_goes_on_is_the_same_whatever_it_is_given(data_dir: Path, initial_epoch: str) -> None:
+    """It asks for another epoch by another connection (KIP-360), and gets another producer id when they are used up."""
+    async with running_rig(data_dir, {"stuntbroker.initial.producer.epoch": initial_epoch}) as rig:
+        rig.topic(TOPIC)
+        refusals: list[Refusal] = []
+        rig.broker.transactions.fences.refused = refusals.append
+        take_over(rig, b"worker-1")
+        rig.clock.ms += 70
+        seen_ms = rig.clock.now_ms()
+        owner = pair(init(rig.client(peer=ZOMBIE), ID))
+        other = rig.client(peer=("10.0.0.7", 4_712))
+        later = pair(init(other, ID, owner=owner))
+        for value in ("42 EUR", "43 EUR"):
+            assert not write(other, ID, later, value)
+            done = end(other, ID, later)
+            later = done.producer_id, done.producer_epoch
+        assert (later[0] == owner[0]) is (initial_epoch == "0")
+        assert end(other, ID, owner).error_code in FENCING
+        rig.clock.ms += 5
+        take_over(rig, b"worker-2")
+        assert end(other, ID, later).error_code in FENCING
+        assert [each.fence and (each.fence.cause, each.fence.by_client_id) for each in refusals] == [
+            ("late_request", ""),
+            ("newer_instance", "worker-2"),
+        ]
+        assert [each.first_seen_ms for each in refusals] == [seen_ms] * 2
+
+
+async def test_of_two_fences_of_one_epoch_the_last_is_told(data_dir: Path) -> None:
+    """A marker that an administrator writes leaves the epoch as it is."""
+    async with running_rig(data_dir) as rig:
+        topic = rig.topic(TOPIC)
+        client = rig.client(peer=ZOMBIE)
+        owner = pair(init(client, ID))
+        assert not write(client, ID, owner, "42 EUR")
+        marker = WritableTxnMarker(*owner, False, [WritableTxnMarkerTopic(topic.name, [0])], 0)
+        rig.client(peer=SUCCESSOR).ask(WriteTxnMarkersRequest([marker]), 1)
+        take_over(rig, b"worker-2")
+        assert end(client, ID, owner).error_code in FENCED
+        assert [facts["cause"] for facts in described(rig)] == ["newer_instance"]
+
+
+async def test_the_epoch_that_a_producer_has_is_not_called_late(data_dir: Path) -> None:
+    """A partition may have seen a later one, by somebody who makes up epochs."""
+    async with running_rig(data_dir) as rig:
+        topic = rig.topic(TOPIC)
+        client = rig.client(peer=SUCCESSOR)
+        producer_id, epoch = pair(init(client, ID))
+        topic.partitions[0].append_marker(new_marker(False, producer_id, epoch + 5, 0, 1, rig.clock.now_ms()))
+        assert write(client, ID, (producer_id, epoch), "42 EUR") in FENCED
+        assert [facts["cause"] for facts in described(rig)] == ["unknown"]
+
+
 async def test_an_epoch_that_nobody_has_had_is_not_called_late(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
@@ -185,12 +240,17 @@ async def test_who_names_a_producer_id_that_was_never_fenced_is_told_nothing(dat
 async def test_offsets_of_who_is_no_member_of_the_group_are_told_as_fenced_by_the_group(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
+        refusals: list[Refusal] = []
+        rig.broker.transactions.fences.refused = refusals.append
         client = rig.client(peer=ZOMBIE)
+        seen_ms = rig.clock.now_ms()
         owner = pair(init(client, ID))
+        rig.clock.ms += 70
         code = commit_in_txn(client, ID, owner, 1, member_id="gone", generation=1)
         assert code in {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}
         [facts] = described(rig)
         assert (facts["cause"], facts["fenced_before_ms"]) == ("group_generation", 0)
+        assert [each.first_seen_ms for each in refusals] == [seen_ms]
 
 
 async def test_who_was_fenced_is_known_since_it_got_its_id(data_dir: Path) -> None:
