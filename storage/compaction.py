@@ -349,7 +349,7 @@ def needs_cleaning(log: PartitionLog, quiet: bool, now_ms: int) -> bool:
 
 
 def _pays(log: PartitionLog, size: int, quiet: bool) -> bool:
-    """Whether a cleaning of the first `size` bytes pays. It does for no smaller size when it does not for a larger one."""
+    """Whether a cleaning of the first `size` bytes pays. Where it does not, it does for no smaller size."""
     dirty = size - log.clean_size
     least = DIRTY_MIN if quiet and not log.config.keeps_history else DIRTY_MAX
     return dirty > size // 2 and dirty > least

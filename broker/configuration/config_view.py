@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stuntbroker.broker.configuration.dynamic_config import CLUSTER
-from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC
+from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC, LIST
 from stuntbroker.broker.configuration.properties import BROKER, TOPIC, WITHOUT_DEFAULT, Property, show
 from stuntbroker.broker.metadata.features import TRANSACTION_VERSION
 
@@ -46,11 +46,11 @@ def topic_configs(broker: Services, topic: Topic) -> list[Entry]:
     entries = []
     for name, (prop, broker_name) in TOPIC.items():
         synonyms = []
+        value = _shown(topic.configs[name], prop) if name in topic.configs else show(broker.config.topic_default(name))
         if name in topic.configs:
-            synonyms.append(Synonym(name, topic.configs[name], TOPIC_CONFIG))
+            synonyms.append(Synonym(name, value, TOPIC_CONFIG))
         if broker_name is not None:
             synonyms += _values_by_level(broker, broker_name, prop)
-        value = topic.configs[name] if name in topic.configs else show(broker.config.topic_default(name))
         source = synonyms[0].source if synonyms else DEFAULT_CONFIG
         entries.append(Entry(name, value, source, prop.kind, False, synonyms))
     return entries
@@ -63,7 +63,7 @@ def broker_configs(broker: Services) -> list[Entry]:
         synonyms = _values_by_level(broker, name, prop)
         source = synonyms[0].source if synonyms else DEFAULT_CONFIG
         is_set = source != DEFAULT_CONFIG
-        value = show(broker.config[name]) if is_set or name not in WITHOUT_DEFAULT else None
+        value = _shown(show(broker.config[name]), prop) if is_set or name not in WITHOUT_DEFAULT else None
         if name == TRANSACTION_VERSION:
             value = show(broker.features.transaction_version)
         entries.append(Entry(name, value, source, prop.kind, not prop.is_dynamic, synonyms))
@@ -88,6 +88,13 @@ def cluster_configs(broker: Services) -> list[Entry]:
         )
         for name, text in broker.dynamic_config.levels[CLUSTER].items()
     ]
+
+
+def _shown(value: str, prop: Property) -> str:
+    """The value as it is understood: of a list, each entry once and without blanks."""
+    if prop.kind != LIST:
+        return value
+    return ",".join(dict.fromkeys(entry.strip() for entry in value.split(",")))
 
 
 def _values_by_level(broker: Services, name: str, known: Property | None) -> list[Synonym]:

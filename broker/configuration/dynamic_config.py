@@ -161,13 +161,21 @@ def _change(after: dict[str, str], change: Change) -> None:
         verb = OPERATIONS[operation]
         raise Refusal(ErrorCode.INVALID_CONFIG, f"Config value {verb} is not allowed for config key: {name}")
     before = after.get(name, BROKER[name].default if name in BROKER else "")
-    parts = [part.strip() for part in before.split(",") if part.strip()]
-    given = [part.strip() for part in value.split(",")]
-    if operation == APPEND:
-        merged = [*parts, *(part for part in given if part not in parts)]
-    else:
-        merged = [part for part in parts if part not in given]
-    after[name] = ",".join(merged)
+    after[name] = merged_list(before, value, operation)
+
+
+def merged_list(before: str, value: str, operation: int) -> str:
+    """Return a list, written with commas, after APPEND or SUBTRACT of the entries of another.
+
+    As in Kafka 4.3.1, a blank is part of an entry, and only the first of several equal ones is taken away.
+    """
+    entries = before.split(",") if before else []
+    for entry in value.split(","):
+        if operation == SUBTRACT and entry in entries:
+            entries.remove(entry)
+        elif operation == APPEND and entry not in entries:
+            entries.append(entry)
+    return ",".join(entries)
 
 
 def _check(level: str, values: Mapping[str, str]) -> None:

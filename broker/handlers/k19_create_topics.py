@@ -103,8 +103,11 @@ def _create_topic(
         wanted.name, topic.id, ErrorCode.NONE, None, 0, count, len(topic.placements[0].replicas), []
     )
     if version >= DETAILS_FROM:
+        # As it was given: only DescribeConfigs shows it as it is understood.
         result.configs = [
-            CreatableTopicConfigs(config.name, config.value, False, config.source, False)
+            CreatableTopicConfigs(
+                config.name, topic.configs.get(config.name, config.value), False, config.source, False
+            )
             for config in topic_configs(broker, topic)
         ]
     return result

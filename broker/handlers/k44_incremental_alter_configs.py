@@ -17,7 +17,7 @@ from stuntbroker.broker.configuration.config_change import (
     refused,
     unknown,
 )
-from stuntbroker.broker.configuration.dynamic_config import APPEND, DELETE, SET, SUBTRACT, Change
+from stuntbroker.broker.configuration.dynamic_config import APPEND, DELETE, SET, SUBTRACT, Change, merged_list
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_CONFIGS
 from stuntbroker.broker.configuration.properties import ConfigError, show
 from stuntbroker.broker.requests.slices import Steps, cost_of_change, run_in_slices
@@ -97,11 +97,5 @@ def _changed(broker: Services, present: dict[str, str], configs: Sequence[Altera
             raise ConfigError(f"Can't {verb} to key {name} because its type is not LIST.")
         present_value = after.get(name)
         before = show(broker.config.topic_default(name)) if present_value is None else present_value
-        parts = before.split(",") if before else []
-        given = [part.strip() for part in value.split(",")]
-        if operation == APPEND:
-            merged = [*parts, *(part for part in given if part not in parts)]
-        else:
-            merged = [part for part in parts if part not in given]
-        after[name] = ",".join(merged)
+        after[name] = merged_list(before, value, operation)
     return after

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.configuration.dynamic_config import APPEND, DELETE, MIN_ISR, SET, SUBTRACT
+from stuntbroker.broker.configuration.dynamic_config import APPEND, DELETE, MIN_ISR, SET, SUBTRACT, merged_list
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_configs_request import AlterableConfig as ReplacedConfig
 from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequest
@@ -138,6 +138,27 @@ async def test_lists_are_appended_to_and_subtracted_from(data_dir: Path) -> None
         assert described(client, BROKER, "")["log.cleanup.policy"][0] == "delete,compact"
         assert alter(client, "", ("log.cleanup.policy", SUBTRACT, "delete")) == (OK, None)
         assert described(client, BROKER, "1")["log.cleanup.policy"][0] == "compact"
+        assert alter(client, "1", ("log.cleanup.policy", SET, "compact, delete,compact")) == (OK, None)
+        assert described(client, BROKER, "1")["log.cleanup.policy"][0] == "compact,delete"
+
+
+@pytest.mark.parametrize(
+    ("before", "operation", "value", "after"),
+    [
+        ("", APPEND, "a", "a"),
+        ("", SUBTRACT, "a", ""),
+        ("a", APPEND, "b,a", "a,b"),
+        ("a", APPEND, " a", "a, a"),
+        ("a, b", SUBTRACT, "b", "a, b"),
+        ("a, b", SUBTRACT, " b", "a"),
+        ("a,b,a", SUBTRACT, "a", "b,a"),
+        ("a,b", SUBTRACT, "b,a", ""),
+    ],
+)
+def test_a_list_is_changed_by_its_entries_as_they_are_written(
+    before: str, operation: int, value: str, after: str
+) -> None:
+    assert merged_list(before, value, operation) == after
 
 
 ANY = ("", "1")
