@@ -103,9 +103,12 @@ def _without_id(connection: Connection, claim: Claim | None) -> InitProducerIdRe
 
 
 def _not_stored(connection: Connection, fault: StorageError) -> InitProducerIdResponse | None:
-    """The answer when a block of producer ids, or the topic of the transaction log, cannot be noted on the disk."""
+    """The answer when the disk refuses a block of producer ids, the topic of the transaction log, or the state of a new id.
+
+    It is the one of a Kafka without producer ids at hand: clients ask again, where another error would end them.
+    """
     connection.broker.events.error("request_failed", api_key=KEY, reason=str(fault))
-    return _error(ErrorCode.KAFKA_STORAGE_ERROR) if connection.open else None
+    return _error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if connection.open else None
 
 
 def _error(error: int) -> InitProducerIdResponse:

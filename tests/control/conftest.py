@@ -10,6 +10,7 @@ import pytest
 from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
 from tests.kit.rig import Rig, running_rig
+from tests.kit.stopping import Images
 
 
 @pytest.fixture
@@ -24,3 +25,8 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 @pytest.fixture
 def control(rig: Rig) -> Control:
     return Control(rig.broker)
+
+
+@pytest.fixture
+def images(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Images:
+    return Images(tmp_path, tmp_path_factory.mktemp("images"))

@@ -127,7 +127,8 @@ async def test_a_journal_that_cannot_be_written_is_answered(transactional_id: st
         client = fill(rig)
         disk.on_call = lambda call, path: errno.ENOSPC if call == "write" and path.endswith(JOURNAL) else None
         assert delete_topics(client, "t0") == [NO_ROOM]
-        assert client.ask(InitProducerIdRequest(transactional_id, 60_000), 5).error_code == NO_ROOM
+        refused = client.ask(InitProducerIdRequest(transactional_id, 60_000), 5)
+        assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert rig.broker.topics.get("t0") is not None
         disk.on_call = None
         assert delete_topics(client, "t0") == [0]

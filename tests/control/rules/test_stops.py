@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import pytest
 
 from stuntbroker.broker.metadata.topic_names import OFFSETS
 from stuntbroker.broker.requests.apis import SERVED
+from stuntbroker.broker.requests.plain_messages import error_codes
 from stuntbroker.control.control import Control
 from stuntbroker.control.rules.faults import API_NAMES, FaultError
 from stuntbroker.control.rules.points import ACTIONS, FILES, POINTS, REQUESTS, START
@@ -35,6 +35,7 @@ from stuntbroker.storage.errors import StorageError
 from tests.kit.control_rules import rule
 from tests.kit.rig import Client, Rig, SyncedAtOnce, decode, frame, turn
 from tests.kit.rig import running_rig as running_rig
+from tests.kit.stopping import Images, phase_of, settled
 from tests.kit.transactions.two_calls import begin
 from tests.kit.valid_requests import TOPIC, batch, valid_request
 
@@ -90,22 +91,11 @@ def end_request(given: Any, commit: bool = True, transactional_id: str = "pay") 
     return frame(EndTxnRequest(transactional_id, given.producer_id, given.producer_epoch, commit), 4)
 
 
-def phase_of(rig: Rig, transactional_id: str = "pay") -> str:
-    txn = rig.broker.transactions.state_of(transactional_id)
-    return "" if txn is None else str(txn.phase.kafka_name)
-
-
 def markers_in(rig: Rig) -> int:
     """How many markers there are of the transaction, of which each partition has one."""
     rig.broker.turn.flush()
     logs = [log for topic in rig.broker.topics for log in topic.partitions if topic.name in ("t", OFFSETS)]
     return sum(header.control for log in logs for header, _ in log.batches())
-
-
-async def settled(client: Client) -> list[bytes]:
-    """What was answered when everything is done that can be done without time."""
-    await turn(12)
-    return client.answers()
 
 
 def add_partitions(given: Any) -> bytes:
@@ -168,25 +158,6 @@ async def test_a_request_that_fails_at_a_point_leaves_what_a_restart_would(
     retry.feed(end_request(given, way.commit))
     (answer,) = await settled(retry)
     assert decode(answer, 26, 4).error_code == ErrorCode.NONE
-
-
-class Images:
-    """Copies of a data folder, each as a process would have left it that ended then."""
-
-    def __init__(self, folder: Path, into: Path) -> None:
-        self._folder = folder
-        self._into = into
-        self.folders: list[Path] = []
-
-    def __call__(self) -> None:
-        image = self._into / str(len(self.folders))
-        shutil.copytree(self._folder, image)
-        self.folders.append(image)
-
-
-@pytest.fixture
-def images(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Images:
-    return Images(tmp_path, tmp_path_factory.mktemp("images"))
 
 
 @pytest.mark.parametrize("point", WAYS)
@@ -266,6 +237,30 @@ async def test_points_on_the_way_into_a_transaction(point: str, rig: Rig, client
     for each in (stop, ending):
         stops.remove(each.id)
     assert len(await settled(client)) == 1
+    assert phase_of(rig) == ("Empty" if key == 22 else "Ongoing")
+
+
+@pytest.mark.parametrize("point", EARLIER)
+async def test_a_failure_on_the_way_into_a_transaction_leaves_what_a_restart_would(
+    point: str, rig: Rig, control: Control, client: Client
+) -> None:
+    key, phase = EARLIER[point]
+    if key == 22:
+        request = frame(InitProducerIdRequest("pay", 60_000), 4)
+    else:
+        request = add_partitions(client.ask(InitProducerIdRequest("pay", 60_000), 4))
+    stop = control.stops.add(point, {"action": "fail"})
+    client.feed(request)
+    answers = await settled(client)
+
+    errors = [code for answer in answers for code in error_codes(decode(answer, key, 4 if key == 22 else 3))]
+    assert errors in ([], [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+    assert (stop.fired, client.transport.closed) == (1, not answers)
+    assert (phase_of(rig) or "Empty") == (phase or "Empty")  # An id that is not in the log may be known as Empty.
+    retry = rig.client()
+    retry.feed(request)
+    (answer,) = await settled(retry)
+    assert list(error_codes(decode(answer, key, 4 if key == 22 else 3))) == []
     assert phase_of(rig) == ("Empty" if key == 22 else "Ongoing")
 
 
@@ -453,6 +448,8 @@ async def test_a_stop_on_the_way_to_the_disk_loses_nothing_that_was_acknowledged
         assert restarted.log("files", 0).next_offset >= acknowledged
         kept = [header.base_offset for header, _ in restarted.log("files", 0).batches()]
         assert kept or point.startswith("segment.delete")
+        assert not kept or kept[-1] >= acknowledged - 1
+        assert (restarted.broker.topics.get("another") is not None) is (point == "journal.write.after")
 
 
 @pytest.mark.parametrize("write", [write_some, write_much])
@@ -534,8 +531,11 @@ def test_a_stop_that_cannot_be_is_refused_with_the_reason(name: str, control: Co
     assert str(refused.value).startswith(reason)
 
 
-def test_every_point_says_where_it_is_and_is_tried_here() -> None:
+def test_every_point_says_where_it_is_and_each_of_its_actions_is_tried() -> None:
+    """Those of single requests in test_request_stops.py, and those of a start in test_start_stops.py."""
     of_requests = {f"{name}.{side}" for name in REQUESTS for side in ("before", "after")}
-    tried = {*WAYS, *EARLIER, *FILES, *START, *of_requests}
-    assert POINTS.keys() - tried == set()
+    tried = {(point, action) for point in {*WAYS, *EARLIER, *of_requests} for action in ACTIONS}
+    tried.update(FILE_POINTS)
+    tried.update((point, action) for point in START for action in POINTS[point].actions)
+    assert {(name, action) for name, point in POINTS.items() for action in point.actions} == tried
     assert all(point.text and set(point.actions) <= set(ACTIONS) for point in POINTS.values())

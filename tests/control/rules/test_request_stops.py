@@ -1,0 +1,271 @@
+"""A request that fails at a point of its own, or whose broker ends there: nothing of it is done before, all of it after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from stuntbroker.broker.requests.apis import SERVED
+from stuntbroker.broker.requests.plain_messages import error_codes
+from stuntbroker.control.rules.points import REQUESTS
+from stuntbroker.control.rules.stops import Stops
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from tests.kit.rig import KEYS, Client, Rig, decode, frame
+from tests.kit.rig import running_rig as running_rig
+from tests.kit.stopping import Images, phase_of, settled
+from tests.kit.transactions.two_calls import add
+from tests.kit.valid_requests import GROUP, TOPIC, TXN, batch, valid_request
+
+SESSION_TIMEOUT_MS = 10_000
+NEW_TOPIC = "made"
+"""The topic that the requests of `valid_requests` create, delete and ask for."""
+
+
+def request_of(rig: Rig, name: str, producer_id: int = 1_000, epoch: int = 0) -> Any:
+    """The request with the points `name`, in the newest version."""
+    key = KEYS[REQUESTS[name][0]]
+    return valid_request(key, SERVED[key][1], rig.topic(TOPIC).id, producer_id, epoch)
+
+
+# --- what must be there before a request, and the request
+
+
+def plain(name: str) -> Callable[[Rig, Client], Any]:
+    return lambda rig, client: request_of(rig, name)
+
+
+def with_producer(name: str, is_open: bool = False) -> Callable[[Rig, Client], Any]:
+    """The request of a producer that has its id; `is_open`: and a transaction with the topic's partition."""
+
+    def prepared(rig: Rig, client: Client) -> Any:
+        given = client.ask(InitProducerIdRequest(TXN, 60_000), 4)
+        if is_open:
+            add(client, given, TXN, topic=TOPIC)
+        return request_of(rig, name, given.producer_id, given.producer_epoch)
+
+    return prepared
+
+
+def producing(rig: Rig, client: Client) -> Any:
+    given = client.ask(InitProducerIdRequest(TXN, 60_000), 4)
+    request = request_of(rig, "produce")
+    request.transactional_id = TXN
+    request.topic_data[0].partition_data[0].records = batch(2, given.producer_id, given.producer_epoch, 0)
+    return request
+
+
+def creating(name: str, is_there: bool) -> Callable[[Rig, Client], Any]:
+    def prepared(rig: Rig, client: Client) -> Any:
+        if is_there:
+            rig.topic(NEW_TOPIC)
+        request = request_of(rig, name)
+        if name == "metadata":
+            request.topics[0].name, request.topics[0].topic_id = NEW_TOPIC, bytes(16)
+            request.allow_auto_topic_creation = True
+        return request
+
+    return prepared
+
+
+def of_member(name: str) -> Callable[[Rig, Client], Any]:
+    """The request of the only member of a group, which has its assignment unless it asks for that."""
+
+    def prepared(rig: Rig, client: Client) -> Any:
+        member = client.ask(request_of(rig, "group.join"), 3)
+        sync = request_of(rig, "group.sync")
+        sync.member_id, sync.generation_id = member.member_id, member.generation_id
+        sync.assignments[0].member_id = member.member_id
+        if name == "group.sync":
+            return sync
+        assert client.ask(sync, 5).error_code == ErrorCode.NONE
+        request = request_of(rig, name)
+        if name == "group.leave":
+            request.members[0].member_id = member.member_id
+        else:
+            request.member_id, request.generation_id = member.member_id, member.generation_id
+        return request
+
+    return prepared
+
+
+def with_committed_offset(rig: Rig, client: Client) -> Any:
+    client.ask(request_of(rig, "offsets.commit"), 9)
+    return request_of(rig, "offsets.fetch")
+
+
+def fetching(rig: Rig, client: Client) -> Any:
+    rig.log(TOPIC, 0).append_own(bytearray(batch(2)))
+    rig.broker.turn.end()
+    request = request_of(rig, "fetch")
+    request.topics[0].partitions[0].fetch_offset = 0
+    return request
+
+
+# --- what a request changes
+
+
+def records(rig: Rig) -> int:
+    rig.broker.turn.flush()
+    return int(rig.log(TOPIC, 0).next_offset)
+
+
+def has_marker(rig: Rig) -> bool:
+    rig.broker.turn.flush()
+    return any(header.control for header, _ in rig.log(TOPIC, 0).batches())
+
+
+def transaction(rig: Rig) -> tuple[str, list[str]]:
+    """The phase, and the topics of the transaction."""
+    txn = rig.broker.transactions.state_of(TXN)
+    return phase_of(rig, TXN), sorted({topic for topic, _ in txn.partitions}) if txn is not None else []
+
+
+def pending_offsets(rig: Rig) -> list[int]:
+    return [offset.offset for _, _, offset in rig.broker.groups.pending_of(GROUP)]
+
+
+def committed_offsets(rig: Rig) -> list[int]:
+    return [each.offset for topic in rig.broker.groups.fetch_all(GROUP, False) for each in topic.partitions]
+
+
+def group(rig: Rig) -> tuple[str, int]:
+    """The state of the group, and how many members it has."""
+    group = rig.broker.groups.group(GROUP)
+    return ("", 0) if group is None else (group.state.value, len(group.members))
+
+
+def is_there(rig: Rig) -> bool:
+    return rig.broker.topics.get(NEW_TOPIC) is not None
+
+
+def nothing(rig: Rig) -> None:
+    """Of a request that only asks."""
+
+
+class Row(NamedTuple):
+    """One kind of request, and what it changes."""
+
+    prepared: Callable[[Rig, Client], Any]
+    state: Callable[[Rig], Any]
+    before: Any = None
+    after: Any = None
+    second_error: ErrorCode = ErrorCode.NONE
+    """What the client hears who asks again for what is done."""
+    version: int | None = None
+    """Default: the newest."""
+    unsynced: str = ""
+    """The side on which the group has no assignment yet, so that a restart forgets its members."""
+
+
+ROWS = {
+    "produce": Row(producing, records, 0, 2),
+    "producer.init": Row(plain("producer.init"), transaction, ("", []), ("Empty", [])),
+    "txn.add_partitions": Row(with_producer("txn.add_partitions"), transaction, ("Empty", []), ("Ongoing", [TOPIC])),
+    "txn.add_offsets": Row(
+        with_producer("txn.add_offsets"), transaction, ("Empty", []), ("Ongoing", ["__consumer_offsets"])
+    ),
+    "txn.end": Row(
+        with_producer("txn.end", is_open=True), transaction, ("Ongoing", [TOPIC]), ("CompleteAbort", []), version=4
+    ),
+    "offsets.stage": Row(with_producer("offsets.stage"), pending_offsets, [], [1]),
+    "offsets.commit": Row(plain("offsets.commit"), committed_offsets, [], [1]),
+    "offsets.fetch": Row(with_committed_offset, committed_offsets, [1], [1]),
+    "fetch": Row(fetching, records, 2, 2),
+    "group.join": Row(plain("group.join"), group, ("", 0), ("CompletingRebalance", 1), version=3, unsynced="after"),
+    "group.sync": Row(of_member("group.sync"), group, ("CompletingRebalance", 1), ("Stable", 1), unsynced="before"),
+    "group.heartbeat": Row(of_member("group.heartbeat"), group, ("Stable", 1), ("Stable", 1)),
+    "group.leave": Row(
+        of_member("group.leave"), group, ("Stable", 1), ("Empty", 0), second_error=ErrorCode.UNKNOWN_MEMBER_ID
+    ),
+    "coordinator.find": Row(plain("coordinator.find"), nothing),
+    "metadata": Row(creating("metadata", is_there=False), is_there, False, True),
+    "topic.create": Row(
+        creating("topic.create", is_there=False), is_there, False, True, second_error=ErrorCode.TOPIC_ALREADY_EXISTS
+    ),
+    "topic.delete": Row(
+        creating("topic.delete", is_there=True),
+        is_there,
+        True,
+        False,
+        second_error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ),
+    "markers.write": Row(with_producer("markers.write", is_open=True), has_marker, False, True),
+}
+WITHOUT_MEMBERS = ("Empty", 0)
+CASES = [(name, side) for name in ROWS for side in ("before", "after")]
+
+
+@pytest.fixture
+async def rig(tmp_path: Any) -> Any:
+    """A broker in which a group of one member need not wait for others."""
+    async with running_rig(tmp_path, {"group.initial.rebalance.delay.ms": "0"}) as rig:
+        rig.topic(TOPIC)
+        yield rig
+
+
+def answered(answers: list[bytes], key: int, version: int) -> list[int]:
+    """The errors in the only answer."""
+    (answer,) = answers
+    return list(dict.fromkeys(error_codes(decode(answer, key, version))))
+
+
+async def ask_again(rig: Rig, request: Any, key: int, version: int) -> list[int]:
+    retry = rig.client()
+    retry.feed(frame(request, version))
+    answers = await settled(retry)
+    if not answers:
+        rig.pass_time(SESSION_TIMEOUT_MS)  # A join waits for the member whose answer was lost.
+        answers = await settled(retry)
+    return answered(answers, key, version)
+
+
+@pytest.mark.parametrize(("name", "side"), CASES)
+async def test_a_request_that_fails_at_its_point_has_changed_nothing_before_and_all_after(
+    name: str, side: str, rig: Rig
+) -> None:
+    row, key = ROWS[name], KEYS[REQUESTS[name][0]]
+    version = SERVED[key][1] if row.version is None else row.version
+    client = rig.client()
+    request = row.prepared(rig, client)
+    assert row.state(rig) == row.before
+    Stops(rig.broker).add(f"{name}.{side}", {"action": "fail"})
+    client.feed(frame(request, version))
+
+    assert (await settled(client), client.transport.closed) == ([], True)
+    assert row.state(rig) == (row.before if side == "before" else row.after)
+    errors = await ask_again(rig, request, key, version)
+    assert errors == ([] if side == "before" or not row.second_error else [row.second_error])
+    assert row.state(rig) == row.after
+
+
+@pytest.mark.parametrize(("name", "side"), CASES)
+async def test_a_broker_that_ends_at_the_point_of_a_request_has_nothing_of_it_before_and_all_after(
+    name: str, side: str, rig: Rig, images: Images
+) -> None:
+    row, key = ROWS[name], KEYS[REQUESTS[name][0]]
+    version = SERVED[key][1] if row.version is None else row.version
+    client = rig.client()
+    request = row.prepared(rig, client)
+    Stops(rig.broker, kill=images).add(f"{name}.{side}", {"action": "kill"})
+    client.feed(frame(request, version))
+    await settled(client)
+
+    (image,) = images.folders
+    async with running_rig(image, {"group.initial.rebalance.delay.ms": "0"}) as restarted:
+        is_forgotten = row.unsynced == side
+        assert row.state(restarted) == (
+            WITHOUT_MEMBERS if is_forgotten else row.before if side == "before" else row.after
+        )
+        errors = await ask_again(restarted, request, key, version)
+        if is_forgotten and request.member_id:
+            assert errors == [ErrorCode.UNKNOWN_MEMBER_ID]
+        else:
+            assert errors == ([] if side == "before" or not row.second_error else [row.second_error])
+            assert row.state(restarted) == row.after
+
+
+def test_every_request_with_points_of_its_own_is_tried_here() -> None:
+    assert ROWS.keys() == REQUESTS.keys()

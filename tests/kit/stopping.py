@@ -1,0 +1,33 @@
+"""What the tests of stops share: the files as a broker would have left them that ended then."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.kit.rig import Client, Rig, turn
+
+
+def phase_of(rig: Rig, transactional_id: str = "pay") -> str:
+    txn = rig.broker.transactions.state_of(transactional_id)
+    return "" if txn is None else str(txn.phase.kafka_name)
+
+
+async def settled(client: Client) -> list[bytes]:
+    """What was answered when everything is done that can be done without time."""
+    await turn(12)
+    return client.answers()
+
+
+class Images:
+    """Copies of a data folder, each as a process would have left it that ended then."""
+
+    def __init__(self, folder: Path, into: Path) -> None:
+        self._folder = folder
+        self._into = into
+        self.folders: list[Path] = []
+
+    def __call__(self) -> None:
+        image = self._into / str(len(self.folders))
+        shutil.copytree(self._folder, image)
+        self.folders.append(image)
