@@ -39,7 +39,7 @@ class LoggedRequest:
     """HOST:PORT"""
     fields: Plain
     state: str = "waits"
-    """waits, answered, or what a fault has made of it."""
+    """waits, answered, closed (the connection has ended without an answer), or what a fault has made of it."""
     took_ms: int = -1
     errors: tuple[str, ...] = ()
     """Names of the error codes in the answer."""
@@ -53,7 +53,7 @@ class RequestLog:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._number = 0
-        self.requests: deque[LoggedRequest] = deque(maxlen=REQUESTS_KEPT)
+        self._requests: deque[LoggedRequest] = deque(maxlen=REQUESTS_KEPT)
         self.current: dict[Connection, LoggedRequest] = {}
         """The last request of each connection."""
         self._producers: dict[ClientConnection, str] = {}
@@ -73,7 +73,7 @@ class RequestLog:
             connection.peer,
             fields,
         )
-        self.requests.append(logged)
+        self._requests.append(logged)
         self.current[connection] = logged
         if route.key in PRODUCER_APIS:
             self._producers[connection] = fields.get("transactional_id") or self._producers.get(connection, "")
@@ -92,6 +92,15 @@ class RequestLog:
             return answer
 
         return handle_and_look(handle, connection, request, version, answered)
+
+    @property
+    def requests(self) -> deque[LoggedRequest]:
+        """The last requests, newest last."""
+        peers = {each.peer for each in self._broker.connections}
+        for each in self._requests:
+            if each.state == "waits" and each.client not in peers:
+                each.state = "closed"
+        return self._requests
 
     def producers(self) -> list[tuple[ClientConnection, str]]:
         """The connections of producers that are open, with the transactional id of each, or nothing."""

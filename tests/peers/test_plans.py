@@ -1,49 +1,244 @@
-"""Plans against clients of other languages: Kafka's own in Java and franz-go get over what a client must, and nothing is torn.
+"""The plans that come with the broker, played to clients of Java, Go, Node and Python: each gets the same answers.
 
-aiokafka's, confluent-kafka's and our own clients under faults are in tests/control/clients/test_with_clients.py and tests/client.
+Every client does the same under a plan, with a broker of its own, all at the same time. rebalance-during-transaction takes
+nine seconds of a client's time and is in tests/peers/client/test_rebalances.py; the clients of this project under all plans
+are in tests/client.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import pytest
 
 from stuntbroker import run_broker
+from stuntbroker.client.admin import Admin
+from stuntbroker.control.plan import PLANS
 from stuntbroker.fixture.broker import Broker
-from tests.peers.programs.programs import go_program, java_program
-from tests.peers.programs.scenarios import Outcomes, run_scenarios
+from tests.peers.programs.by_command import AioKafka, CallError, Client, ConfluentKafka, Program
+from tests.peers.programs.programs import go_program, java_program, node_program
 
 pytestmark = pytest.mark.timeout(600)
 
-PLANS = ("commit-answer-lost", "coordinator-moves-during-commit", "coordinator-loads", "slow-broker")
-"""Not bad-network: franz-go gives up when a connection is closed at its first request."""
-PROGRAMS: dict[str, Callable[[], list[str]]] = {"java": java_program, "franz-go": go_program}
-Run = tuple[Outcomes, dict[str, Broker]]
+CLIENTS: dict[str, Callable[[], Client]] = {
+    "java": lambda: Program(java_program()),
+    "franz-go": lambda: Program(go_program()),
+    "kafkajs": lambda: Program(node_program()),
+    "confluent-kafka": ConfluentKafka,
+    "aiokafka": AioKafka,
+}
+SPEAKS_VERSION_2 = {"java", "franz-go"}
+"""Clients with KIP-890."""
+NEVER_ASKS_AGAIN = "kafkajs"
+"""Sends EndTxn once: an application that is refused begins with another producer. It asks for its first producer id twice."""
+GIVES_UP_WITHOUT_A_BROKER = "franz-go"
+TRACED = {"InitProducerId", "EndTxn"}
+"""What every client sends alike. AddPartitionsToTxn is not sent with KIP-890."""
+ELSEWHERE = {"rebalance-during-transaction"}
+Answer = tuple[str, str, str, tuple[str, ...]]
+"""Client id, API, what became of the request, and the errors in its answer."""
 
 
-@pytest.fixture(scope="module", params=PROGRAMS)
-def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Every scenario under every plan, each plan with a broker of its own, in one run of the program."""
-    command = PROGRAMS[request.param]()
-    with ExitStack() as stack:
-        brokers = {}
-        for plan in PLANS:
-            brokers[plan] = stack.enter_context(run_broker())
-            brokers[plan].apply_plan(plan)
-        yield run_scenarios(command, {f"plan-{plan}": each.bootstrap for plan, each in brokers.items()}), brokers
+class Play(NamedTuple):
+    """What a client met under a plan."""
+
+    refused: list[str]
+    """The calls that the client did not get over."""
+    committed: list[str]
+    """Values that a read_committed reader gets."""
+    trace: list[Answer]
+    unmet: list[str]
+    """Ids of the plan's faults and stops that nothing met."""
+    findings: list[dict[str, str]]
 
 
-@pytest.mark.parametrize("scenario", ["committed", "aborted", "exactly_once"])
-@pytest.mark.parametrize("plan", PLANS)
-def test_a_client_gets_over_what_a_plan_has_in_store(plan: str, scenario: str, run: Run) -> None:
-    outcomes, _ = run
-    outcomes.check(f"plan-{plan}", scenario)
+class Actor:
+    """A client that plays its part, each producer after the other."""
+
+    def __init__(self, client: Client, broker: Broker) -> None:
+        self.client, self.broker = client, broker
+        self.refused: list[str] = []
+
+    def tries(self, producer: str, verb: str, *arguments: object) -> bool:
+        """Whether it works."""
+        try:
+            self.client.call(producer, verb, *arguments)
+        except CallError:
+            self.refused.append(f"{producer} {verb}")
+            return False
+        return True
+
+    def pays(self, producer: str, end: str) -> bool:
+        """A transaction over both partitions, and whether its end worked."""
+        steps: list[tuple[object, ...]] = [("begin",)]
+        steps += [("send", "paid", partition, f"{producer} {partition}") for partition in (0, 1)]
+        return all(self.tries(producer, *step) for step in [*steps, (end,)])
 
 
-@pytest.mark.parametrize("plan", PLANS)
-def test_every_fault_of_a_plan_was_met_and_no_promise_was_broken(plan: str, run: Run) -> None:
-    _, brokers = run
-    assert [each["id"] for each in brokers[plan].faults.all() if not each["fired"]] == []
-    assert brokers[plan].findings() == []
+def open_and_pay(actor: Actor, producer: str = "first") -> bool:
+    return actor.tries(producer, "open", actor.broker.bootstrap, "pay-1", 60_000) and actor.pays(producer, "commit")
+
+
+def commit_and_abort(actor: Actor) -> None:
+    """Two transactions of one producer; who cannot end its first one begins with another producer."""
+    if open_and_pay(actor):
+        actor.pays("first", "abort")
+    else:
+        open_and_pay(actor, "second")
+
+
+def until_new_id(actor: Actor) -> None:
+    """As many instances as use up the epochs that the plan leaves them."""
+    for number in range(6):
+        open_and_pay(actor, f"instance-{number}")
+
+
+def many_times(actor: Actor) -> None:
+    """So many transactions that a fault of one request in twenty is met; who gives up begins with another producer."""
+    producer = ""
+    is_open = False
+    for number in range(30):
+        producer = producer if is_open else f"instance-{number}"
+        is_open = actor.pays(producer, "commit") if is_open else open_and_pay(actor, producer)
+
+
+def through_a_death(actor: Actor) -> None:
+    """The broker's process ends in the middle, and is started again."""
+
+    has_died = threading.Event()
+
+    def commits() -> None:
+        actor.tries("first", "open", actor.broker.bootstrap, "pay-1", 60_000)
+        while not has_died.is_set() and actor.pays("first", "commit"):
+            pass
+
+    with ThreadPoolExecutor(1) as pool:
+        committing = pool.submit(commits)
+        actor.broker.wait_until(lambda: not actor.broker.is_running)
+        has_died.set()
+        actor.broker.restart()
+        committing.result()
+    open_and_pay(actor, "second")
+
+
+def before_a_hanging_one(actor: Actor) -> None:
+    """What is committed cannot be read until an administrator has aborted what hangs in front of it."""
+    commit_and_abort(actor)
+    assert actor.broker.values("paid") == [b"first 1"]
+    Admin(actor.broker.cluster).abort_at("paid", 0, 0)
+
+
+ROLES: Mapping[str, Callable[[Actor], None]] = {
+    "bad-network": many_times,
+    "broker-dies-while-it-commits": through_a_death,
+    "disk-full": through_a_death,
+    "epoch-roll-over": until_new_id,
+    "hanging-transaction": before_a_hanging_one,
+}
+"""What the clients do under a plan, when it is not `commit_and_abort`."""
+BY_CHANCE_OR_DEATH = {"bad-network", "broker-dies-while-it-commits", "disk-full"}
+"""Plans under which the answers depend on how many requests a client needs, or on when it finds the broker again."""
+ENDLESS = {"bad-network", "disk-full"}
+"""Plans under which how much is committed depends on the client."""
+FIRST, SECOND = (["first 0", "first 1"], ["second 0", "second 1"])
+OUTCOMES: Mapping[str, tuple[list[str], list[str]]] = {
+    "broker-dies-while-it-commits": ([], FIRST + SECOND),
+    "epoch-roll-over": ([], [f"instance-{number} {partition}" for number in range(6) for partition in (0, 1)]),
+    "transaction-times-out": (["first commit"], SECOND),
+    "zombie-after-a-pause": (["first commit"], SECOND),
+}
+"""Calls that are refused, and what is committed, when it is not all and `FIRST`."""
+
+
+@pytest.fixture(scope="module")
+def clients() -> Iterator[dict[str, Client]]:
+    with contextlib.ExitStack() as stack:
+        running = {name: stack.enter_context(contextlib.closing(start())) for name, start in CLIENTS.items()}
+        yield running
+
+
+def play(plan: str, client: Client) -> Play:
+    with run_broker(topics={"paid": 2}) as broker:
+        broker.apply_plan(plan)
+        actor = Actor(client, broker)
+        ROLES.get(plan, commit_and_abort)(actor)
+        trace = [
+            (each.client_id, each.api, each.state, tuple(each.errors))
+            for each in broker.requests(limit=1_000)
+            if each.api in TRACED
+        ]
+        unmet = [each["id"] for each in [*broker.faults.all(), *broker.stops.all()] if not each["fired"]]
+        committed = sorted((value or b"").decode() for value in broker.values("paid"))
+        broker.faults.clear()
+        broker.stops.clear()
+        client.close_producers()
+        return Play(actor.refused, committed, trace, unmet, broker.findings())
+
+
+@pytest.fixture(scope="module", params=sorted(PLANS.keys() - ELSEWHERE))
+def plan(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def plays(plan: str, clients: dict[str, Client]) -> dict[str, Play]:
+    """What each client met under the plan."""
+    with ThreadPoolExecutor(len(clients)) as pool:
+        return dict(zip(clients, pool.map(lambda client: play(plan, client), clients.values()), strict=True))
+
+
+def comparable(name: str, trace: list[Answer]) -> list[Answer]:
+    """Without the second producer id that KafkaJS asks for, and up to where it gives up."""
+    if name != NEVER_ASKS_AGAIN:
+        return trace
+    compared: list[Answer] = []
+    for answer in trace:
+        _, api, state, errors = answer
+        if api == "InitProducerId" and not errors and compared and compared[-1] == answer:
+            continue
+        compared.append(answer)
+        if api == "EndTxn" and (errors or state != "answered"):
+            break
+    return compared
+
+
+@pytest.mark.parametrize("plan", sorted(PLANS.keys() - ELSEWHERE - BY_CHANCE_OR_DEATH), indirect=True, scope="module")
+def test_every_client_is_answered_the_same(plan: str, plays: dict[str, Play]) -> None:
+    traces = {name: comparable(name, each.trace) for name, each in plays.items()}
+    for family in (SPEAKS_VERSION_2, CLIENTS.keys() - SPEAKS_VERSION_2):
+        longest = max((traces[name] for name in family), key=len)
+        for name in family:
+            assert traces[name] == longest[: len(traces[name])], name
+            assert name == NEVER_ASKS_AGAIN or len(traces[name]) == len(longest), name
+    with_and_without = [
+        [(client_id, api, state, bool(errors)) for client_id, api, state, errors in traces[name]]
+        for name in ("java", "aiokafka")
+    ]
+    assert with_and_without[0] == with_and_without[1]
+
+
+@pytest.mark.parametrize("plan", sorted(PLANS.keys() - ELSEWHERE - ENDLESS), indirect=True, scope="module")
+def test_an_application_hears_of_what_it_must_and_of_nothing_else(plan: str, plays: dict[str, Play]) -> None:
+    refused, committed = OUTCOMES.get(plan, ([], FIRST))
+    for name, each in plays.items():
+        if name == NEVER_ASKS_AGAIN or (name == GIVES_UP_WITHOUT_A_BROKER and plan == "broker-dies-while-it-commits"):
+            assert set(each.refused) - set(refused) <= {"first commit", "second commit"}, name
+        else:
+            assert (each.refused, each.committed) == (refused, committed), name
+
+
+def test_nothing_is_torn_and_all_that_a_plan_has_in_store_is_met(plan: str, plays: dict[str, Play]) -> None:
+    for name, each in plays.items():
+        halves = [[value.removesuffix(end) for value in each.committed if value.endswith(end)] for end in (" 0", " 1")]
+        assert halves[0] == halves[1], name
+        assert each.findings == [], name
+        assert each.unmet == [], name
+
+
+@pytest.mark.parametrize("plan", ["bad-network"], indirect=True, scope="module")
+def test_every_client_commits_over_a_bad_network(plan: str, plays: dict[str, Play]) -> None:
+    assert all(each.committed for each in plays.values())

@@ -1,8 +1,11 @@
-"""The programs in Java and Go that run scenarios, compiled where their sources have changed."""
+"""The programs in Java, Go and JavaScript that run scenarios or commands, built where their sources have changed."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+
+import pytest
 
 from tests.peers.brokers.kafka_broker import class_path, java_tool, kafka_java
 from tests.peers.programs.go_tool import MODULE, go_tool
@@ -10,6 +13,7 @@ from tests.peers.programs.scenarios import build, build_folder
 
 JAVA_SOURCES = sorted(Path(__file__).parent.with_name("java").glob("*.java"))
 GO_SOURCES = sorted([*MODULE.glob("*.go"), *MODULE.glob("go.*")])
+NODE_FOLDER = Path(__file__).parent.with_name("node")
 
 
 def java_program() -> list[str]:
@@ -27,3 +31,14 @@ def go_program() -> list[str]:
     lean = ["-gcflags=all=-dwarf=false", "-ldflags=-w"]
     compiler = [go_tool(), "build", "-mod=readonly", "-trimpath", *lean, "-o", "{out}", "."]
     return [str(build(build_folder("go", GO_SOURCES), compiler, cwd=MODULE))]
+
+
+def node_program() -> list[str]:
+    """The command that carries out commands with KafkaJS. Skips the test where there is no Node."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.skip("needs Node.js: there is no node, or no npm")
+    package = NODE_FOLDER / "package.json"
+    install = [npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--install-links", "--prefix", "{out}"]
+    installed = build(build_folder("node", [package]), [*install, str(NODE_FOLDER)], cwd=NODE_FOLDER)
+    return [node, str(NODE_FOLDER / "commands.js"), str(installed)]
