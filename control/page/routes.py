@@ -149,10 +149,10 @@ class Page:
         form = {name: values[0] for name, values in parse_qs(content.decode("utf-8", "replace")).items()}
         try:
             if action is None:
-                raise FaultError("there is no such action")
+                raise FaultError("there is no such action", "go back, and load the page again")
             await action(self._host, form)
         except FaultError as fault:
-            refusal = f"{fault}{f': {fault.hint}' if fault.hint else ''}"
+            refusal = f"{fault}: {fault.hint}"
             return self._html("index.html", 400, **views.overview(self._host), refusal=refusal)
         return RedirectResponse("/", 303)
 
@@ -167,7 +167,7 @@ async def _clock(host: BrokerHost, form: Form) -> None:
         case _:
             text = form.get("seconds", "")
             if not (text.isascii() and text.isdigit() and len(text) < 12 and int(text) * 1_000 <= ADVANCE_MS_MAX):
-                raise FaultError(f"time is moved on by whole seconds, at most {ADVANCE_MS_MAX // 1_000}, not {text!r}")
+                raise FaultError(f"{text!r} is no number of whole seconds", f"at most {ADVANCE_MS_MAX // 1_000}")
             await clock.advance(int(text) * 1_000)
 
 
@@ -175,14 +175,16 @@ async def _add_fault(host: BrokerHost, form: Form) -> None:
     try:
         rule = parse_json(form.get("rule", ""))
     except (ValueError, RecursionError) as fault:
-        raise FaultError(f"the rule is not JSON: {fault!s:.200}") from fault
+        raise FaultError(
+            f"the rule is not JSON: {fault!s:.200}", 'as {"match": {"api": "EndTxn"}, "do": {"close": true}}'
+        ) from fault
     host.control.injector.add(rule)
 
 
 async def _change_fault(host: BrokerHost, form: Form) -> None:
     injector, id_ = host.control.injector, form.get("id", "")
     if id_ not in injector.faults:
-        raise FaultError(f"there is no fault {id_!r} any more")
+        raise FaultError(f"there is no fault {id_!r} any more", "the page shows those that are left")
     if form.get("action") == "release":
         injector.release(id_)
     else:
@@ -197,7 +199,7 @@ async def _add_stop(host: BrokerHost, form: Form) -> None:
 async def _change_stop(host: BrokerHost, form: Form) -> None:
     stops, id_ = host.control.stops, form.get("id", "")
     if id_ not in stops.stops:
-        raise FaultError(f"there is no stop {id_!r} any more")
+        raise FaultError(f"there is no stop {id_!r} any more", "the page shows those that are left")
     if form.get("action") == "release":
         stops.release(stops.stops[id_])
     else:
@@ -209,11 +211,11 @@ async def _change_node(host: BrokerHost, form: Form) -> None:
     known = host.broker.nodes.by_id
     node = next((node for node_id, node in known.items() if str(node_id) == text), None)
     if node is None:
-        raise FaultError(f"there is no node {text!r}")
+        raise FaultError(f"there is no node {text!r}", "the page shows those that there are")
     try:
         await change_node(host.control, node, {"state": form.get("state")})
     except (CannotListen, StorageError) as fault:
-        raise FaultError(str(fault)) from fault
+        raise FaultError(str(fault), "is somebody else at its port, or the disk full?") from fault
 
 
 ACTIONS: Final[dict[str, Callable[[BrokerHost, Form], Awaitable[None]]]] = {

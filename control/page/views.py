@@ -13,7 +13,7 @@ from stuntbroker.control.nodes import nodes
 from stuntbroker.control.observation import state
 from stuntbroker.control.observation.log_reading import batches_from, records_in
 from stuntbroker.control.rules.faults import texts_in
-from stuntbroker.control.rules.points import POINTS
+from stuntbroker.control.rules.points import POINTS, START
 from stuntbroker.protocol.batches.compression import CompressionError
 from stuntbroker.protocol.batches.records import BatchHeader, Record, marker_of
 from stuntbroker.protocol.primitives import DecodeError
@@ -27,6 +27,8 @@ TABLE_ROWS_MAX: Final = 40
 """Rows of a table on the first page, which says when there are more: it is sent again whenever something is different."""
 PLACES_MAX: Final = 10
 """Partitions and the like in a row there."""
+RULE_TEXT_MAX: Final = 300
+"""Characters of a rule: the API has all of it."""
 ROWS_MAX: Final = 200
 """Rows of a table on other pages."""
 REQUESTS_MAX: Final = 15
@@ -76,16 +78,16 @@ def overview(host: BrokerHost) -> dict[str, Any]:
         "groups": groups(host),
         "nodes": nodes(control) if broker.nodes.are_many else [],
         "faults": [
-            {**fault.as_json(), "held": control.injector.held(fault.id)}
-            for fault in islice(control.injector.faults.values(), TABLE_ROWS_MAX)
+            control.injector.as_json(fault) for fault in islice(control.injector.faults.values(), TABLE_ROWS_MAX)
         ],
         "stops": [stop.as_json() for stop in islice(control.stops.stops.values(), TABLE_ROWS_MAX)],
         "rule_count": len(control.injector.faults) + len(control.stops.stops),
         "requests": [asdict(each) for each in list(control.requests.requests)[-REQUESTS_MAX:][::-1]],
         "findings": control.oracle.check(),
         "ended_count": control.oracle.transactions,
-        "points": sorted(POINTS),
+        "points": sorted(POINTS.keys() - START.keys()),
         "rows_max": TABLE_ROWS_MAX,
+        "rule_max": RULE_TEXT_MAX,
         "places_max": PLACES_MAX,
         "time_text": time_text,
         "duration_text": duration_text,
@@ -179,7 +181,7 @@ def transaction(host: BrokerHost, transactional_id: str) -> dict[str, Any] | Non
     ]
     fences = [{"at_ms": each["at_ms"], "request": None, "fence": each} for each in control.fences.of(transactional_id)]
     events = sorted([*requests, *fences], key=lambda event: event["at_ms"])
-    texts = {"time_text": time_text, "duration_text": duration_text}
+    texts = {"time_text": time_text, "duration_text": duration_text, "now_ms": host.broker.clock.now_ms()}
     return {"transaction": shown, "events": events[-ROWS_MAX:], "rows_max": ROWS_MAX, **texts}
 
 
@@ -201,6 +203,7 @@ def partition(host: BrokerHost, topic: str, index: int, offset: int | None) -> d
         if len(rows) >= ROWS_MAX:
             break
     described = {"topic": topic, "index": index, "start": log.log_start_offset, "end": log.next_offset}
+    described |= {"time_text": time_text, "now_ms": host.broker.clock.now_ms()}
     return {**described, "rows": rows[:ROWS_MAX], "last_stable_offset": log.last_stable_offset}
 
 

@@ -25,14 +25,27 @@ function lost() {
   }
 }
 
+// What a button is for: the same one is there again when the page is shown anew.
+const purpose = (button) =>
+  [button.form.getAttribute("action"), ...[...button.form.elements].map((each) => (each === button ? "*" : "") + each.value)].join();
+
+let waiting = null; // What is shown when no button is held down any more.
+
 function show(html) {
+  waiting = html;
+  if (live.querySelector("button:active")) return; // A press of a button that is replaced meanwhile would be lost.
+  waiting = null;
   const active = document.activeElement;
-  if (active && active !== live && live.contains(active) && active.tagName === "BUTTON") return; // Somebody is about to press it.
+  const focused = active && active.tagName === "BUTTON" && live.contains(active) ? purpose(active) : "";
   const scrolled = [...live.querySelectorAll(".table")].map((table) => [table.getAttribute("aria-label"), table.scrollLeft]);
   live.innerHTML = html;
   for (const [label, left] of scrolled) {
     const table = live.querySelector('.table[aria-label="' + label + '"]');
     if (table) table.scrollLeft = left;
+  }
+  if (focused) {
+    const same = [...live.querySelectorAll("button")].find((each) => purpose(each) === focused);
+    if (same) same.focus({ preventScroll: true });
   }
 }
 
@@ -40,4 +53,7 @@ const source = new EventSource("/page/events");
 source.addEventListener("live", (event) => { heard(); show(event.data); });
 source.addEventListener("heartbeat", heard);
 source.onerror = lost;
-setInterval(() => { if (Date.now() - heardAt > SILENT_MS) lost(); }, 1000);
+setInterval(() => {
+  if (waiting !== null) show(waiting);
+  if (Date.now() - heardAt > SILENT_MS) lost();
+}, 1000);

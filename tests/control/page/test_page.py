@@ -182,8 +182,8 @@ def test_a_page_of_a_broker_that_is_full_is_small_and_says_what_is_left_out(brok
         id_ = f"transactional-id-of-a-service-{number}"
         broker.control.post("/v1/seed", {"ids": {"transactional_id": id_}})
         broker.control.post("/v1/late", {"api": "EndTxn", "transactional_id": id_, "version": 4, "producer_epoch": 99})
-        broker.faults.add("Fetch", topic=f"a-topic-that-is-not-there-{number}", error="NOT_LEADER_OR_FOLLOWER")
-        broker.stops.park("txn.reply", transactional_id=f"nobody-{number}")
+        broker.faults.add("Fetch", topic=f"a-topic-that-is-not-there-{number}" * 16, error="NOT_LEADER_OR_FOLLOWER")
+        broker.stops.park("txn.reply", transactional_id=f"nobody-{number}" * 50)
     topic = OffsetCommitRequestTopic("payments", partitions=[OffsetCommitRequestPartition(0, 0)])
     for number in range(70):
         request = OffsetCommitRequest(f"group-of-a-service-{number}", topics=[topic])

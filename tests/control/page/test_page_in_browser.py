@@ -65,6 +65,19 @@ def test_what_happens_is_shown_without_loading_the_page_again(broker: Broker, pa
     assert broker.stops.all() == []
 
 
+def test_the_page_goes_on_while_a_button_has_the_focus_and_keeps_it_there(broker: Broker, page: Any) -> None:
+    for point in ("txn.reply", "fetch.before"):
+        broker.stops.park(point)
+    page.goto(broker.control_url)
+    page.focus("text=Remove stop-2")
+    broker.stops.park("metadata.before")
+    page.wait_for_selector("text=park at metadata.before")
+    assert page.evaluate("document.activeElement.textContent") == "Remove stop-2"
+    page.keyboard.press("Enter")
+    page.wait_for_function("!document.body.textContent.includes('park at fetch.before')")
+    assert [each["point"] for each in broker.stops.all()] == ["txn.reply", "metadata.before"]
+
+
 def test_state_of_before_is_never_shown_as_live(broker: Broker, page: Any) -> None:
     page.goto(broker.control_url)
     page.wait_for_selector("text=Live: what is different is shown within a second.")
