@@ -61,7 +61,8 @@ Runs the broker until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
   --metrics-port P         also answer Prometheus there, at /metrics (0 lets the kernel choose)
   --control [HOST:PORT]    let tests control time and faults and see the last requests, over HTTP (default: 127.0.0.1 and a
                            port that the kernel chooses)
-  --control-token TOKEN    what they must send there; without it one is made unless only this machine can connect
+  --control-token TOKEN    with --control: what they must send there; without it one is made unless only this machine can
+                           connect
   --plan NAME|FILE         with --control: states, faults, stops and time from the start on, as JSON, YAML or by the name of a
                            plan that comes with the broker (stuntbroker ctl plans)
   --log-format text|json   form of the log on standard error (default text)

@@ -444,7 +444,7 @@ async def _serve_http(
                     await apply_plan(controlled.control, address.plan, is_start=True)
                 except (FaultError, StorageError, CannotListen) as fault:
                     await broker.stop()
-                    advice = f"; {fault.hint}" if isinstance(fault, FaultError) and fault.hint else ""
+                    advice = f"; {fault.hint}" if isinstance(fault, FaultError) else ""
                     raise StorageError(f"the plan cannot be carried out: {fault}{advice}") from fault
             control = ControlServer(controlled, address.token)
             host, port = address.host, address.port
@@ -459,7 +459,7 @@ async def _serve_http(
             await container.answer_not_found(host, port)
     except OSError as fault:
         await broker.stop()
-        advice = listening_advice(fault, option)
+        advice = listening_advice(fault, option, option if option == "--control" else "--host")
         raise StorageError(f"cannot listen on {host}:{port}: {fault.strerror}; {advice}") from fault
     return servers
 

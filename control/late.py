@@ -74,7 +74,7 @@ def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
     if key not in KEYS:
         raise FaultError(f"{name!r} cannot come late", f"api is one of {', '.join(APIS[each].name for each in KEYS)}")
     if not isinstance(id_, str) or not id_:
-        raise FaultError("transactional_id must be the id of the producer")
+        raise FaultError("transactional_id must be the id of the producer", "GET /v1/transactions lists them")
     txn = broker.transactions.state_of(id_)
     if txn is None:
         raise FaultError(f"there is no transactional id {id_!r}", "GET /v1/transactions lists them")
@@ -140,11 +140,11 @@ def _check(given: dict[str, Any]) -> None:
     check_number(given, "late", "partition", 0, (1 << 31) - 1)
     check_number(given, "late", "sequence", 0, (1 << 31) - 1)
     if not isinstance(given.get("committed", True), bool):
-        raise FaultError("late.committed must be true or false")
+        raise FaultError("late.committed must be true or false", "true, or leave it out, for a commit")
     check_text(given, "late", "topic")
     values = given.get("values", [])
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise FaultError("late.values must be a list of texts")
+        raise FaultError("late.values must be a list of texts", 'as ["one", "two"]')
 
 
 def _last(log: RequestLog, key: int, id_: str) -> LoggedRequest | None:

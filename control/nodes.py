@@ -94,7 +94,10 @@ def read_move(rule: Any) -> dict[str, Any]:
         check_number(move, "move", name, 0, highest)
     kinds = [name for name in ("topic", "group", "transactional_id") if name in move]
     if len(kinds) != 1 or ("partition" in move and kinds != ["topic"]):
-        raise FaultError("move says what moves: a topic and a partition, a group, or a transactional_id")
+        raise FaultError(
+            "move says what moves: a topic and a partition, a group, or a transactional_id",
+            'as {"transactional_id": "pay-1", "node": 2}',
+        )
     if "node" not in move:
         raise FaultError("move.node says where it goes", 'as {"topic": "orders", "partition": 0, "node": 2}')
     return move

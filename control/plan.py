@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from stuntbroker.control.nodes import change_node, known_node, move, read_move, read_node_change
 from stuntbroker.control.rules.faults import TIMES_MS_MAX, FaultError, check_number, part_of, read_fault
 from stuntbroker.control.rules.injector import FAULTS_MAX, read_release
-from stuntbroker.control.rules.points import POINTS
+from stuntbroker.control.rules.points import POINTS, START
 from stuntbroker.control.rules.stops import STOPS_MAX, read_stop
 from stuntbroker.control.seed import is_there, read_seed, seed, wait_until_durable
 
@@ -54,7 +54,7 @@ def read_plan(document: Any) -> Plan:
     check_number(given, "plan", "seed", 0, 1 << 62)
     clock = part_of(given, "clock", {"paused", "advance_ms"})
     if not isinstance(clock.get("paused", False), bool):
-        raise FaultError("clock.paused must be true or false")
+        raise FaultError("clock.paused must be true or false", 'as {"clock": {"paused": true}}')
     check_number(clock, "clock", "advance_ms", 0, TIMES_MS_MAX)
     seeds = _list(given, "seeds")
     for number, rule in enumerate(seeds):
@@ -83,9 +83,9 @@ def read_plan(document: Any) -> Plan:
 def _list(given: dict[str, Any], name: str) -> list[Any]:
     rules = given.get(name, [])
     if not isinstance(rules, list):
-        raise FaultError(f"plan.{name} must be a list")
+        raise FaultError(f"plan.{name} must be a list", "GET /v1/plans has plans to begin with")
     if len(rules) > RULES_MAX:
-        raise FaultError(f"plan.{name} has more than {RULES_MAX} rules")
+        raise FaultError(f"plan.{name} has more than {RULES_MAX} rules", "make a rule with a pattern of several")
     return rules
 
 
@@ -122,8 +122,9 @@ async def apply_plan(control: Control, plan: Plan, is_start: bool = False) -> No
         known_node(control, node_id)
     for rule in plan.moves:
         known_node(control, rule["node"])
-    for point, stop in plan.stops:
-        control.stops.read(point, stop)
+    stops = [(point, rule) for point, rule in plan.stops if not (is_start and point in START)]
+    for point, rule in stops:
+        control.stops.read(point, rule)
     for rule in plan.seeds:
         for each in _seeds_of_topics(control, rule):
             if not (is_start and is_there(control.broker, each)):
@@ -136,7 +137,7 @@ async def apply_plan(control: Control, plan: Plan, is_start: bool = False) -> No
         control.injector.remove(id_)
     for rule in plan.faults:
         control.injector.add(rule)
-    for point, rule in plan.stops:
+    for point, rule in stops:
         control.stops.add(point, rule)
     for node_id, change in plan.nodes:
         await change_node(control, known_node(control, node_id), change)

@@ -58,7 +58,7 @@ def read_seed(rule: Any) -> tuple[str, dict[str, Any]]:
     check_number(fields, kind, "sequence", 0, SEQUENCE_MAX)
     values = fields.get("values", ["hanging"])
     if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
-        raise FaultError(f"{kind}.values must be a list of texts")
+        raise FaultError(f"{kind}.values must be a list of texts", 'as ["one", "two"]')
     return kind, fields
 
 
@@ -113,7 +113,9 @@ def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     """Set the last producer id and epoch of a transactional id."""
     id_ = fields.get("transactional_id")
     if not id_:
-        raise FaultError("ids.transactional_id says whose they are")
+        raise FaultError(
+            "ids.transactional_id says whose they are", 'as {"transactional_id": "pay-1", "producer_epoch": 32765}'
+        )
     before = broker.transactions.state_of(id_)
     if before is not None and fields.get("producer_id", before.producer_id) == before.producer_id:
         # A partition refuses records of an epoch below the last one that this producer id has used there.
@@ -144,7 +146,9 @@ def _coordinator_epoch(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]
     """Have the coordinator of a transactional id be in this epoch: that of its partition of the transaction log."""
     id_ = fields.get("transactional_id")
     if not id_:
-        raise FaultError("coordinator_epoch.transactional_id says whose it is")
+        raise FaultError(
+            "coordinator_epoch.transactional_id says whose it is", 'as {"transactional_id": "pay-1", "epoch": 5}'
+        )
     topic = broker.topics.internal(TXN_STATE)
     index = partition_for(id_, len(topic.partitions))
     lowest = topic.partitions[index].leader_epoch + 1

@@ -160,9 +160,9 @@ def _cookie_name(host: bytes) -> str:
 
 def _token_of(headers: dict[bytes, bytes], host: bytes) -> bytes:
     """The token that a request carries: a program's in a header, a browser's in a cookie."""
-    authorization = headers.get(b"authorization", b"")
-    if authorization.startswith(b"Bearer "):
-        return authorization.removeprefix(b"Bearer ")
+    scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() == b"bearer":
+        return token.strip()
     cookies = dict(each.strip().partition(b"=")[::2] for each in headers.get(b"cookie", b"").split(b";"))
     return cookies.get(_cookie_name(host).encode(), b"")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
@@ -16,23 +15,20 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from stuntbroker.control.http import copies_api, nodes_api
+from stuntbroker.control.http import answers, copies_api, nodes_api, state_api
+from stuntbroker.control.http.openapi import openapi
 from stuntbroker.control.http.operations import (
-    PROBLEM,
     Operation,
     Problem,
     body_of,
     guarded,
-    number_of,
     problem_response,
 )
 from stuntbroker.control.http.schemas import (
     ADVANCE_BODY,
     ADVANCE_MS_MAX,
-    EXACTLY_ONCE_BODY,
     FAULT_BODY,
     LATE_BODY,
-    NUMBER,
     PLAN_BODY,
     SEED_BODY,
     STOP_BODY,
@@ -42,21 +38,19 @@ from stuntbroker.control.http.schemas import (
     WAIT_MS_MAX,
 )
 from stuntbroker.control.late import deliver, read_late
-from stuntbroker.control.observation import state
 from stuntbroker.control.own_requests import NotAnswered
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.rules.conditions import POLL_S, read_condition, wait_until
-from stuntbroker.control.rules.faults import FaultError, texts_in
-from stuntbroker.control.rules.points import POINTS, START
+from stuntbroker.control.rules.faults import FaultError
+from stuntbroker.control.rules.points import POINTS
 from stuntbroker.control.seed import seed, wait_until_durable
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control
     from stuntbroker.control.host import BrokerHost
+    from stuntbroker.control.rules.faults import Fault
     from stuntbroker.control.rules.stops import Stop
-
-REQUESTS_SHOWN: Final = 100
 
 
 # --- the clock
@@ -90,38 +84,39 @@ async def _resume(control: Control, request: Request) -> Any:
 
 
 async def _faults(control: Control, request: Request) -> Any:
-    return {"faults": [_fault(control, fault) for fault in control.injector.faults.values()]}
-
-
-def _fault(control: Control, fault: Any) -> Any:
-    return {**fault.as_json(), "held": control.injector.held(fault.id)}
+    return {"faults": [control.injector.as_json(fault) for fault in control.injector.faults.values()]}
 
 
 async def _add_fault(control: Control, request: Request) -> Any:
     try:
-        return _fault(control, control.injector.add(await body_of(request)))
+        return control.injector.as_json(control.injector.add(await body_of(request)))
     except FaultError as fault:
         raise Problem(400, str(fault), fault.hint) from fault
 
 
 async def _remove_faults(control: Control, request: Request) -> Any:
-    removed = [control.injector.remove(id_) for id_ in list(control.injector.faults)]
-    return {"faults": [_fault(control, fault) for fault in removed]}
+    removed = list(control.injector.faults.values())
+    for fault in removed:
+        control.injector.remove(fault.id)
+    return {"faults": [control.injector.as_json(fault) for fault in removed]}
 
 
-def _known_fault(control: Control, request: Request) -> str:
+def _known_fault(control: Control, request: Request) -> Fault:
     id_: str = request.path_params["id"]
-    if id_ not in control.injector.faults:
+    fault = control.injector.faults.get(id_)
+    if fault is None:
         raise Problem(404, f"there is no fault {id_!r}", "GET /v1/faults lists them")
-    return id_
+    return fault
 
 
 async def _remove_fault(control: Control, request: Request) -> Any:
-    return _fault(control, control.injector.remove(_known_fault(control, request)))
+    fault = _known_fault(control, request)
+    control.injector.remove(fault.id)
+    return control.injector.as_json(fault)
 
 
 async def _release(control: Control, request: Request) -> Any:
-    return {"released": control.injector.release(_known_fault(control, request))}
+    return {"released": control.injector.release(_known_fault(control, request).id)}
 
 
 # --- stops
@@ -136,8 +131,6 @@ async def _stops(control: Control, request: Request) -> Any:
 
 
 async def _add_stop(control: Control, request: Request) -> Any:
-    if request.path_params["id"] in START:
-        raise Problem(400, "the broker has started, and does not come by there any more", "give it by serve --plan")
     try:
         return control.stops.add(request.path_params["id"], await body_of(request, may_be_empty=True)).as_json()
     except FaultError as fault:
@@ -167,7 +160,11 @@ async def _wait_for_stop(host: BrokerHost, request: Request) -> Any:
     while True:
         stops = host.control.stops.named(request.path_params["id"])
         if not stops:
-            raise Problem(409, "it was removed meanwhile, or is not in the snapshot that was restored")
+            raise Problem(
+                409,
+                "it was removed meanwhile, or is not in the snapshot that was restored",
+                "GET /v1/stops lists those that are left",
+            )
         if sum(stop.fired for stop in stops) >= count:
             return {"stops": [stop.as_json() for stop in stops]}
         if host.broker.clock.client_ms() >= deadline_ms:
@@ -179,7 +176,7 @@ async def _wait_for_stop(host: BrokerHost, request: Request) -> Any:
 def _wanted(body: dict[str, Any], name: str, default: int, lowest: int) -> int:
     value = body.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= WAIT_MS_MAX:
-        raise Problem(400, f"{name} must be a whole number from {lowest} to {WAIT_MS_MAX}")
+        raise Problem(400, f"{name} must be a whole number from {lowest} to {WAIT_MS_MAX}", f"it is {value!r:.50}")
     return value
 
 
@@ -250,199 +247,83 @@ async def _plans(control: Control, request: Request) -> Any:
     return {"plans": PLANS}
 
 
-# --- what is there
-
-
-async def _requests(control: Control, request: Request) -> Any:
-    after, limit = number_of(request, "after", 0), number_of(request, "limit", REQUESTS_SHOWN)
-    shown = [each for each in control.requests.requests if each.number > after]
-    return {"requests": [asdict(each) for each in shown[len(shown) - min(limit, len(shown)) :]]}
-
-
-async def _transactions(control: Control, request: Request) -> Any:
-    return {"transactions": state.transactions(control.broker)}
-
-
-async def _transaction(control: Control, request: Request) -> Any:
-    id_ = request.path_params["id"]
-    shown = state.transaction(control.broker, id_)
-    if shown is None:
-        raise Problem(404, f"there is no transactional id {id_!r}", "GET /v1/transactions lists them")
-    timeline = [asdict(each) for each in control.requests.requests if id_ in texts_in("transactional_id", each.fields)]
-    return {**shown, "fences": control.fences.of(id_), "requests": timeline}
-
-
-async def _fences(control: Control, request: Request) -> Any:
-    return {"fences": list(control.fences.fences)}
-
-
-async def _fence(control: Control, request: Request) -> Any:
-    id_ = request.path_params["id"]
-    for fence in reversed(control.fences.fences):
-        if id_ in (fence["id"], fence["transactional_id"]):
-            return fence
-    raise Problem(404, f"there is no fence {id_!r}", "GET /v1/fences lists them")
-
-
-async def _groups(control: Control, request: Request) -> Any:
-    return {"groups": state.groups(control.broker)}
-
-
-async def _topics(control: Control, request: Request) -> Any:
-    return {"topics": state.topics(control.broker)}
-
-
-async def _clients(control: Control, request: Request) -> Any:
-    producers = dict(control.requests.producers())
-    return {
-        "clients": [
-            {
-                "client_id": each.client_id,
-                "client": each.peer,
-                "listener": each.listener.name,
-                "is_producer": each in producers,
-                "transactional_id": producers.get(each) or None,
-            }
-            for each in control.broker.connections
-        ]
-    }
-
-
-async def _left_open(control: Control, request: Request) -> Any:
-    return {
-        "transactions": [each for each in state.transactions(control.broker) if each["is_open"]],
-        "groups": [each for each in state.groups(control.broker) if each["members"]],
-        "producers": [
-            {"client_id": connection.client_id, "client": connection.peer, "transactional_id": id_ or None}
-            for connection, id_ in control.requests.producers()
-        ],
-        "faults": [_fault(control, fault) for fault in control.injector.faults.values() if not fault.fired],
-        "stops": [stop.as_json() for stop in control.stops.stops.values() if not stop.fired],
-    }
-
-
-async def _check(control: Control, request: Request) -> Any:
-    oracle = control.oracle
-    findings = [each._asdict() for each in oracle.check()]
-    return {
-        "findings": findings,
-        "transactions": oracle.transactions,
-        "checks": oracle.checks,
-        "skipped": oracle.skipped,
-    }
-
-
-async def _exactly_once(control: Control, request: Request) -> Any:
-    body = await body_of(request)
-    if not {"input", "output"} <= body.keys() <= {"input", "output", "key"}:
-        raise Problem(
-            400, "the body has input and output, which are topics, and key", 'as {"input": "a", "output": "b"}'
-        )
-    source, target, key = (body.get(name, "value") for name in ("input", "output", "key"))
-    if not isinstance(source, str) or not isinstance(target, str):
-        raise Problem(400, "input and output must be names of topics")
-    if key not in ("key", "value") and not (isinstance(key, str) and key.startswith("header:")):
-        raise Problem(400, f"key {key!r} is none", "key, value, or header:NAME")
-    try:
-        return {"findings": [each._asdict() for each in control.oracle.exactly_once(source, target, key)]}
-    except LookupError as fault:
-        raise Problem(404, str(fault.args[0]), "GET /v1/topics lists them") from fault
-
-
 async def _openapi(control: Control, request: Request) -> Any:
-    return openapi()
+    return openapi(OPERATIONS)
 
 
 OPERATIONS: Final = (
-    Operation("GET", "/v1/clock", "The broker's time", _clock),
-    Operation("POST", "/v1/clock/advance", "Let time pass at once", _advance, ADVANCE_BODY),
-    Operation("POST", "/v1/clock/pause", "Stop the broker's time", _pause),
-    Operation("POST", "/v1/clock/resume", "Let the broker's time go on", _resume),
-    Operation("GET", "/v1/faults", "All faults, with how often each has fired", _faults),
-    Operation("POST", "/v1/faults", "Make a fault", _add_fault, FAULT_BODY),
-    Operation("DELETE", "/v1/faults", "Remove all faults; what they hold is carried out", _remove_faults),
-    Operation("DELETE", "/v1/faults/{id}", "Remove a fault; what it holds is carried out", _remove_fault),
-    Operation("POST", "/v1/faults/{id}/release", "Carry out the requests that a fault holds", _release),
-    Operation("GET", "/v1/stops", "All points at which may be stopped, and all stops", _stops),
+    Operation("GET", "/v1/clock", "The broker's time", answers.CLOCK, _clock),
+    Operation("POST", "/v1/clock/advance", "Let time pass at once", answers.CLOCK, _advance, ADVANCE_BODY),
+    Operation("POST", "/v1/clock/pause", "Stop the broker's time", answers.CLOCK, _pause),
+    Operation("POST", "/v1/clock/resume", "Let the broker's time go on", answers.CLOCK, _resume),
+    Operation("GET", "/v1/faults", "All faults, with how often each has fired", answers.FAULTS, _faults),
+    Operation("POST", "/v1/faults", "Make a fault", answers.FAULT, _add_fault, FAULT_BODY),
     Operation(
-        "POST", "/v1/stops/{id}/release", "Resume everything that is parked at a stop, or at a point", _release_stop
+        "DELETE", "/v1/faults", "Remove all faults; what they hold is carried out", answers.FAULTS, _remove_faults
+    ),
+    Operation(
+        "DELETE", "/v1/faults/{id}", "Remove a fault; what it holds is carried out", answers.FAULT, _remove_fault
+    ),
+    Operation(
+        "POST", "/v1/faults/{id}/release", "Carry out the requests that a fault holds", answers.RELEASED, _release
+    ),
+    Operation(
+        "GET", "/v1/stops", "All points at which may be stopped, and all stops", answers.POINTS_AND_STOPS, _stops
+    ),
+    Operation(
+        "POST",
+        "/v1/stops/{id}/release",
+        "Resume everything that is parked at a stop, or at a point",
+        answers.RELEASED,
+        _release_stop,
     ),
     Operation(
         "POST",
         "/v1/stops/{id}/wait",
         "Wait until a stop has fired",
+        answers.STOPS,
         None,
         WAIT_BODY,
         of_host=_wait_for_stop,
         needs_body=False,
     ),
-    Operation("POST", "/v1/stops/{id}", "Stop at a point: park, fail or kill", _add_stop, STOP_BODY, needs_body=False),
-    Operation("DELETE", "/v1/stops", "Remove all stops; what waits there goes on", _remove_stops),
-    Operation("DELETE", "/v1/stops/{id}", "Remove a stop, or those at a point; what waits there goes on", _remove_stop),
-    Operation("GET", "/v1/plan", "All faults and stops and the clock, as a plan", _plan),
-    Operation(
-        "PUT", "/v1/plan", "Carry out a plan instead of all faults and stops", guarded(_put_plan, 400), PLAN_BODY
-    ),
-    Operation("GET", "/v1/plans", "Plans that come with the broker", _plans),
-    Operation("POST", "/v1/wait", "Wait until something is true", None, UNTIL_BODY, of_host=_wait),
-    Operation("POST", "/v1/seed", "Bring about a state that would take long to come to", _seed, SEED_BODY),
-    Operation("POST", "/v1/late", "Have a request of a producer arrive late", _deliver_late, LATE_BODY),
-    *nodes_api.OPERATIONS,
-    *copies_api.OPERATIONS,
-    Operation("GET", "/v1/requests", "The last requests, with their fields", _requests, query=("after", "limit")),
-    Operation("GET", "/v1/transactions", "All transactional ids", _transactions),
-    Operation("GET", "/v1/transactions/{id}", "One, with its fences and last requests", _transaction),
-    Operation("GET", "/v1/fences", "The answers that told a producer that it is fenced, with reasons", _fences),
-    Operation("GET", "/v1/fences/{id}", "One fence, by its id or the transactional id", _fence),
-    Operation("GET", "/v1/groups", "Consumer groups and their members", _groups),
-    Operation("GET", "/v1/topics", "Topics, offsets, and what holds back each last stable offset", _topics),
-    Operation("GET", "/v1/clients", "Connections", _clients),
-    Operation(
-        "GET",
-        "/v1/left-open",
-        "Transactions, group members and producers that nobody has ended, and faults and stops that never fired",
-        _left_open,
-    ),
-    Operation("GET", "/v1/oracle", "Whether every promise of transactions was kept so far", _check),
     Operation(
         "POST",
-        "/v1/oracle/exactly-once",
-        "Whether each committed record of a topic has one in another",
-        _exactly_once,
-        EXACTLY_ONCE_BODY,
+        "/v1/stops/{id}",
+        "Stop at a point: park, fail or kill",
+        answers.STOP,
+        _add_stop,
+        STOP_BODY,
+        needs_body=False,
     ),
-    Operation("GET", "/v1/openapi.json", "This description", _openapi),
+    Operation("DELETE", "/v1/stops", "Remove all stops; what waits there goes on", answers.STOPS, _remove_stops),
+    Operation(
+        "DELETE",
+        "/v1/stops/{id}",
+        "Remove a stop, or those at a point; what waits there goes on",
+        answers.STOPS,
+        _remove_stop,
+    ),
+    Operation("GET", "/v1/plan", "All faults and stops and the clock, as a plan", answers.PLAN, _plan),
+    Operation(
+        "PUT",
+        "/v1/plan",
+        "Carry out a plan instead of all faults and stops",
+        answers.PLAN,
+        guarded(_put_plan, 400),
+        PLAN_BODY,
+    ),
+    Operation("GET", "/v1/plans", "Plans that come with the broker", answers.PLANS, _plans),
+    Operation("POST", "/v1/wait", "Wait until something is true", answers.UNTIL, None, UNTIL_BODY, of_host=_wait),
+    Operation(
+        "POST", "/v1/seed", "Bring about a state that would take long to come to", answers.SEED, _seed, SEED_BODY
+    ),
+    Operation("POST", "/v1/late", "Have a request of a producer arrive late", answers.LATE, _deliver_late, LATE_BODY),
+    *nodes_api.OPERATIONS,
+    *copies_api.OPERATIONS,
+    *state_api.OPERATIONS,
+    Operation("GET", "/v1/openapi.json", "This description", answers.ANY_OBJECT, _openapi),
 )
-
-
-def openapi() -> dict[str, Any]:
-    """The description of the API (OpenAPI 3.1)."""
-    paths: dict[str, Any] = {}
-    problem = {"description": "What is wrong, with a hint", "content": {PROBLEM: {"schema": {"type": "object"}}}}
-    for each in OPERATIONS:
-        parameters: list[dict[str, Any]] = []
-        if "{id}" in each.path:
-            parameters.append({"name": "id", "in": "path", "required": True, "schema": {"type": "string"}})
-        parameters += [{"name": name, "in": "query", "schema": NUMBER} for name in each.query]
-        described: dict[str, Any] = {
-            "summary": each.summary,
-            "parameters": parameters,
-            "responses": {
-                "200": {"description": "OK", "content": {"application/json": {"schema": {"type": "object"}}}},
-                "default": problem,
-            },
-        }
-        if each.body is not None:
-            described["requestBody"] = {
-                "required": each.needs_body,
-                "content": {"application/json": {"schema": each.body}},
-            }
-        paths.setdefault(each.path, {})[each.method.lower()] = described
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "Stuntbroker control", "version": "1"},
-        "paths": paths,
-    }
 
 
 def make_app(host: BrokerHost, more_routes: Iterable[Route]) -> Starlette:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.requests import Request
 
 from stuntbroker.control.host import FORKS_MAX, addresses_of
+from stuntbroker.control.http import answers
 from stuntbroker.control.http.operations import Operation, Problem, body_of, guarded
 from stuntbroker.control.http.schemas import FORK_BODY, FORKS_AT_ONCE_MAX, RESTORE_BODY, SNAPSHOT_BODY
 from stuntbroker.control.nodes import nodes
@@ -23,7 +24,7 @@ OfHost = Callable[["BrokerHost", Request], Awaitable[Any]]
 def _text_of(body: dict[str, Any], name: str) -> str:
     text = body.get(name, "")
     if not isinstance(text, str) or len(text) > TEXT_MAX:
-        raise Problem(400, f"{name} must be a text of at most {TEXT_MAX} characters")
+        raise Problem(400, f"{name} must be a text of at most {TEXT_MAX} characters", 'as "before-the-commit"')
     return text
 
 
@@ -86,7 +87,7 @@ async def _make_forks(host: BrokerHost, request: Request) -> Any:
     if body.keys() - {"snapshot", "count"} or isinstance(count, bool) or not isinstance(count, int):
         raise Problem(400, "a fork has snapshot and count", 'as {"snapshot": "snapshot-1", "count": 10}')
     if not 1 <= count <= FORKS_AT_ONCE_MAX:
-        raise Problem(400, f"count must be from 1 to {FORKS_AT_ONCE_MAX}")
+        raise Problem(400, f"count must be from 1 to {FORKS_AT_ONCE_MAX}", "call it again for more")
     if len(host.forks) + count > FORKS_MAX:
         raise Problem(
             409, f"there are {len(host.forks)} forks, and there may be {FORKS_MAX}", "delete those not needed any more"
@@ -123,24 +124,31 @@ def _operation(
     method: str,
     path: str,
     summary: str,
+    returns: dict[str, Any],
     answer: OfHost,
     body: dict[str, Any] | None = None,
     *,
     needs_body: bool = False,
 ) -> Operation:
-    return Operation(method, path, summary, None, body, of_host=guarded(answer, 409), needs_body=needs_body)
+    return Operation(method, path, summary, returns, None, body, of_host=guarded(answer, 409), needs_body=needs_body)
 
 
 OPERATIONS: Final = (
-    _operation("GET", "/v1/snapshots", "All snapshots", _snapshots),
-    _operation("POST", "/v1/snapshot", "Keep the state of the broker", _take_snapshot, SNAPSHOT_BODY),
-    _operation("DELETE", "/v1/snapshots/{id}", "Forget a snapshot", _delete_snapshot),
+    _operation("GET", "/v1/snapshots", "All snapshots", answers.SNAPSHOTS, _snapshots),
+    _operation("POST", "/v1/snapshot", "Keep the state of the broker", answers.SNAPSHOT, _take_snapshot, SNAPSHOT_BODY),
+    _operation("DELETE", "/v1/snapshots/{id}", "Forget a snapshot", answers.SNAPSHOT, _delete_snapshot),
     _operation(
-        "POST", "/v1/restore", "Put the broker into the state of a snapshot", _restore, RESTORE_BODY, needs_body=True
+        "POST",
+        "/v1/restore",
+        "Put the broker into the state of a snapshot",
+        answers.SNAPSHOT,
+        _restore,
+        RESTORE_BODY,
+        needs_body=True,
     ),
-    _operation("POST", "/v1/reset", "Put the broker into the state of its start", _reset),
-    _operation("GET", "/v1/forks", "All copies that run beside the broker", _forks),
-    _operation("POST", "/v1/fork", "Start copies on ports of their own", _make_forks, FORK_BODY),
-    _operation("DELETE", "/v1/forks", "Stop all copies", _delete_forks),
-    _operation("DELETE", "/v1/forks/{id}", "Stop a copy", _delete_fork),
+    _operation("POST", "/v1/reset", "Put the broker into the state of its start", answers.RESET, _reset),
+    _operation("GET", "/v1/forks", "All copies that run beside the broker", answers.FORKS, _forks),
+    _operation("POST", "/v1/fork", "Start copies on ports of their own", answers.FORKS, _make_forks, FORK_BODY),
+    _operation("DELETE", "/v1/forks", "Stop all copies", answers.FORKS, _delete_forks),
+    _operation("DELETE", "/v1/forks/{id}", "Stop a copy", answers.FORK, _delete_fork),
 )

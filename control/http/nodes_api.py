@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
 
+from stuntbroker.control.http import answers
 from stuntbroker.control.http.operations import Operation, Problem, body_of, guarded
 from stuntbroker.control.http.schemas import MOVE_BODY, NODE_BODY
 from stuntbroker.control.nodes import (
@@ -49,7 +50,16 @@ async def _move(control: Control, request: Request) -> Any:
 
 
 OPERATIONS: Final = (
-    Operation("GET", "/v1/nodes", "All nodes, with what each of them leads", _nodes),
-    Operation("POST", "/v1/nodes/{id}", "Stop, start or slow down a node", guarded(_change_node, 400), NODE_BODY),
-    Operation("POST", "/v1/move", "Have another node lead or coordinate something", guarded(_move, 400), MOVE_BODY),
+    Operation("GET", "/v1/nodes", "All nodes, with what each of them leads", answers.NODES, _nodes),
+    Operation(
+        "POST", "/v1/nodes/{id}", "Stop, start or slow down a node", answers.NODE, guarded(_change_node, 400), NODE_BODY
+    ),
+    Operation(
+        "POST",
+        "/v1/move",
+        "Have another node lead or coordinate something",
+        answers.MOVED,
+        guarded(_move, 400),
+        MOVE_BODY,
+    ),
 )

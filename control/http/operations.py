@@ -44,7 +44,7 @@ register_url_convertor("text", TextConvertor())
 class Problem(Exception):
     """An error answer: status, what is wrong, and what to do."""
 
-    def __init__(self, status: int, detail: str, hint: str = "") -> None:
+    def __init__(self, status: int, detail: str, hint: str) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
@@ -57,6 +57,8 @@ class Operation(NamedTuple):
     method: str
     path: str
     summary: str
+    returns: dict[str, Any]
+    """Schema of the answer."""
     answer: Callable[[Control, Request], Awaitable[Any]] | None
     body: dict[str, Any] | None = None
     """Schema of the request's body."""
@@ -100,7 +102,7 @@ async def body_of(request: Request, *, may_be_empty: bool = False) -> dict[str, 
     async for chunk in request.stream():
         content += chunk
         if len(content) > BODY_MAX:
-            raise Problem(413, f"the body has more than {BODY_MAX} bytes")
+            raise Problem(413, f"the body has more than {BODY_MAX} bytes", "send less at a time")
     if not content and may_be_empty:
         return {}
     try:
@@ -118,11 +120,11 @@ def number_of(request: Request, name: str, default: int) -> int:
     if not text:
         return default
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise Problem(400, f"{name}={text!r} is not a whole number")
+        raise Problem(400, f"{name}={text!r} is not a whole number", f"as ?{name}=100")
     return int(text)
 
 
-def problem_response(status: int, detail: str, hint: str = "") -> Response:
+def problem_response(status: int, detail: str, hint: str) -> Response:
     """An error answer."""
-    body = {"status": status, "title": detail, "detail": detail} | ({"hint": hint} if hint else {})
+    body = {"status": status, "title": detail, "detail": detail, "hint": hint}
     return JSONResponse(body, status, media_type=PROBLEM)

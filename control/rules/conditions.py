@@ -59,7 +59,7 @@ def read_condition(condition: Any) -> list[Term]:
     given = part_of({"until": condition}, "until", FIELDS)
     for name in ("transactional_id", "topic", "group"):
         if not isinstance(given.get(name, ""), str):
-            raise FaultError(f"until.{name} must be a text")
+            raise FaultError(f"until.{name} must be a text", f"it is {given[name]!r:.50}")
     check_number(given, "until", "partition", 0, (1 << 31) - 1)
     place = given.get("topic"), given.get("partition", 0)
     terms: list[Term] = []
@@ -96,9 +96,11 @@ def _check(given: dict[str, Any], name: str, kind: type) -> None:
         check_number(given, "until", name, 0, OFFSET_MAX)
     elif name in NAMES:
         if given[name] not in NAMES[name]:
-            raise FaultError(f"until.{name} must be one of {', '.join(NAMES[name])}")
+            raise FaultError(f"until.{name} must be one of {', '.join(NAMES[name])}", f"it is {given[name]!r:.50}")
     elif not isinstance(given[name], kind):
-        raise FaultError(f"until.{name} must be {'true or false' if kind is bool else 'a text'}")
+        raise FaultError(
+            f"until.{name} must be {'true or false' if kind is bool else 'a text'}", f"it is {given[name]!r:.50}"
+        )
 
 
 def value_of(broker: Broker, term: Term) -> Any:

@@ -95,7 +95,7 @@ NEWER_INSTANCE: Final = "stuntbroker-newer-instance"
 class FaultError(ValueError):
     """A rule that cannot be. `hint` says what to do."""
 
-    def __init__(self, text: str, hint: str = "") -> None:
+    def __init__(self, text: str, hint: str) -> None:
         super().__init__(text)
         self.hint = hint
 
@@ -285,7 +285,7 @@ def _read_when(when: dict[str, Any]) -> dict[str, Any]:
     check_number(when, "when", "seed", 0, 1 << 63)
     probability = when.get("probability", 1.0)
     if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 <= probability <= 1:
-        raise FaultError("when.probability must be a number from 0 to 1")
+        raise FaultError("when.probability must be a number from 0 to 1", "0.1: one request in ten")
     return when
 
 
@@ -301,7 +301,8 @@ def check_number(part: dict[str, Any], where: str, name: str, lowest: int, highe
     """Raise FaultError unless `part` has no `name`, or a whole number there."""
     value = part.get(name, lowest)
     if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
-        raise FaultError(f"{where}.{name} must be a whole number from {lowest} to {highest}")
+        hint = f"it is {value!r:.50}" if name in part else f"{where} has no {name}"
+        raise FaultError(f"{where}.{name} must be a whole number from {lowest} to {highest}", hint)
 
 
 def _read_value(verb: str, value: Any) -> Any:
@@ -317,5 +318,5 @@ def _read_value(verb: str, value: Any) -> Any:
     if verb in HIGHEST:
         check_number({verb: value}, "do", verb, 0, HIGHEST[verb])
     elif value is not True and not (verb == "hold" and isinstance(value, dict)):
-        raise FaultError(f"do.{verb} must be true")
+        raise FaultError(f"do.{verb} must be true", f'as {{"{verb}": true}}')
     return value

@@ -177,6 +177,10 @@ class Injector:
         """How many requests a fault keeps."""
         return len(self._kept.get(id_, ()))
 
+    def as_json(self, fault: Fault) -> dict[str, Any]:
+        """A fault with its id, its counts, and how many requests it keeps."""
+        return {**fault.as_json(), "held": self.held(fault.id)}
+
     # --- requests
 
     def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:

@@ -181,7 +181,9 @@ class Stops:
     # --- the stops
 
     def read(self, point: str, rule: Any) -> Stop:
-        """The stop that a rule describes, which this broker can have. Raises FaultError."""
+        """The stop that a rule describes, which a running broker can have. Raises FaultError."""
+        if point in START:
+            raise FaultError("the broker has started, and does not come by there any more", "give it by serve --plan")
         stop = read_stop(f"stop-{self._number + 1}", point, rule)
         if stop.action == KILL and not self._has_process:
             raise FaultError("a fork has no process of its own that could end", "park there, and fork again")

@@ -1,0 +1,246 @@
+"""The answers of the HTTP API, as JSON schemas: each operation is checked against its own.
+
+An answer may have more than its schema says from one release to the next, and never less.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from stuntbroker.control.http.schemas import FAULT_BODY, PLANNED_STOP_BODY
+from stuntbroker.control.rules.faults import VERBS
+from stuntbroker.control.rules.points import ACTIONS
+from stuntbroker.coordinator.state import Phase
+from stuntbroker.groups.classic.state import GroupState
+
+Schema = dict[str, Any]
+
+
+def record(required: Schema, optional: Schema | None = None) -> Schema:
+    """An object with these properties, of which the optional ones may be missing."""
+    return {"type": "object", "required": list(required), "properties": {**required, **(optional or {})}}
+
+
+def list_of(items: Schema) -> Schema:
+    """An array whose elements are all like this."""
+    return {"type": "array", "items": items}
+
+
+def or_null(schema: Schema) -> Schema:
+    """The same, or null."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+TEXT: Final[Schema] = {"type": "string"}
+NUMBER: Final[Schema] = {"type": "integer"}
+FLAG: Final[Schema] = {"type": "boolean"}
+ANY_OBJECT: Final[Schema] = {"type": "object"}
+ADDRESS: Final[Schema] = {"type": "string", "description": "HOST:PORT"}
+AT_MS: Final[Schema] = {"type": "integer", "description": "ms since 1970, by the broker's clock"}
+PLACE: Final[Schema] = record({"topic": TEXT, "partition": NUMBER})
+
+PROBLEM_ANSWER: Final = record({"status": NUMBER, "title": TEXT, "detail": TEXT, "hint": TEXT})
+CLOCK: Final = record(
+    {
+        "now_ms": AT_MS,
+        "moved_ms": {**NUMBER, "description": "by how much tests have moved it in all"},
+        "paused": FLAG,
+    }
+)
+RESET: Final = record({"now_ms": AT_MS})
+FAULT: Final = record(
+    {
+        "id": TEXT,
+        "match": ANY_OBJECT,
+        "when": ANY_OBJECT,
+        "do": {"type": "object", "minProperties": 1, "maxProperties": 1, "properties": {verb: {} for verb in VERBS}},
+        "matched": NUMBER,
+        "fired": NUMBER,
+        "held": {**NUMBER, "description": "requests that wait for a release"},
+    }
+)
+FAULTS: Final = record({"faults": list_of(FAULT)})
+RELEASED: Final = record({"released": {**NUMBER, "description": "how many went on"}})
+STOP: Final = record(
+    {
+        "id": TEXT,
+        "point": TEXT,
+        "action": {"enum": list(ACTIONS)},
+        "match": ANY_OBJECT,
+        "nth": NUMBER,
+        "times": {**NUMBER, "description": "0: every time"},
+        "matched": NUMBER,
+        "fired": NUMBER,
+        "parked": {**list_of(TEXT), "description": "transactional ids, or requests"},
+    }
+)
+STOPS: Final = record({"stops": list_of(STOP)})
+POINT: Final = record({"text": TEXT, "actions": list_of({"enum": list(ACTIONS)}), "match": list_of(TEXT)})
+POINTS_AND_STOPS: Final = record({"points": {"type": "object", "additionalProperties": POINT}, "stops": list_of(STOP)})
+PLAN: Final = record(
+    {
+        "clock": record({"paused": FLAG}),
+        "faults": list_of(FAULT_BODY),
+        "stops": list_of(PLANNED_STOP_BODY),
+    }
+)
+PLANS: Final = record({"plans": {"type": "object", "additionalProperties": record({"about": TEXT})}})
+UNTIL: Final = record({"until": ANY_OBJECT})
+SEED: Final = {"type": "object", "minProperties": 1, "description": "the state that came about"}
+LATE: Final = record(
+    {
+        "api": TEXT,
+        "version": NUMBER,
+        "errors": {**list_of(TEXT), "description": "Kafka's names"},
+        "answer": {**ANY_OBJECT, "description": "all fields of the answer"},
+    }
+)
+NODE: Final = record(
+    {
+        "id": NUMBER,
+        "rack": or_null(TEXT),
+        "state": {"enum": ["running", "stopped"]},
+        "slow_ms": NUMBER,
+        "listeners": {"type": "object", "additionalProperties": ADDRESS},
+        "connections": NUMBER,
+        "leads": {"type": "object", "additionalProperties": NUMBER, "description": "topic: how many partitions"},
+    }
+)
+NODES: Final = record({"controller": or_null(NUMBER), "nodes": list_of(NODE)})
+MOVED: Final = {
+    "type": "object",
+    "required": ["node"],
+    "properties": {
+        "topic": TEXT,
+        "partition": NUMBER,
+        "group": TEXT,
+        "transactional_id": TEXT,
+        "node": NUMBER,
+        "leader_epoch": NUMBER,
+    },
+}
+SNAPSHOT: Final = record(
+    {
+        "id": TEXT,
+        "name": TEXT,
+        "now_ms": AT_MS,
+        "files": NUMBER,
+        "bytes": NUMBER,
+        "parked": {**list_of(TEXT), "description": "transactional ids that stand at a stop"},
+    }
+)
+SNAPSHOTS: Final = record({"snapshots": list_of(SNAPSHOT)})
+FORK: Final = record(
+    {
+        "id": TEXT,
+        "kafka": ADDRESS,
+        "nodes": list_of(ADDRESS),
+        "listeners": {"type": "object", "additionalProperties": ADDRESS},
+        "control": {"type": "string", "format": "uri"},
+    }
+)
+FORKS: Final = record({"forks": list_of(FORK)})
+REQUEST: Final = record(
+    {
+        "number": NUMBER,
+        "at_ms": AT_MS,
+        "api": TEXT,
+        "version": NUMBER,
+        "client_id": TEXT,
+        "client": ADDRESS,
+        "fields": ANY_OBJECT,
+        "state": {
+            **TEXT,
+            "description": "waits, answered, closed without an answer, or the verb of the fault that it met",
+        },
+        "took_ms": {**NUMBER, "description": "-1: not answered"},
+        "errors": {**list_of(TEXT), "description": "of the answer, by Kafka's names"},
+        "fault": {**TEXT, "description": "id of the fault that it met, or nothing"},
+    }
+)
+REQUESTS: Final = record({"requests": list_of(REQUEST)})
+FENCE: Final = record(
+    {
+        "id": TEXT,
+        "transactional_id": TEXT,
+        "client_id": TEXT,
+        "client": ADDRESS,
+        "request": {**TEXT, "description": "the API whose answer said so"},
+        "at_ms": AT_MS,
+        "cause": TEXT,
+        "advice": TEXT,
+    },
+    {
+        "fenced_before_ms": {**NUMBER, "description": "how long before the answer it was fenced"},
+        "first_seen_ms": AT_MS,
+        "by_client_id": TEXT,
+        "by_client": ADDRESS,
+    },
+)
+FENCES: Final = record({"fences": list_of(FENCE)})
+_TRANSACTION: Final[Schema] = {
+    "transactional_id": TEXT,
+    "phase": {"enum": [phase.kafka_name for phase in Phase]},
+    "is_open": FLAG,
+    "producer_id": NUMBER,
+    "producer_epoch": NUMBER,
+    "timeout_ms": or_null(NUMBER),
+    "partitions": list_of(PLACE),
+    "coordinator": {**NUMBER, "description": "id of the node; -1: none"},
+}
+_WHILE_OPEN: Final[Schema] = {"started_at_ms": AT_MS, "age_ms": NUMBER}
+TRANSACTION: Final = record(_TRANSACTION, _WHILE_OPEN)
+TRANSACTIONS: Final = record({"transactions": list_of(TRANSACTION)})
+TRANSACTION_WITH_TIMELINE: Final = record(
+    {**_TRANSACTION, "fences": list_of(FENCE), "requests": list_of(REQUEST)}, _WHILE_OPEN
+)
+OFFSET: Final[Schema] = {"topic": TEXT, "partition": NUMBER, "offset": NUMBER}
+GROUP: Final = record(
+    {
+        "group_id": TEXT,
+        "coordinator": NUMBER,
+        "state": {"enum": [state.value for state in GroupState]},
+        "generation": NUMBER,
+        "members": list_of(
+            record({"member_id": TEXT, "instance_id": or_null(TEXT), "client_id": TEXT, "client": TEXT})
+        ),
+        "offsets": list_of(record(OFFSET)),
+        "staged_offsets": {**list_of(record({**OFFSET, "producer_id": NUMBER})), "description": "of open transactions"},
+    }
+)
+GROUPS: Final = record({"groups": list_of(GROUP)})
+PARTITION: Final = record(
+    {
+        "partition": NUMBER,
+        "leader": NUMBER,
+        "leader_epoch": NUMBER,
+        "replicas": list_of(NUMBER),
+        "in_sync": list_of(NUMBER),
+        "log_start_offset": NUMBER,
+        "last_stable_offset": NUMBER,
+        "end_offset": NUMBER,
+        "open_transactions": list_of(record({"producer_id": NUMBER, "first_offset": NUMBER})),
+    }
+)
+TOPICS: Final = record({"topics": list_of(record({"name": TEXT, "internal": FLAG, "partitions": list_of(PARTITION)}))})
+_PRODUCER: Final[Schema] = {"client_id": TEXT, "client": ADDRESS, "transactional_id": or_null(TEXT)}
+CLIENTS: Final = record({"clients": list_of(record({**_PRODUCER, "listener": TEXT, "is_producer": FLAG}))})
+LEFT_OPEN: Final = record(
+    {
+        "transactions": list_of(TRANSACTION),
+        "groups": list_of(GROUP),
+        "producers": list_of(record(_PRODUCER)),
+        "faults": list_of(FAULT),
+        "stops": list_of(STOP),
+    }
+)
+_FINDINGS: Final[Schema] = {"findings": list_of(record({"kind": TEXT, "text": TEXT}))}
+FINDINGS: Final = record(_FINDINGS)
+CHECK: Final = record(
+    {
+        **_FINDINGS,
+        "transactions": {**NUMBER, "description": "how many were checked"},
+        "checks": NUMBER,
+        "skipped": {**NUMBER, "description": "what retention took before it was checked"},
+    }
+)
