@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import BROKER, KAFKA, PORT_MAX, ConfigError, host_and_port
 from stuntbroker.broker.requests.apis import RELEASE
+from stuntbroker.broker.requests.personality import verifies_partitions
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_NAME: Final = "PLAINTEXT"
@@ -274,6 +275,7 @@ class Listener:
         "personality",
         "port",
         "profile",
+        "verifies_partitions",
     )
 
     def __init__(
@@ -294,6 +296,7 @@ class Listener:
         """The id of that node, once there is a broker."""
         self.personality = personality
         """The Kafka release as which it shows itself."""
+        self.verifies_partitions = verifies_partitions(personality)
         self.profile = profile
         """The rules of transactions that its clients get (`stuntbroker.profile`)."""
         self.host = host

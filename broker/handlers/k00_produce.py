@@ -13,7 +13,7 @@ from stuntbroker.broker.produce import plain_produce
 from stuntbroker.broker.produce.client_append import append_or_error
 from stuntbroker.broker.produce.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
 from stuntbroker.broker.produce.produce_checks import check_content
-from stuntbroker.broker.produce.txn_questions import Question, question_for
+from stuntbroker.broker.produce.txn_questions import Question, is_verifying, question_for
 from stuntbroker.broker.requests.apis import NO_ANSWER
 from stuntbroker.broker.requests.slices import run_in_slices
 from stuntbroker.broker.transactions.coordinator_errors import leader_code
@@ -313,9 +313,7 @@ class _PendingProduce:
         self.connection = connection
         self.acks = acks
         self.version = version
-        self.is_verified = (
-            version >= IMPLICIT_ADD_FROM or connection.broker.config["transaction.partition.verification.enable"]
-        )
+        self.is_verified = version >= IMPLICIT_ADD_FROM or is_verifying(connection)
         """The coordinator adds or verifies the partitions, as in Kafka. If not, only those of `question_for` are verified."""
         self.answer = answer
         self.accepted_batches = batches.accepted
@@ -343,7 +341,7 @@ class _PendingProduce:
         header = to_add[0].header
         producer_id, epoch = header.producer_id, header.producer_epoch
         question = question_for(
-            broker,
+            self.connection,
             transactional_id,
             adds=self.version >= IMPLICIT_ADD_FROM,
             is_sealed=any(each.log.producers.is_sealed(each.header.producer_id) for each in to_add),

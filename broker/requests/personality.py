@@ -2,7 +2,8 @@
 
 A client that comes by such a listener sees the highest versions that the release had, so that it speaks as it would with that
 release: without KIP-890 before 4.0, without PRODUCER_FENCED before 2.7, without topic ids in Fetch before 3.1. What
-the broker does with a request of such a version is what Apache Kafka 4.3 does with it.
+the broker does with a request of such a version is what Apache Kafka 4.3 does with it, but that releases before 3.6 do not verify
+that a partition was added to its transaction.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from stuntbroker.protocol.errors import ErrorCode
 
 FEATURES_FROM: Final = "4.0"
 """The first release with the feature transaction.version."""
+VERIFIES_FROM: Final = "3.6"
+"""The first release that asks the coordinator whether a partition was added to its transaction (KIP-890, first part)."""
 
 PERSONALITIES: Final[dict[str, dict[int, int]]] = {
     "2.1": {
@@ -75,7 +78,16 @@ def versions_of(personality: str) -> Mapping[int, tuple[int, int]]:
 
 def has_features(personality: str) -> bool:
     """Return whether the release has the feature transaction.version."""
-    return [int(part) for part in personality.split(".")] >= [int(part) for part in FEATURES_FROM.split(".")]
+    return _is_since(personality, FEATURES_FROM)
+
+
+def verifies_partitions(personality: str) -> bool:
+    """Return whether the release takes records into a partition only when it was added to their transaction."""
+    return _is_since(personality, VERIFIES_FROM)
+
+
+def _is_since(release: str, first: str) -> bool:
+    return [int(part) for part in release.split(".")] >= [int(part) for part in first.split(".")]
 
 
 def unsupported_version(correlation_id: int, personality: str = RELEASE) -> bytes:
