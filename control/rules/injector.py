@@ -24,6 +24,7 @@ from stuntbroker.control.rules.faults import Fault, FaultError, Subject, matches
 from stuntbroker.control.seed import seed
 from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection
@@ -207,7 +208,10 @@ class Injector:
         return self._answer_of(fault, request, int(fault.value))
 
     def _answer_only(self, fault: Fault, request: _Request) -> Any:
-        return self._answer_of(fault, request, ErrorCode.NONE)
+        answer = self._answer_of(fault, request, ErrorCode.NONE)
+        if isinstance(answer, InitProducerIdResponse):  # A producer id that a client can use, and no coordinator knows.
+            answer.producer_id, answer.producer_epoch = self._broker.transactions.producer_ids.take(), 0
+        return answer
 
     def _delay_ms(self, fault: Fault, request: _Request) -> Any:
         self._broker.timers.call_later(fault.value, request.carry_out_later)

@@ -147,6 +147,39 @@ def test_a_client_gets_over_a_fault_of_its_commit(fault: str, client: Client, br
     assert values(broker) == BOTH
 
 
+ON_THE_WAY = {
+    "an answer of Produce is lost": ("Produce", {"lose_answer": True}),
+    "Produce comes twice": ("Produce", {"duplicate": True}),
+    "the coordinator loads": ("InitProducerId", {"error": "COORDINATOR_LOAD_IN_PROGRESS"}),
+    "the answer with the producer id is slow": ("InitProducerId", {"delay_ms": 50}),
+}
+"""Faults of the requests before a commit of which an application hears nothing."""
+
+
+@pytest.mark.parametrize("fault", ON_THE_WAY)
+def test_a_client_gets_over_a_fault_on_the_way_to_its_commit(fault: str, client: Client, broker: Broker) -> None:
+    api, verb = ON_THE_WAY[fault]
+    rule = broker.faults.add(api, times=1, **verb)
+    payer = Payer(client, broker)
+    payer.pays(0, 1)
+    payer.does("commit")
+
+    assert rule.fired == 1
+    assert values(broker) == BOTH
+    assert broker.findings() == []
+
+
+def test_a_client_is_given_a_producer_id_that_no_coordinator_knows(client: Client, broker: Broker) -> None:
+    broker.faults.add("InitProducerId", answer_only=True, times=1)
+    payer = Payer(client, broker)
+    payer.does("begin")
+
+    payer.is_refused("send", "paid", 0, "0")
+
+    assert {"INVALID_PRODUCER_ID_MAPPING"} <= {error for each in broker.requests() for error in each.errors}
+    assert values(broker) == []
+
+
 END_TXN_VERSIONS = {"2.1": 1, "2.5": 1, "2.8": 3, "3.9": 4, "4.3": 5}
 """Personality -> the highest version of EndTxn that it has."""
 
@@ -348,6 +381,26 @@ def test_a_client_goes_on_with_another_producer_id_when_its_epochs_are_used_up(c
     assert len({each.producer_id for each in broker.records("paid")}) == 2
 
 
+def test_a_client_writes_and_reads_where_offsets_are_near_their_end(client: Client, broker: Broker) -> None:
+    near_the_end = (1 << 63) - 2_000_000
+    broker.seed(next_offset={"topic": "paid", "partition": 0, "offset": near_the_end})
+    payer = Payer(client, broker)
+    payer.pays(0)
+    payer.does("commit")
+
+    assert [each.offset for each in broker.records("paid")] == [near_the_end]
+
+
+def test_a_client_works_with_a_producer_id_beyond_32_bits(client: Client, broker: Broker) -> None:
+    broker.seed(next_producer_id=1 << 40)
+    payer = Payer(client, broker)
+    payer.pays(0, 1)
+    payer.does("commit")
+
+    assert {each.producer_id >= 1 << 40 for each in broker.records("paid")} == {True}
+    assert values(broker) == BOTH
+
+
 def test_a_hanging_transaction_stops_readers_until_it_is_aborted(client: Client, broker: Broker) -> None:
     hanging = broker.seed(hanging={"topic": "paid", "partition": 0})
     payer = Payer(client, broker)
@@ -419,7 +472,31 @@ def test_a_commit_finds_a_coordinator_that_has_moved_and_leaders_that_are_gone(c
     assert broker.findings() == []
 
 
+@pytest.mark.parametrize("broker", [{"nodes": 3}], indirect=True, ids=["three nodes"])
+def test_a_client_waits_for_a_slow_node(client: Client, broker: Broker) -> None:
+    payer = Payer(client, broker)
+    broker.nodes.slow(broker.nodes.leader("paid", 0), 50)
+    payer.pays(0, 1)
+    payer.does("commit")
+
+    slow = [each for each in broker.requests() if each.api == "Produce" and each.took_ms >= 50]
+    assert slow
+    assert values(broker) == BOTH
+
+
 # --- snapshots and copies
+
+
+def test_after_a_reset_a_client_begins_anew(client: Client, broker: Broker) -> None:
+    payer = Payer(client, broker)
+    payer.pays(0, 1)
+    broker.reset()
+
+    assert (broker.transactions(), values(broker)) == ([], [])
+    heir = Payer(client, broker, "heir")
+    heir.pays(1)
+    heir.does("commit")
+    assert values(broker) == [b"1"]
 
 
 def test_a_state_comes_back_with_its_open_transaction(client: Client, broker: Broker) -> None:
