@@ -109,7 +109,7 @@ wheel: $(VENV)/dev  ## build a wheel into dist/, compiled where there is a C com
 	@$(BIN)/python tools/build_wheel.py $(ARGS)
 
 image:          ## build the container image `stuntbroker` (ARGS="--network=host ...")
-	docker build $(ARGS) -f docker/Dockerfile -t stuntbroker -t stuntbroker:8.0.0 .
+	docker build $(ARGS) --build-arg REVISION="$$(git rev-parse HEAD 2>/dev/null)" -f docker/Dockerfile -t stuntbroker -t stuntbroker:8.0.0 .
 
 containers: $(VENV)/dev image  ## the image, compose files and Testcontainers in four languages, with a container engine
 	STUNTBROKER_IMAGE=stuntbroker $(BIN)/python -m pytest tests/docker
@@ -117,9 +117,13 @@ containers: $(VENV)/dev image  ## the image, compose files and Testcontainers in
 frameworks: $(VENV)/dev need-java  ## Spring Boot, Kafka Streams, Flink and Kafka Connect, with Maven
 	STUNTBROKER_FRAMEWORKS=1 $(BIN)/python -m pytest tests/frameworks
 
-requirements: $(VENV)/dev  ## write docker/requirements.txt, the versions and hashes in the image
-	$(BIN)/python -m piptools compile --quiet --generate-hashes --strip-extras --no-emit-index-url --no-emit-trusted-host \
-	  --no-emit-find-links --no-header --upgrade --extra image -o docker/requirements.txt pyproject.toml
+PIP_COMPILE = $(BIN)/python -m piptools compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
+	  --no-emit-trusted-host --no-emit-find-links --no-header --upgrade --allow-unsafe
+
+requirements: $(VENV)/dev  ## write docker/*requirements.txt, the versions and hashes in the image and of what builds it
+	$(PIP_COMPILE) --extra image -o docker/requirements.txt pyproject.toml
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["image"], sep="\n")' \
+	  | $(PIP_COMPILE) --no-annotate -o docker/build-requirements.txt -
 
 clean:          ## remove what was built
 	rm -rf $(VENV) .typing build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

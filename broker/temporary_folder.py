@@ -6,12 +6,21 @@ import os
 from typing import Final
 
 from stuntbroker.broker.chance import Chance
+from stuntbroker.storage.errors import StorageError
 
 TEMPORARY_PREFIX: Final = "stuntbroker-"
 
 
 def make_temporary_folder() -> str:
-    """Make a folder as tempfile does, without the time that it takes to load that module; return its path."""
-    path = f"{os.environ.get('TMPDIR') or '/tmp'}/{TEMPORARY_PREFIX}{Chance().random_bytes(6).hex()}"
-    os.mkdir(path, 0o700)
+    """Make a folder as tempfile does, without the time that it takes to load that module; return its path.
+
+    Raises StorageError.
+    """
+    parent = os.environ.get("TMPDIR") or "/tmp"
+    path = f"{parent}/{TEMPORARY_PREFIX}{Chance().random_bytes(6).hex()}"
+    try:
+        os.mkdir(path, 0o700)
+    except OSError as fault:
+        advice = "give a --data-dir, or another folder by the variable TMPDIR"
+        raise StorageError(f"cannot make a temporary folder in {parent}: {fault.strerror}; {advice}") from fault
     return path

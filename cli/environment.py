@@ -8,7 +8,7 @@ property `stuntbroker.profile`. A variable that means nothing here is named in a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.broker.configuration.properties import BROKER
@@ -34,11 +34,14 @@ LOG_LEVELS: Final = {
     "OFF": "error",
 }
 """Of log4j -> ours."""
-OPTIONS: Final = {
-    OURS + name.removeprefix("--").replace("-", "_").upper(): name
-    for name in SERVE_OPTIONS
-    if name not in ("--set", "--topic")
-}
+
+
+def variable_of(option: str) -> str:
+    """The variable that stands for an option."""
+    return OURS + option.removeprefix("--").replace("-", "_").upper()
+
+
+OPTIONS: Final = {variable_of(name): name for name in SERVE_OPTIONS if name not in ("--set", "--topic")}
 """Variable -> option of `serve`."""
 TOPICS: Final = OURS + "TOPICS"
 OF_KUBERNETES: Final = OURS + r"(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP)(_\w+)?)?)"
@@ -62,6 +65,13 @@ class Environment(NamedTuple):
     """Variables of Kafka images that mean something there and nothing here."""
     unknown: list[str]
     """Variables that begin like ours or Kafka's and mean nothing to either."""
+
+    def naming_variable(self, fault: str, given: Collection[str]) -> str:
+        """What is wrong with an option, with the variable that it is from unless it is `given` on the command line."""
+        option = re.split(r"[ :]", fault, maxsplit=1)[0]
+        if option in given or option not in self.options:
+            return fault
+        return f"{TOPICS if option == '--topic' else variable_of(option)}, which stands for {fault}"
 
 
 def read_environment(environ: Mapping[str, str]) -> Environment:

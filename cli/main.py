@@ -127,6 +127,8 @@ def _run(arguments: list[str]) -> int:
 
             return fork_server(others, run)
         case "version" | "--version" | "-V":
+            if others:
+                raise UsageError(f"version takes no {others[0]!r}")
             sys.stdout.write(f"stuntbroker {VERSION} ({'compiled' if is_compiled() else 'not compiled'})\n")
             return 0
         case "help":

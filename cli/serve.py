@@ -7,7 +7,6 @@ import contextlib
 import errno
 import gc
 import os
-import re
 import signal
 import socket
 import sys
@@ -27,16 +26,13 @@ from stuntbroker.storage.open_files import NO_LIMIT, OPEN_FILES
 if TYPE_CHECKING:
     from stuntbroker.broker.clock import Clock
     from stuntbroker.broker.observation.metrics_server import MetricsServer
+    from stuntbroker.cli.control_option import ControlAddress
     from stuntbroker.cli.environment import Environment
-    from stuntbroker.control.plan import Plan
     from stuntbroker.control.server import ControlServer
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """What lives per id and per record makes no cycles: the collector need not look often."""
-
-
-TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]*")
 
 
 class _CannotStop(Exception):
@@ -71,26 +67,20 @@ class Listening(NamedTuple):
     """None: nobody controls it."""
 
 
-class ControlAddress(NamedTuple):
-    """Where tests control the broker, and what they must know to do so."""
-
-    host: str
-    port: int
-    token: str
-    """Empty: nothing."""
-    is_token_generated: bool
-    """Nobody knows it, so that it must be printed."""
-    plan: Plan | None
-    """What goes wrong from the ready line on."""
-
-
 def serve(given: dict[str, list[str]]) -> int:
-    """Run a broker until SIGTERM or SIGINT; return the exit status."""
+    """Run a broker until SIGTERM or SIGINT; return the exit status. Raises UsageError."""
     environment = _environment()
     for name in ("--data-dir", "--ready-file", "--config"):
         not_empty(given, name)
-    if environment is not None:
-        given = environment.options | given
+    if environment is None:
+        return _serve(given, None)
+    try:
+        return _serve(environment.options | given, environment)
+    except UsageError as fault:
+        raise UsageError(environment.naming_variable(str(fault), given)) from None
+
+
+def _serve(given: dict[str, list[str]], environment: Environment | None) -> int:
     in_container = "--container" in given
     durability = choice(given, "--durability", "process", "power")
     form = choice(given, "--log-format", "text", "json")
@@ -230,50 +220,12 @@ def _ports(text: str) -> list[int]:
 
 
 def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
-    """What --control and --control-token say. Raises UsageError."""
-    token, plan = single(given, "--control-token", ""), single(given, "--plan", "")
-    if "--control" not in given:
-        if token or plan:
-            option = "--control-token" if token else "--plan"
-            raise UsageError(f"{option} has no effect without --control")
+    """What --control and the options for it say; None without it. Raises UsageError."""
+    if {"--control", "--control-token", "--plan"}.isdisjoint(given):
         return None
-    from stuntbroker.broker.connections.listener import parse_address
-    from stuntbroker.control.server import TOKEN_BYTES, is_loopback
+    from stuntbroker.cli.control_option import control_address
 
-    text = single(given, "--control", "") or "127.0.0.1:0"
-    try:
-        _, address = parse_address(f"127.0.0.1:{text}" if text.isdigit() else text, "--control")
-    except ConfigError as fault:
-        raise UsageError(str(fault)) from None
-    if not TOKEN.fullmatch(token):
-        raise UsageError(
-            "--control-token: it must be of letters, digits and ._~+/-, as it goes into a header and a cookie"
-        )
-    is_token_generated = not token and not is_loopback(address.host)
-    if is_token_generated:
-        from stuntbroker.broker.chance import Chance
-
-        token = Chance().random_bytes(TOKEN_BYTES).hex()
-    return ControlAddress(address.host, address.port, token, is_token_generated, _plan(plan) if plan else None)
-
-
-def _plan(name: str) -> Plan:
-    """Return the plan of a name, or in a JSON or YAML file. Raises UsageError."""
-    from stuntbroker.control.plan import PLANS, read_plan
-    from stuntbroker.control.rules.faults import FaultError
-    from stuntbroker.fixture.plan_file import read_plan_file
-
-    try:
-        if name in PLANS:
-            return read_plan(PLANS[name])
-        return read_plan(read_plan_file(name))
-    except OSError as fault:
-        known = ", ".join(PLANS)
-        raise UsageError(f"--plan {name!r}: {fault.strerror}; give a JSON or YAML file, or one of {known}") from None
-    except FaultError as fault:
-        raise UsageError(f"--plan {name!r}: {fault}{f'; {fault.hint}' if fault.hint else ''}") from None
-    except ValueError as fault:
-        raise UsageError(f"--plan {name!r} cannot be read: {fault}") from None
+    return control_address(given)
 
 
 def _topic(text: str) -> CreatableTopic:
@@ -380,17 +332,11 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
     try:
-        _tell(ready, listening.ready_file)
-        if listening.in_container:
-            from stuntbroker.cli import container
-
-            sys.stdout.write(container.ready_lines(broker.node_id))
-            sys.stdout.flush()
-    except OSError as fault:
+        _write_ready_file(ready, listening.ready_file)
+        _write_ready_lines(ready, broker.node_id, listening.in_container)
+    except StorageError:
         await broker.stop()
-        raise StorageError(
-            f"cannot write the ready file {listening.ready_file}: {fault.strerror}; give another --ready-file"
-        ) from fault
+        raise
     broker.remove_stale_folders()
     why = await stopped
     _remove_ready_file(listening.ready_file)
@@ -480,16 +426,35 @@ def listening_advice(fault: OSError, port_from: str, host_from: str = "--host") 
 
 def _remove_ready_file(path: str) -> None:
     if path:
-        with contextlib.suppress(OSError):  # It is not there, or cannot be written either, which `_tell` reports.
+        with contextlib.suppress(
+            OSError
+        ):  # It is not there, or cannot be written either, which `_write_ready_file` reports.
             os.unlink(path)
 
 
-def _tell(ready: dict[str, str], ready_file: str) -> None:
-    if ready_file:
-        import json
+def _write_ready_file(ready: dict[str, str], path: str) -> None:
+    if not path:
+        return
+    import json
 
-        with open(ready_file + ".new", "w", encoding="utf-8") as file:
+    try:
+        with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump({**ready, "pid": os.getpid()}, file)
-        os.replace(ready_file + ".new", ready_file)
-    sys.stdout.write(f"ready {' '.join(f'{name}={address}' for name, address in ready.items())}\n")
-    sys.stdout.flush()
+        os.replace(path + ".new", path)
+    except OSError as fault:
+        _remove_ready_file(path + ".new")
+        advice = "give another --ready-file"
+        raise StorageError(f"cannot write the ready file {path}: {fault.strerror}; {advice}") from fault
+
+
+def _write_ready_lines(ready: dict[str, str], node_id: int, in_container: bool) -> None:
+    try:
+        sys.stdout.write(f"ready {' '.join(f'{name}={address}' for name, address in ready.items())}\n")
+        if in_container:
+            from stuntbroker.cli import container
+
+            sys.stdout.write(container.ready_lines(node_id))
+        sys.stdout.flush()
+    except OSError as fault:
+        advice = "send standard output elsewhere"
+        raise StorageError(f"cannot write that it is ready to standard output: {fault.strerror}; {advice}") from fault

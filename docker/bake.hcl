@@ -9,10 +9,14 @@ variable "VERSION" {
   default = "0.1.0"
 }
 
+variable "REVISION" {
+  default = ""
+}
+
 target "default" {
   context    = "."
   dockerfile = "docker/Dockerfile"
-  args       = { VERSION = VERSION }
+  args       = { VERSION = VERSION, REVISION = REVISION }
   tags       = ["${NAME}:${VERSION}", "${NAME}:latest", "${NAME}:8.0.0"]
   platforms  = ["linux/amd64", "linux/arm64"]
   attest     = ["type=sbom", "type=provenance,mode=max"]

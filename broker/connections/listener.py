@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import BROKER, KAFKA, PORT_MAX, ConfigError, host_and_port
 from stuntbroker.broker.requests.apis import RELEASE
-from stuntbroker.broker.requests.personality import verifies_partitions
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_NAME: Final = "PLAINTEXT"
@@ -256,6 +255,12 @@ def gateway() -> str | None:
     return None
 
 
+def _verifies_partitions(personality: str) -> bool:
+    from stuntbroker.broker.requests.personality import verifies_partitions
+
+    return verifies_partitions(personality)
+
+
 class Listener:
     """One of the broker's listeners: its name, where it listens, and which address its clients are told.
 
@@ -296,7 +301,7 @@ class Listener:
         """The id of that node, once there is a broker."""
         self.personality = personality
         """The Kafka release as which it shows itself."""
-        self.verifies_partitions = verifies_partitions(personality)
+        self.verifies_partitions = personality == RELEASE or _verifies_partitions(personality)
         self.profile = profile
         """The rules of transactions that its clients get (`stuntbroker.profile`)."""
         self.host = host

@@ -32,6 +32,12 @@ install -m 755 "$here/nc" "$root/usr/bin/nc"
 install -m 755 "$here/cub" "$root/usr/bin/cub"
 ln -s /opt/kafka/bin/stuntbroker-shim "$root/usr/bin/rpk"
 ln -s /opt/kafka/bin/stuntbroker-shim "$root/usr/bin/redpanda"
+if [ -x /usr/bin/tini ]; then
+  install -m 755 /usr/bin/tini "$root/usr/bin/tini"
+else
+  printf '#!/bin/sh\n# What tini -s -- COMMAND would start, where there was no tini to copy.\nshift 2\nexec "$@"\n' > "$root/usr/bin/tini"
+  chmod 755 "$root/usr/bin/tini"
+fi
 # A shell by `docker exec ... bash -l` resets the PATH.
 for command in "$root"/opt/kafka/bin/kafka-* ; do
   ln -s "/opt/kafka/bin/$(basename "$command")" "$root/usr/bin/$(basename "$command")"

@@ -34,6 +34,7 @@ WRONG = {
     "no command": ([], "a command is missing"),
     "unknown command": (["fly"], "'fly'"),
     "help on an unknown command": (["help", "fly"], "'fly'"),
+    "a word behind version": (["version", "fly"], "version takes no 'fly'"),
     "unknown option": (["serve", "--prot", "1"], "--prot"),
     "an option without its value": (["serve", "--port"], "--port needs a value"),
     "an option given twice": (["serve", "--port", "1", "--port=2"], "--port was given 2 times"),
@@ -195,12 +196,30 @@ def test_an_end_that_is_not_in_order_is_called_that_and_exits_1(tmp_path: Path) 
     assert f"{tmp_path}/.kafka_cleanshutdown" in err
 
 
-def test_a_ready_file_that_cannot_be_written_exits_1_and_is_not_ready(tmp_path: Path) -> None:
-    done = run("serve", "--port", "0", "--ready-file", "/nowhere/ready", TMPDIR=str(tmp_path))
+@pytest.mark.parametrize("ready_file", ["/nowhere/ready", "."])
+def test_a_ready_file_that_cannot_be_written_exits_1_and_is_not_ready(ready_file: str, tmp_path: Path) -> None:
+    done = run("serve", "--port", "0", "--ready-file", ready_file, TMPDIR=str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
     assert "--ready-file" in done.stderr
+    assert not Path("..new").exists()
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_ready_line_that_cannot_be_written_exits_1(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, "serve", "--port", "0"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "cannot write that it is ready to standard output: No space left on device" in done.stderr
+
+
+def test_a_temporary_folder_that_cannot_be_made_exits_1_with_what_to_do() -> None:
+    done = run("serve", "--port", "0", TMPDIR="/nowhere")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "cannot make a temporary folder in /nowhere" in done.stderr and "--data-dir" in done.stderr
 
 
 def test_the_ready_file_is_there_only_while_the_broker_is_ready(tmp_path: Path) -> None:

@@ -122,6 +122,20 @@ def test_variables_of_the_plug_in_are_not_meant_for_the_broker() -> None:
     assert read_environment({"STUNTBROKER_BOOTSTRAP": "x", "STUNTBROKER_STRICT": "1"}) == ({}, {}, "", [], [])
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "option"), [("STUNTBROKER_PORT", "x", "--port"), ("STUNTBROKER_TOPICS", "a:x", "--topic")]
+)
+def test_a_variable_that_is_wrong_is_named_and_an_option_is_not_blamed_on_it(
+    variable: str, value: str, option: str
+) -> None:
+    of_variable = run("serve", **{variable: value})
+    assert of_variable.returncode == 2
+    assert of_variable.stderr.startswith(f"stuntbroker: {variable}, which stands for {option} '{value}': it must be")
+
+    of_option = run("serve", "--port", "y", STUNTBROKER_PORT="1")
+    assert of_option.stderr.startswith("stuntbroker: --port 'y': it must be")
+
+
 def test_the_folder_of_the_log_is_the_first_of_log_dirs() -> None:
     assert read_environment({"KAFKA_LOG_DIRS": "/a,/b"}).log_dirs == "/a"
     assert read_environment({"KAFKA_LOG_DIR": "/c"}).log_dirs == "/c"

@@ -77,6 +77,9 @@ def test_records_come_back_with_their_keys_headers_and_partitions(call: Any, own
     assert [each["headers"] for each in by_key] == [[["trace", "7"]], [["trace", "7"]], []]
     assert [each["value"] for each in records if each["partition"] == 1 and each["key"] is None] == ["three"]
     assert values(call("consume", f"{topic}:1", "--max", "1", "--from", "end")) == []
+    status, printed, note = call("consume", f"{topic}:1", "--from", "99")
+    assert (status, printed) == (0, "")
+    assert note.startswith(f"stuntbroker: {topic}-1 has the offsets 0 to ")
 
 
 def test_what_is_no_text_is_shown_byte_by_byte(call: Any, own: str) -> None:

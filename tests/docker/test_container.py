@@ -122,6 +122,16 @@ def test_it_stops_at_once_and_in_order(started: Start) -> None:
     assert state["State"]["ExitCode"] == 0  # 137 when it is killed after the 30 s.
 
 
+def test_it_stops_at_once_in_its_first_moments_too(image: str) -> None:
+    for _ in range(5):
+        container = docker("run", "--detach", image)
+        try:
+            docker("kill", "--signal", "TERM", container)
+            assert docker("wait", container).strip() in ("0", "143")  # 143: before the broker knew of signals.
+        finally:
+            docker("rm", "--force", container)
+
+
 def test_a_variable_that_means_nothing_is_named(started: Start) -> None:
     container = started(
         "--env", "KAFKA_NUM_PARTITIONS=3", "--env", "KAFKA_NUM_PARTITION=3", "--env", "KAFKA_HEAP_OPTS=-Xmx1g",

@@ -21,7 +21,7 @@ from tests.kit.processes.process import DEADLINE_S
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def instruction(name: str) -> list[str]:
@@ -116,15 +116,26 @@ def test_the_start_script_of_cp_kafka_survives_what_start_scripts_do_to_it(layou
     assert subprocess.run(["sh", "-c", f". {folder}/bash-config; echo sourced"], check=True, capture_output=True).stdout
 
 
-def test_the_pinned_requirements_are_those_of_the_package(tmp_path: Path) -> None:
+def test_the_pinned_requirements_are_those_of_the_package_and_of_what_builds_it() -> None:
     """Each has hashes, and each is in the range that pyproject.toml has."""
-    text = (ROOT / "docker" / "requirements.txt").read_text()
+    needed = {
+        "requirements.txt": [
+            *PROJECT["project"]["dependencies"],
+            *PROJECT["project"]["optional-dependencies"]["image"],
+        ],
+        "build-requirements.txt": PROJECT["dependency-groups"]["image"],
+    }
+    for name, lines in needed.items():
+        check_pinned((ROOT / "docker" / name).read_text(), lines)
+
+
+def check_pinned(text: str, lines: list[str]) -> None:
     pinned = {
         name.lower(): Version(version) for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", text, re.MULTILINE)
     }
     hashed = re.findall(r"^([\w.-]+)==[^\n]*\\\n    --hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
     assert sorted(name.lower() for name in hashed) == sorted(pinned)
-    for line in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["image"]]:
+    for line in lines:
         wanted = Requirement(line)
         assert pinned[wanted.name.lower()] in wanted.specifier, line
     assert "://" not in text  # No registry's name.
@@ -137,4 +148,4 @@ def test_the_image_runs_as_a_user_of_its_own_and_keeps_nothing_that_builds() -> 
     assert "VOLUME" not in final  # An anonymous volume would outlive each container.
     assert "apt-get" not in final
     assert "pip uninstall" in final
-    assert "ENTRYPOINT" not in final  # Start scripts of others are run as commands.
+    assert instruction("ENTRYPOINT") == ["tini", "-s", "--"]  # Start scripts of others are run as commands.

@@ -14,7 +14,7 @@ def tell(address, ready_file):
     print("\\n".join(sorted(set(sys.modules) - before)))
     sys.stdout.flush()
     os._exit(0)
-serve._tell = tell
+serve._write_ready_file = tell
 serve.serve({"--port": ["0"]})
 """
 

@@ -1,0 +1,74 @@
+"""`serve --control`, `--control-token` and `--plan`: where tests control the broker, and what goes wrong from the start on."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stuntbroker.broker.configuration.properties import ConfigError
+from stuntbroker.cli.arguments import UsageError, single
+
+if TYPE_CHECKING:
+    from stuntbroker.control.plan import Plan
+
+TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]*")
+
+
+class ControlAddress(NamedTuple):
+    """Where tests control the broker, and what they must know to do so."""
+
+    host: str
+    port: int
+    token: str
+    """Empty: nothing."""
+    is_token_generated: bool
+    """Nobody knows it, so that it must be printed."""
+    plan: Plan | None
+    """What goes wrong from the ready line on."""
+
+
+def control_address(given: dict[str, list[str]]) -> ControlAddress | None:
+    """What the options say; None without --control. Raises UsageError."""
+    token, plan = single(given, "--control-token", ""), single(given, "--plan", "")
+    if "--control" not in given:
+        if token or plan:
+            option = "--control-token" if token else "--plan"
+            raise UsageError(f"{option} has no effect without --control")
+        return None
+    from stuntbroker.broker.connections.listener import parse_address
+    from stuntbroker.control.server import TOKEN_BYTES, is_loopback
+
+    text = single(given, "--control", "") or "127.0.0.1:0"
+    try:
+        _, address = parse_address(f"127.0.0.1:{text}" if text.isdigit() else text, "--control")
+    except ConfigError as fault:
+        raise UsageError(str(fault)) from None
+    if not TOKEN.fullmatch(token):
+        raise UsageError(
+            "--control-token: it must be of letters, digits and ._~+/-, as it goes into a header and a cookie"
+        )
+    is_token_generated = not token and not is_loopback(address.host)
+    if is_token_generated:
+        from stuntbroker.broker.chance import Chance
+
+        token = Chance().random_bytes(TOKEN_BYTES).hex()
+    return ControlAddress(address.host, address.port, token, is_token_generated, _plan(plan) if plan else None)
+
+
+def _plan(name: str) -> Plan:
+    """Return the plan of a name, or in a JSON or YAML file. Raises UsageError."""
+    from stuntbroker.control.plan import PLANS, read_plan
+    from stuntbroker.control.rules.faults import FaultError
+    from stuntbroker.fixture.plan_file import read_plan_file
+
+    try:
+        if name in PLANS:
+            return read_plan(PLANS[name])
+        return read_plan(read_plan_file(name))
+    except OSError as fault:
+        known = ", ".join(PLANS)
+        raise UsageError(f"--plan {name!r}: {fault.strerror}; give a JSON or YAML file, or one of {known}") from None
+    except FaultError as fault:
+        raise UsageError(f"--plan {name!r}: {fault}{f'; {fault.hint}' if fault.hint else ''}") from None
+    except ValueError as fault:
+        raise UsageError(f"--plan {name!r} cannot be read: {fault}") from None
