@@ -74,8 +74,15 @@ def compiled_modules(folder: Path) -> list[Extension]:
     paths = [str(package / path) for path in COMPILED]
     optimization = os.environ.get("STUNTBROKER_OPTIMIZATION", "3")  # 0 compiles in half the time, for a test.
     modules: list[Extension] = mypycify(
-        [*MYPY_OPTIONS, *paths], opt_level=optimization, group_name=PACKAGE, target_dir=str(folder / "c")
+        [*MYPY_OPTIONS, *paths],
+        opt_level=optimization,
+        debug_level="0",
+        group_name=PACKAGE,
+        target_dir=str(folder / "c"),
     )
+    if os.name != "nt":
+        for module in modules:  # To look at the indentation of so long a file takes two thirds of the compiler's time.
+            module.extra_compile_args.append("-Wno-misleading-indentation")
     return modules
 
 
