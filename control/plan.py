@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.control.nodes import change_node, known_node, move, read_move, read_node_change
-from stuntbroker.control.rules.faults import TIMES_MS_MAX, FaultError, check_number, part_of, read_fault
+from stuntbroker.control.rules.faults import ADVANCE_MS_MAX, FaultError, check_number, part_of, read_fault
 from stuntbroker.control.rules.injector import FAULTS_MAX, read_release
 from stuntbroker.control.rules.points import POINTS, START
 from stuntbroker.control.rules.stops import STOPS_MAX, read_stop
@@ -55,7 +55,7 @@ def read_plan(document: Any) -> Plan:
     clock = part_of(given, "clock", {"paused", "advance_ms"})
     if not isinstance(clock.get("paused", False), bool):
         raise FaultError("clock.paused must be true or false", 'as {"clock": {"paused": true}}')
-    check_number(clock, "clock", "advance_ms", 0, TIMES_MS_MAX)
+    check_number(clock, "clock", "advance_ms", 0, ADVANCE_MS_MAX)
     seeds = _list(given, "seeds")
     for number, rule in enumerate(seeds):
         _read(f"seeds[{number}]", lambda rule=rule: read_seed(rule))

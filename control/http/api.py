@@ -26,7 +26,6 @@ from stuntbroker.control.http.operations import (
 )
 from stuntbroker.control.http.schemas import (
     ADVANCE_BODY,
-    ADVANCE_MS_MAX,
     FAULT_BODY,
     LATE_BODY,
     PLAN_BODY,
@@ -41,7 +40,7 @@ from stuntbroker.control.late import deliver, read_late
 from stuntbroker.control.own_requests import NotAnswered
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.rules.conditions import POLL_S, read_condition, wait_until
-from stuntbroker.control.rules.faults import FaultError
+from stuntbroker.control.rules.faults import ADVANCE_MS_MAX, FaultError
 from stuntbroker.control.rules.points import POINTS
 from stuntbroker.control.seed import seed, wait_until_durable
 from stuntbroker.storage.errors import StorageError

@@ -7,11 +7,10 @@ from typing import Any, Final
 from stuntbroker.control.late import KEYS
 from stuntbroker.control.nodes import NODE_STATES
 from stuntbroker.control.rules.conditions import FIELDS as CONDITION_FIELDS
-from stuntbroker.control.rules.faults import HIGHEST, NUMBERS, TEXT_MAX, TEXTS, TIMES_MS_MAX, VERBS
+from stuntbroker.control.rules.faults import ADVANCE_MS_MAX, HIGHEST, NUMBERS, TEXT_MAX, TEXTS, TIMES_MS_MAX, VERBS
 from stuntbroker.control.rules.points import ACTIONS
 from stuntbroker.protocol.api_keys import APIS
 
-ADVANCE_MS_MAX: Final = 366 * TIMES_MS_MAX
 NUMBER: Final = {"type": "integer", "minimum": 0}
 ADVANCE_BODY: Final = {
     "type": "object",
@@ -168,7 +167,7 @@ PLAN_BODY: Final = {
         "seeds": {"type": "array", "items": SEED_BODY},
         "clock": {
             "type": "object",
-            "properties": {"paused": {"type": "boolean"}, "advance_ms": DURATION_MS},
+            "properties": {"paused": {"type": "boolean"}, "advance_ms": {**NUMBER, "maximum": ADVANCE_MS_MAX}},
             "additionalProperties": False,
         },
         "faults": {"type": "array", "items": FAULT_BODY},

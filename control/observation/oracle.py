@@ -5,8 +5,9 @@ compared:
 
 - the transaction log: every state follows from the one before by the diagram, and epochs of a producer id never fall;
 - each partition: no record of an older epoch behind a newer one; each transaction that is complete has its marker in all its
-  partitions, with the outcome that was decided; the aborted-transaction index has what was aborted and nothing else; the last
-  stable offset is where the first open transaction begins, and never moves back;
+  partitions, with the outcome that was decided, and no other marker has ended a part of it otherwise; the aborted-transaction
+  index has what was aborted and nothing else; the last stable offset is where the first open transaction begins, and never
+  moves back;
 - the offsets of groups: committed is what was committed by itself, or in a transaction that was.
 
 A log whose beginning, or middle, is cleaned away before it was read is taken up from its end; `skipped` counts those.
@@ -54,10 +55,19 @@ class _Decision:
 
     transactional_id: str
     commit: bool
+    started_at_ms: int
     missing: set[TopicPartition]
     against: dict[TopicPartition, int] = field(default_factory=dict)
     """Offset of a marker with the other outcome, where there is none with this one."""
     is_complete: bool = False
+
+
+class _Undecided(NamedTuple):
+    """A marker that ended what is open in a partition, without a decision of the coordinator: it may be an administrator's."""
+
+    offset: int
+    commit: bool
+    at_ms: int
 
 
 @dataclass
@@ -73,6 +83,8 @@ class _History:
     """Producer id -> the highest epoch."""
     open_txns: dict[int, int] = field(default_factory=dict)
     """Producer id -> first offset."""
+    undecided: dict[int, _Undecided] = field(default_factory=dict)
+    """Producer id -> the last marker that no decision explains and that has ended something."""
     aborted: list[tuple[int, int, int]] = field(default_factory=list)
     """(producer id, first offset, offset of the marker)"""
 
@@ -189,7 +201,9 @@ class Oracle:
                 self._check_step(before, after)
             key = after.producer_id, after.producer_epoch, after.updated_at_ms
             if after.phase in PREPARED:
-                decision = _Decision(transactional_id, after.phase is PREPARE_COMMIT, set(after.partitions))
+                decision = _Decision(
+                    transactional_id, after.phase is PREPARE_COMMIT, after.started_at_ms, set(after.partitions)
+                )
                 self._decisions.setdefault(key, []).append(decision)
             elif after.phase in COMPLETED and before is not None and before.phase in PREPARED:
                 self.transactions += 1
@@ -245,7 +259,20 @@ class Oracle:
                     decision.missing.discard(log.name)
                 else:
                     decision.against[log.name] = header.base_offset
-                break
+                self._check_whole(log, history.undecided.pop(producer_id, None), decision)
+                return
+        if first is not None:
+            history.undecided[producer_id] = _Undecided(header.base_offset, commit, header.max_timestamp)
+
+    def _check_whole(self, log: PartitionLog, undecided: _Undecided | None, decision: _Decision) -> None:
+        """Report a marker that ended a part of a transaction before its coordinator decided otherwise."""
+        if undecided is None or undecided.commit is decision.commit or undecided.at_ms < decision.started_at_ms:
+            return
+        self._report(
+            "torn",
+            f"{log.topic}-{log.index} offset {undecided.offset}: {_outcome(undecided.commit)} a part of a transaction of "
+            f"{decision.transactional_id} that the coordinator has {_outcome(decision.commit)}",
+        )
 
     def _forget_missing(self, place: TopicPartition) -> None:
         """Expect no marker there any more: what was there cannot be read."""

@@ -19,10 +19,9 @@ from starlette.routing import Route
 
 from stuntbroker.broker.connections.listener import CannotListen
 from stuntbroker.control.http.operations import BODY_MAX, parse_json
-from stuntbroker.control.http.schemas import ADVANCE_MS_MAX
 from stuntbroker.control.nodes import change_node
 from stuntbroker.control.page import views
-from stuntbroker.control.rules.faults import FaultError
+from stuntbroker.control.rules.faults import ADVANCE_MS_MAX, FaultError
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:

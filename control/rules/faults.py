@@ -64,10 +64,11 @@ VERBS: Final = {
 }
 """What `do` may have, one of these: what becomes of the request. The tables in docs/control.md are written from these texts."""
 TIMES_MS_MAX: Final = 24 * 3_600_000
+ADVANCE_MS_MAX: Final = 366 * TIMES_MS_MAX
 HIGHEST: Final = {
     DELAY: TIMES_MS_MAX,
     "throttle_ms": TIMES_MS_MAX,
-    "advance_ms": TIMES_MS_MAX,
+    "advance_ms": ADVANCE_MS_MAX,
     "producer_epoch": EPOCH_LAST,
 }
 """Verbs with a number, and the highest that each takes."""

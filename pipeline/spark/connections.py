@@ -91,7 +91,7 @@ def values_of(cluster: ChannelCluster, options: SinkOptions) -> dict[bytes, byte
     """The last values of the topic of decisions, as they are committed now."""
     key = os.getpid(), options
     if key not in _values:
-        _values[key] = LastValues(cluster, options.decisions.partition(":")[2], 0)
+        _values[key] = LastValues(cluster, options.decisions.name, 0)
     _values[key].refresh()
     return _values[key].values
 

@@ -61,7 +61,7 @@ class SingleSink:
         self._options = options
         self._query_id = query_id
         self._id = f"{options.sink_id}-single"
-        self._topic = options.decisions.partition(":")[2]
+        self._topic = options.decisions.name
 
     def take(self) -> Taken:
         """Raises NotDone, ClientError."""

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from stuntbroker.client.cluster import parse_bootstrap
+from stuntbroker.pipeline.decision_stores import DecisionsPlace, decisions_place
 from stuntbroker.pipeline.decisions import SINK_ID, BatchWrite, check_sink_id
 from stuntbroker.pipeline.spark.security import PROTOCOL, unsupported_security
 
@@ -56,7 +57,7 @@ class SinkOptions:
     """None: the column `topic` of every row says it."""
     sink_id: str
     two_phase: bool
-    decisions: str
+    decisions: DecisionsPlace
     compression: str
     transaction_timeout_ms: int
     """Of mode=single. Two-phase transactions have none."""
@@ -73,12 +74,12 @@ def sink_options(given: Mapping[str, str], stream: bool) -> SinkOptions:
     mode = options.get("mode", TWO_PHASE).lower()
     if mode not in (TWO_PHASE, SINGLE):
         raise BadOption(f"option mode={mode!r}: it must be {TWO_PHASE} or {SINGLE}")
-    decisions = options.get("decisions", DECISIONS)
-    kind, _, name = decisions.partition(":")
-    if kind not in ("kafka", "dir") or not name:
-        raise BadOption(f"option decisions={decisions!r}: it must be kafka:TOPIC or dir:PATH")
-    if mode == SINGLE and kind != "kafka":
-        raise BadOption(f"option decisions={decisions!r}: with mode=single it must be kafka:TOPIC")
+    try:
+        decisions = decisions_place(options.get("decisions", DECISIONS))
+    except ValueError as fault:
+        raise BadOption(f"option {fault}") from fault
+    if mode == SINGLE and not decisions.is_topic:
+        raise BadOption(f"option decisions={options['decisions']!r}: with mode=single it must be kafka:TOPIC")
     bootstrap = _needed(options, "kafka.bootstrap.servers", "HOST:PORT[,HOST:PORT...]")
     try:
         parse_bootstrap(bootstrap)

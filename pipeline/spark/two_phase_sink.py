@@ -87,7 +87,7 @@ class TwoPhaseSink:
                 partition_counts(cluster)(options.topic)
             if first:  # The right is looked at before anything is taken; each task would be told by itself.
                 _check_right(cluster, options.sink_id)
-            if options.decisions.startswith("kafka:"):
+            if options.decisions.is_topic:
                 # A driver with mode=single that is still alive must not commit any more; what it has committed is read next.
                 init_producer(cluster, f"{options.sink_id}-single", TIMEOUT_MS)
             claim = store.take()

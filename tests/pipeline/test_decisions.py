@@ -18,7 +18,7 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.configs import topic_config
 from stuntbroker.client.reader import read_partition
 from stuntbroker.client.topics import create_topic
-from stuntbroker.pipeline.decision_stores import open_decisions
+from stuntbroker.pipeline.decision_stores import decisions_place, open_decisions
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import (
     KEPT,
@@ -62,7 +62,7 @@ def sink(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(params=["folder", "topic"])
 def opened(request: pytest.FixtureRequest, sink: str, tmp_path: Path, cluster: ChannelCluster) -> Open:
     where = {"folder": f"dir:{tmp_path / 'decisions'}", "topic": "kafka:decisions"}[request.param]
-    return lambda: open_decisions(where, sink, cluster)
+    return lambda: open_decisions(decisions_place(where), sink, cluster)
 
 
 @pytest.fixture
@@ -257,9 +257,9 @@ def test_a_sink_id_that_is_no_name_is_refused(name: str, tmp_path: Path, cluster
 
 
 @pytest.mark.parametrize("where", ["", "dir", "dir:", "kafka:", "file:x", "/tmp/x"])
-def test_a_place_that_is_neither_is_refused(where: str, cluster: ChannelCluster) -> None:
-    with pytest.raises(ValueError, match="it must be dir:PATH or kafka:TOPIC"):
-        open_decisions(where, "s", cluster)
+def test_a_place_that_is_neither_is_refused(where: str) -> None:
+    with pytest.raises(ValueError, match="it must be kafka:TOPIC or dir:PATH"):
+        decisions_place(where)
 
 
 VERDICTS = {(None, "q", 0): False, ("last", "q", 6): True, ("last", "q", 7): True, ("last", "q", 8): False}

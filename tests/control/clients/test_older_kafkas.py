@@ -57,6 +57,18 @@ def test_a_marker_of_a_version_that_no_listener_serves_is_refused_with_the_reaso
             broker.deliver_late("WriteTxnMarkers", "pay-1", topic="payments")
 
 
+def test_one_broker_of_a_test_is_several_kafkas_and_stays_where_it_was_when_it_starts_again() -> None:
+    with run_broker(TWO_LISTENERS, topics={"payments": 1}) as broker:
+        before = broker.listeners
+        assert before.keys() == {"OLD", "NEW"}
+        for at in before.values():
+            producer_of(at).commit_transaction(10)
+        broker.restart()
+        for at in before.values():
+            producer_of(at).commit_transaction(10)
+        assert broker.values("payments") == [b"42 EUR"] * 4
+
+
 def test_the_listener_that_serves_a_version_is_chosen_not_the_first() -> None:
     settings = [text for name, value in TWO_LISTENERS.items() for text in ("--set", f"{name}={value}")]
     with serving("--control", "--topic", "payments:1", *settings) as broker:

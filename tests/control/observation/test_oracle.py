@@ -112,6 +112,20 @@ def write_a_marker_of_the_other_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PartitionLog, "append_marker", appended)
 
 
+def end_a_part_before_the_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    append = PartitionLog.append_marker
+
+    def appended(self: PartitionLog, marker: Any) -> ErrorCode:
+        if self.index == 1 and self.topic == "t":
+            from stuntbroker.storage.marker import new_marker
+
+            commit, *others, now_ms, _ = marker
+            append(self, new_marker(not commit, *others, now_ms + 1))
+        return append(self, marker)
+
+    monkeypatch.setattr(PartitionLog, "append_marker", appended)
+
+
 def show_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PartitionLog, "last_stable_offset", property(lambda self: self.next_offset))
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
+from stuntbroker.pipeline.decision_stores import DecisionsPlace
 from stuntbroker.pipeline.spark import rows as module
 from stuntbroker.pipeline.spark.rows import BadRows, check_schema, pieces
 from stuntbroker.pipeline.spark.sink_options import BadOption, SinkOptions, sink_options
@@ -18,13 +19,21 @@ NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "sinkId": "orders"}
 
 def test_options_have_defaults_and_no_case() -> None:
     assert sink_options({name.upper(): value for name, value in NEEDED.items()}, stream=True) == SinkOptions(
-        "localhost:9092", None, "orders", True, "kafka:stuntbroker-decisions", "none", 60_000, 120_000
+        "localhost:9092",
+        None,
+        "orders",
+        True,
+        DecisionsPlace("kafka", "stuntbroker-decisions"),
+        "none",
+        60_000,
+        120_000,
     )
     given = NEEDED | {
         "topic": "t", "mode": "Single", "decisions": "kafka:d", "kafka.compression.type": "ZSTD", "queryName": "q",
         "kafka.transaction.timeout.ms": "5", "kafka.delivery.timeout.ms": "7", "checkpointLocation": "/c",
     }  # fmt: skip
-    expected = SinkOptions("localhost:9092", "t", "orders-jobs", False, "kafka:d", "zstd", 5, 7)
+    place = DecisionsPlace("kafka", "d")
+    expected = SinkOptions("localhost:9092", "t", "orders-jobs", False, place, "zstd", 5, 7)
     assert sink_options(given, stream=False) == expected
 
 
