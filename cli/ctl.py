@@ -11,9 +11,11 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from stuntbroker.cli.arguments import UsageError, number, options, single, unknown_command
-from stuntbroker.cli.tables import shown, table
+from stuntbroker.cli.tables import instant, shown, table
 from stuntbroker.fixture.control import ADVANCE_TIMEOUT_S, MS, TIMEOUT_S, ControlClient, ControlError, plan_document
 
+NAMES_OF_IDS: Final = ("transactional_id", "v3_and_below_transactional_id", "group_id", "key")
+"""Fields of requests that say whose they are, the first one first."""
 USAGE: Final = """\
 usage: stuntbroker ctl COMMAND [options]
 
@@ -353,7 +355,7 @@ def _show_requests(document: Any) -> str:
             str(each["number"]),
             each["client_id"],
             f"{each['api']} v{each['version']}",
-            each["fields"].get("transactional_id") or each["fields"].get("group_id") or "",
+            next((str(each["fields"][name]) for name in NAMES_OF_IDS if each["fields"].get(name)), ""),
             ", ".join(each["errors"]) or each["state"],
             each["fault"],
         )
@@ -364,8 +366,10 @@ def _show_requests(document: Any) -> str:
 
 def _show_transactions(document: Any) -> str:
     if "transactions" not in document:
-        timeline = _show_requests(document) + (_show_fences(document) if document["fences"] else "")
-        return _show_transactions({"transactions": [document]}) + timeline
+        shown_parts = [_show_transactions({"transactions": [document]})]
+        shown_parts += [_show_moments(document["fenced"])] if document["fenced"] else []
+        shown_parts += [_show_requests(document)] + ([_show_fences(document)] if document["fences"] else [])
+        return "".join(shown_parts)
     rows = [
         (
             each["transactional_id"],
@@ -377,6 +381,19 @@ def _show_transactions(document: Any) -> str:
         for each in document["transactions"]
     ]
     return table(("TRANSACTIONAL ID", "PHASE", "PRODUCER", "EPOCH", "PARTITIONS"), rows)
+
+
+def _show_moments(moments: Any) -> str:
+    rows = [
+        (
+            instant(each["at_ms"]),
+            f"{each['producer_id']}:{each['producer_epoch']}",
+            each["cause"],
+            each.get("by_client_id", ""),
+        )
+        for each in moments
+    ]
+    return table(("FENCED AT", "PRODUCER", "CAUSE", "BY"), rows)
 
 
 def _show_fences(document: Any) -> str:

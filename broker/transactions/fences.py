@@ -128,6 +128,8 @@ class Fences:
         """Transactional ids of refused producers of whose fence nothing is known, and of which the log has said so."""
         self.refused: Callable[[Refusal], None] | None = None
         """Called with every answer that tells a producer that it is fenced, not only with the first that is logged."""
+        self.added: Callable[[str, Fence, int], None] | None = None
+        """Called when a producer is fenced, with its transactional id and the time in ms since 1970."""
 
     def hold(self, transactional_id: str, client: str, given: Identity, goes_on: bool) -> None:
         """Note the client that has a transactional id from now on, by its address.
@@ -147,6 +149,8 @@ class Fences:
         self._unknown.pop(transactional_id, None)
         before = self._fences.pop(transactional_id, [])
         _put(self._fences, transactional_id, [*before[1 - FENCES_OF_AN_ID :], fence])
+        if self.added is not None:
+            self.added(transactional_id, fence, self._clock.now_ms())
 
     def refuse(self, connection: ClientConnection, transactional_id: str, identity: Identity, error: int) -> None:
         """Write one line when an error tells a producer that it is fenced, the first time after it was."""
@@ -156,6 +160,11 @@ class Fences:
             # Who was never fenced names a producer id that nobody has, or that expired.
             if fence := self._fence_of(transactional_id, identity):
                 self._tell(connection, transactional_id, identity, fence)
+        elif error == ErrorCode.INVALID_TXN_STATE:
+            # What a client of transaction version 2 hears that commits what has timed out (KIP-890).
+            fences = self._fences.get(transactional_id, [])
+            if fences and fences[-1].cause == "timeout" and fences[-1].fenced.has_had(identity, fences[-1].last):
+                self._tell(connection, transactional_id, identity, fences[-1])
         elif error in NO_MEMBER:
             holder = self._holders.get(transactional_id, UNKNOWN)
             self._tell(connection, transactional_id, identity, self._new("group_generation", holder, identity))

@@ -177,6 +177,10 @@ FENCE: Final = record(
         "by_client": ADDRESS,
     },
 )
+FENCED: Final = record(
+    {"at_ms": AT_MS, "cause": TEXT, "producer_id": NUMBER, "producer_epoch": NUMBER},
+    {"by_client_id": TEXT, "by_client": ADDRESS},
+)
 FENCES: Final = record({"fences": list_of(FENCE)})
 _TRANSACTION: Final[Schema] = {
     "transactional_id": TEXT,
@@ -192,7 +196,7 @@ _WHILE_OPEN: Final[Schema] = {"started_at_ms": AT_MS, "age_ms": NUMBER}
 TRANSACTION: Final = record(_TRANSACTION, _WHILE_OPEN)
 TRANSACTIONS: Final = record({"transactions": list_of(TRANSACTION)})
 TRANSACTION_WITH_TIMELINE: Final = record(
-    {**_TRANSACTION, "fences": list_of(FENCE), "requests": list_of(REQUEST)}, _WHILE_OPEN
+    {**_TRANSACTION, "fenced": list_of(FENCED), "fences": list_of(FENCE), "requests": list_of(REQUEST)}, _WHILE_OPEN
 )
 OFFSET: Final[Schema] = {"topic": TEXT, "partition": NUMBER, "offset": NUMBER}
 GROUP: Final = record(

@@ -35,7 +35,7 @@ async def _transaction(control: Control, request: Request) -> Any:
     if shown is None:
         raise Problem(404, f"there is no transactional id {id_!r}", "GET /v1/transactions lists them")
     timeline = [asdict(each) for each in control.requests.requests if id_ in texts_in("transactional_id", each.fields)]
-    return {**shown, "fences": control.fences.of(id_), "requests": timeline}
+    return {**shown, "fenced": control.fences.moments_of(id_), "fences": control.fences.of(id_), "requests": timeline}
 
 
 async def _fences(control: Control, request: Request) -> Any:

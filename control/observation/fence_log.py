@@ -18,7 +18,7 @@ from stuntbroker.protocol.api_keys import APIS, PRODUCE
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.requests.router import Handler, Route
-    from stuntbroker.broker.transactions.fences import Fences, Refusal
+    from stuntbroker.broker.transactions.fences import Fence, Fences, Refusal
 
 FENCES_KEPT: Final = 1_000
 ADVICE: Final = {
@@ -51,7 +51,10 @@ class FenceLog:
         self.fences: deque[dict[str, Any]] = deque(maxlen=FENCES_KEPT)
         self._unexplained: dict[tuple[str, int], dict[str, Any]] = {}
         """(address of the client, key of the request) -> the fence that its answer does not carry yet."""
+        self._moments: deque[tuple[str, dict[str, Any]]] = deque(maxlen=FENCES_KEPT)
+        """(transactional id, when and why its producer was fenced), whether or not that producer has come back since."""
         fences.refused = self._refused
+        fences.added = self._added
 
     def _refused(self, refusal: Refusal) -> None:
         self._number += 1
@@ -77,6 +80,21 @@ class FenceLog:
         self._unexplained[refusal.client, refusal.api_key] = entry
         if len(self._unexplained) > UNEXPLAINED_MAX:
             del self._unexplained[next(iter(self._unexplained))]
+
+    def _added(self, transactional_id: str, fence: Fence, now_ms: int) -> None:
+        moment: dict[str, Any] = {
+            "at_ms": now_ms,
+            "cause": fence.cause,
+            "producer_id": fence.last.producer_id,
+            "producer_epoch": fence.last.producer_epoch,
+        }
+        if fence.by_client:
+            moment |= {"by_client_id": fence.by_client_id, "by_client": fence.by_client}
+        self._moments.append((transactional_id, moment))
+
+    def moments_of(self, transactional_id: str) -> list[dict[str, Any]]:
+        """When and why producers of one transactional id were fenced, whether or not they have come back since."""
+        return [moment for id_, moment in self._moments if id_ == transactional_id]
 
     def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
         """Put the reason into the answer that tells a producer that it is fenced."""

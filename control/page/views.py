@@ -175,12 +175,13 @@ def transaction(host: BrokerHost, transactional_id: str) -> dict[str, Any] | Non
     if shown is None:
         return None
     requests = [
-        {"at_ms": each.at_ms, "request": each, "fence": None}
+        {"at_ms": each.at_ms, "request": each}
         for each in control.requests.requests
         if transactional_id in texts_in("transactional_id", each.fields)
     ]
-    fences = [{"at_ms": each["at_ms"], "request": None, "fence": each} for each in control.fences.of(transactional_id)]
-    events = sorted([*requests, *fences], key=lambda event: event["at_ms"])
+    fences = [{"at_ms": each["at_ms"], "fence": each} for each in control.fences.of(transactional_id)]
+    moments = [{"at_ms": each["at_ms"], "fenced": each} for each in control.fences.moments_of(transactional_id)]
+    events: list[dict[str, Any]] = sorted([*moments, *requests, *fences], key=lambda event: event["at_ms"])
     texts = {"time_text": time_text, "duration_text": duration_text, "now_ms": host.broker.clock.now_ms()}
     return {"transaction": shown, "events": events[-ROWS_MAX:], "rows_max": ROWS_MAX, **texts}
 

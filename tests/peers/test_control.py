@@ -97,12 +97,10 @@ def test_a_transaction_times_out_while_its_client_sleeps(name: str, client: Clie
     broker.clock.advance(ms=MINUTE_MS + 1_000)
 
     payer.is_refused("commit")
-    fences = [(each["cause"], each["client_id"]) for each in broker.fences()]
-    if name in SPEAKS_VERSION_2:
-        assert fences == []  # KIP-890: to commit what was aborted is an error of its own.
+    fence = broker.fences()[-1]
+    assert (fence["cause"], fence["client_id"]) == ("timeout", "payer")
+    if name in SPEAKS_VERSION_2:  # KIP-890: to commit what was aborted is an error of its own.
         assert "INVALID_TXN_STATE" in {error for each in broker.requests() for error in each.errors}
-    else:
-        assert fences[-1] == ("timeout", "payer")
     assert values(broker) == []
 
 

@@ -87,6 +87,7 @@ def test_a_fence_that_no_client_caused_is_shown(broker: Broker, browser: Browser
     producer = producer_of(broker)
     write(producer, "42 EUR")
     broker.clock.advance(minutes=15)
+    assert "is fenced from now on: timeout" in browser.get("/page/transactions/pay-1")  # Before the client comes back.
     with pytest.raises(confluent_kafka.KafkaException):
         producer.commit_transaction(10)
 
