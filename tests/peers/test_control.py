@@ -6,6 +6,8 @@ Each test is one row of docs/control.md, and runs with each client. What differs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from stuntbroker import run_broker
 from stuntbroker.client.admin import Admin
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.fixture.control import transaction
-from tests.peers.programs.by_command import AioKafka, CallError, Client, ConfluentKafka, Program
+from tests.peers.programs.by_command import CALL_S_MAX, AioKafka, CallError, Client, ConfluentKafka, Program
 from tests.peers.programs.programs import go_program, java_program
 
 CLIENTS: dict[str, Callable[[], Client]] = {
@@ -480,6 +482,55 @@ def test_a_client_waits_for_a_slow_node(client: Client, broker: Broker) -> None:
     slow = [each for each in broker.requests() if each.api == "Produce" and each.took_ms >= 50]
     assert slow
     assert values(broker) == BOTH
+
+
+# --- groups
+
+
+def group_of(broker: Broker) -> dict[str, Any]:
+    """The group of the only member, or an empty one."""
+    groups = broker.control.get("/v1/groups")["groups"]
+    return dict(groups[0]) if groups else {"state": "", "generation": -1, "members": []}
+
+
+@contextmanager
+def following(client: Client, broker: Broker) -> Iterator[None]:
+    """A member of a group that waits for one record; at the end it gets one."""
+    call = client.start("member", "follow", broker.bootstrap, "paid", 1)
+    yield
+    broker.wait_until(lambda: group_of(broker)["state"] == "Stable")
+    payer = Payer(client, broker)
+    payer.pays(0)
+    payer.does("commit")
+    assert call.result(CALL_S_MAX) == ["0"]
+
+
+def test_a_member_stands_between_join_and_sync_and_is_shown(client: Client, broker: Broker) -> None:
+    stop = broker.stops.park("group.sync.before")
+    with following(client, broker):
+        stop.wait()
+        shown = group_of(broker)
+        assert (shown["group_id"], shown["state"], len(shown["members"])) == ("member", "CompletingRebalance", 1)
+        stop.release()
+
+
+def test_a_member_whose_session_has_ended_joins_again(client: Client, broker: Broker) -> None:
+    with following(client, broker):
+        broker.wait_until(lambda: group_of(broker)["state"] == "Stable")
+        before = group_of(broker)["generation"]
+        broker.clock.advance(ms=MINUTE_MS)
+        broker.wait_until(lambda: group_of(broker)["generation"] > before)
+    assert {"UNKNOWN_MEMBER_ID"} <= {error for each in broker.requests(limit=1_000) for error in each.errors}
+
+
+@pytest.mark.parametrize("broker", [{"nodes": 3}], indirect=True, ids=["three nodes"])
+def test_a_member_finds_the_coordinator_of_its_group_when_it_has_moved(client: Client, broker: Broker) -> None:
+    with following(client, broker):
+        broker.wait_until(lambda: group_of(broker)["state"] == "Stable")
+        elsewhere = group_of(broker)["coordinator"] % 3 + 1
+        broker.nodes.move(elsewhere, group="member")
+        broker.wait_until(lambda: any("NOT_COORDINATOR" in each.errors for each in broker.requests(limit=1_000)))
+    assert group_of(broker)["coordinator"] == elsewhere
 
 
 # --- snapshots and copies

@@ -1,8 +1,7 @@
 """The plans that come with the broker, played to clients of Java, Go, Node and Python: each gets the same answers.
 
-Every client does the same under a plan, with a broker of its own, all at the same time. rebalance-during-transaction takes
-nine seconds of a client's time and is in tests/peers/client/test_rebalances.py; the clients of this project under all plans
-are in tests/client.
+Every client does the same under a plan, with a broker of its own, all at the same time. The clients of this project are under
+plans in tests/client.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from stuntbroker import run_broker
 from stuntbroker.client.admin import Admin
 from stuntbroker.control.plan import PLANS
 from stuntbroker.fixture.broker import Broker
-from tests.peers.programs.by_command import AioKafka, CallError, Client, ConfluentKafka, Program
+from tests.peers.programs.by_command import CALL_S_MAX, AioKafka, CallError, Client, ConfluentKafka, Program
 from tests.peers.programs.programs import go_program, java_program, node_program
 
 pytestmark = pytest.mark.timeout(600)
@@ -37,8 +36,7 @@ NEVER_ASKS_AGAIN = "kafkajs"
 """Sends EndTxn once: an application that is refused begins with another producer. It asks for its first producer id twice."""
 GIVES_UP_WITHOUT_A_BROKER = "franz-go"
 TRACED = {"InitProducerId", "EndTxn"}
-"""What every client sends alike. AddPartitionsToTxn is not sent with KIP-890."""
-ELSEWHERE = {"rebalance-during-transaction"}
+"""What every producer sends alike. AddPartitionsToTxn is not sent with KIP-890."""
 Answer = tuple[str, str, str, tuple[str, ...]]
 """Client id, API, what became of the request, and the errors in its answer."""
 
@@ -132,19 +130,31 @@ def before_a_hanging_one(actor: Actor) -> None:
     Admin(actor.broker.cluster).abort_at("paid", 0, 0)
 
 
+FIRST, SECOND = (["first 0", "first 1"], ["second 0", "second 1"])
+
+
+def follow_through_a_rebalance(actor: Actor) -> None:
+    """A member of a group waits for records, and a producer writes them once it has joined for the second time."""
+    following = actor.client.start("member", "follow", actor.broker.bootstrap, "paid", 2)
+    actor.broker.wait_until(lambda: actor.broker.faults.all()[0]["fired"] == 1)
+    actor.broker.control.post("/v1/wait", {"until": {"group": "member", "generation": 2, "state": "Stable"}})
+    commit_and_abort(actor)
+    assert sorted(following.result(CALL_S_MAX)) == FIRST
+
+
 ROLES: Mapping[str, Callable[[Actor], None]] = {
     "bad-network": many_times,
     "broker-dies-while-it-commits": through_a_death,
     "disk-full": through_a_death,
     "epoch-roll-over": until_new_id,
     "hanging-transaction": before_a_hanging_one,
+    "rebalance-during-transaction": follow_through_a_rebalance,
 }
 """What the clients do under a plan, when it is not `commit_and_abort`."""
 BY_CHANCE_OR_DEATH = {"bad-network", "broker-dies-while-it-commits", "disk-full"}
 """Plans under which the answers depend on how many requests a client needs, or on when it finds the broker again."""
 ENDLESS = {"bad-network", "disk-full"}
 """Plans under which how much is committed depends on the client."""
-FIRST, SECOND = (["first 0", "first 1"], ["second 0", "second 1"])
 OUTCOMES: Mapping[str, tuple[list[str], list[str]]] = {
     "broker-dies-while-it-commits": ([], FIRST + SECOND),
     "epoch-roll-over": ([], [f"instance-{number} {partition}" for number in range(6) for partition in (0, 1)]),
@@ -167,9 +177,9 @@ def play(plan: str, client: Client) -> Play:
         actor = Actor(client, broker)
         ROLES.get(plan, commit_and_abort)(actor)
         trace = [
-            (each.client_id, each.api, each.state, tuple(each.errors))
+            ("member" if each.api == "Heartbeat" else each.client_id, each.api, each.state, tuple(each.errors))
             for each in broker.requests(limit=1_000)
-            if each.api in TRACED
+            if each.api in TRACED or (each.api == "Heartbeat" and each.fault)
         ]
         unmet = [each["id"] for each in [*broker.faults.all(), *broker.stops.all()] if not each["fired"]]
         committed = sorted((value or b"").decode() for value in broker.values("paid"))
@@ -179,7 +189,7 @@ def play(plan: str, client: Client) -> Play:
         return Play(actor.refused, committed, trace, unmet, broker.findings())
 
 
-@pytest.fixture(scope="module", params=sorted(PLANS.keys() - ELSEWHERE))
+@pytest.fixture(scope="module", params=sorted(PLANS))
 def plan(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -206,7 +216,7 @@ def comparable(name: str, trace: list[Answer]) -> list[Answer]:
     return compared
 
 
-@pytest.mark.parametrize("plan", sorted(PLANS.keys() - ELSEWHERE - BY_CHANCE_OR_DEATH), indirect=True, scope="module")
+@pytest.mark.parametrize("plan", sorted(PLANS.keys() - BY_CHANCE_OR_DEATH), indirect=True, scope="module")
 def test_every_client_is_answered_the_same(plan: str, plays: dict[str, Play]) -> None:
     traces = {name: comparable(name, each.trace) for name, each in plays.items()}
     for family in (SPEAKS_VERSION_2, CLIENTS.keys() - SPEAKS_VERSION_2):
@@ -221,7 +231,7 @@ def test_every_client_is_answered_the_same(plan: str, plays: dict[str, Play]) ->
     assert with_and_without[0] == with_and_without[1]
 
 
-@pytest.mark.parametrize("plan", sorted(PLANS.keys() - ELSEWHERE - ENDLESS), indirect=True, scope="module")
+@pytest.mark.parametrize("plan", sorted(PLANS.keys() - ENDLESS), indirect=True, scope="module")
 def test_an_application_hears_of_what_it_must_and_of_nothing_else(plan: str, plays: dict[str, Play]) -> None:
     refused, committed = OUTCOMES.get(plan, ([], FIRST))
     for name, each in plays.items():

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -87,6 +88,9 @@ func (c *commands) carryOut(words []string) (values []string, err error) {
 	case "read":
 		count, _ := strconv.Atoi(arguments[2])
 		return readCommitted(ctx, arguments[0], arguments[1], count)
+	case "follow":
+		count, _ := strconv.Atoi(arguments[2])
+		return followAsMember(ctx, name, arguments[0], arguments[1], count)
 	case "close":
 		producer.Close()
 		return nil, nil
@@ -129,10 +133,25 @@ func readCommitted(ctx context.Context, bootstrap, topic string, count int) ([]s
 	consumer := p.client(
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: start}), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	defer consumer.Close()
+	return poll(ctx, consumer, count)
+}
+
+// followAsMember reads as a member of a group whose heartbeats are quick.
+func followAsMember(ctx context.Context, group, bootstrap, topic string, count int) ([]string, error) {
+	p := &peer{ctx: ctx, bootstrap: bootstrap}
+	consumer := p.client(
+		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.HeartbeatInterval(100*time.Millisecond),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	defer consumer.Close()
+	return poll(ctx, consumer, count)
+}
+
+func poll(ctx context.Context, consumer *kgo.Client, count int) ([]string, error) {
 	var values []string
 	for len(values) < count {
 		fetches := consumer.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
+		var hasLeft *kgo.ErrGroupSession // It joins again by itself.
+		if err := fetches.Err(); err != nil && !errors.As(err, &hasLeft) {
 			return nil, fmt.Errorf("nothing more after %v: %w", values, err)
 		}
 		fetches.EachRecord(func(record *kgo.Record) { values = append(values, string(record.Value)) })

@@ -71,6 +71,9 @@ final class Commands {
             case "read" -> {
                 return read(words[3], words[4], Integer.parseInt(words[5]));
             }
+            case "follow" -> {
+                return follow(name, words[3], words[4], Integer.parseInt(words[5]));
+            }
             case "close" -> producers.remove(name).close(CLOSE);
             default -> throw new IllegalArgumentException("there is no verb " + words[2]);
         }
@@ -96,21 +99,36 @@ final class Commands {
     }
 
     private static List<String> read(String bootstrap, String topic, int count) {
-        List<String> values = new ArrayList<>();
-        Map<String, Object> config = Map.of(
-                "bootstrap.servers", bootstrap,
-                "auto.offset.reset", "earliest",
-                "isolation.level", "read_committed",
-                "fetch.max.wait.ms", 50);
-        long deadline = System.nanoTime() + Peer.DEADLINE.toNanos();
-        try (KafkaConsumer<String, String> consumer =
-                new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer())) {
+        try (KafkaConsumer<String, String> consumer = consumer(Map.of("bootstrap.servers", bootstrap))) {
             consumer.assign(consumer.partitionsFor(topic).stream()
                     .map(each -> new TopicPartition(each.topic(), each.partition())).toList());
-            while (values.size() < count) {
-                Peer.checkTime(deadline, values);
-                consumer.poll(POLL).forEach(record -> values.add(record.value()));
-            }
+            return poll(consumer, count);
+        }
+    }
+
+    /** Reads as a member of a group whose heartbeats are quick. */
+    private static List<String> follow(String group, String bootstrap, String topic, int count) {
+        Map<String, Object> config =
+                Map.of("bootstrap.servers", bootstrap, "group.id", group, "heartbeat.interval.ms", 100);
+        try (KafkaConsumer<String, String> consumer = consumer(config)) {
+            consumer.subscribe(List.of(topic));
+            return poll(consumer, count);
+        }
+    }
+
+    private static KafkaConsumer<String, String> consumer(Map<String, Object> given) {
+        Map<String, Object> config = new HashMap<>(given);
+        config.putAll(Map.of(
+                "auto.offset.reset", "earliest", "isolation.level", "read_committed", "fetch.max.wait.ms", 50));
+        return new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
+    }
+
+    private static List<String> poll(KafkaConsumer<String, String> consumer, int count) {
+        List<String> values = new ArrayList<>();
+        long deadline = System.nanoTime() + Peer.DEADLINE.toNanos();
+        while (values.size() < count) {
+            Peer.checkTime(deadline, values);
+            consumer.poll(POLL).forEach(record -> values.add(record.value()));
         }
         return values;
     }

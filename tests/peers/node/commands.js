@@ -80,7 +80,12 @@ const verbs = {
   },
 
   async read(name, bootstrap, topic, count) {
-    const consumer = kafka(name, bootstrap).consumer({ groupId: name, maxWaitTimeInMs: 50 });
+    return verbs.follow(name, bootstrap, topic, count);
+  },
+
+  /** Reads as a member of a group whose heartbeats are quick. */
+  async follow(name, bootstrap, topic, count) {
+    const consumer = kafka(name, bootstrap).consumer({ groupId: name, maxWaitTimeInMs: 50, heartbeatInterval: 100 });
     const values = [];
     await consumer.connect();
     await consumer.subscribe({ topic, fromBeginning: true });

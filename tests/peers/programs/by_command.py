@@ -25,6 +25,8 @@ READ_S_MAX = 30.0
 REQUEST_TIMEOUT_MS = 1_000
 """How long a client waits for an answer: what a lost one costs. Clients wait for 10 to 60 s unless told."""
 BACKOFF_MS = 20
+HEARTBEAT_MS = 100
+"""Of members of groups: three seconds unless told."""
 
 
 class CallError(Exception):
@@ -45,7 +47,8 @@ class Client(ABC):
         """Do it to the end. Raises CallError.
 
         open BOOTSTRAP TRANSACTIONAL_ID TIMEOUT_MS, begin, send TOPIC PARTITION VALUE (until it is acknowledged), commit, abort,
-        close; read BOOTSTRAP TOPIC COUNT returns so many committed values.
+        close; read BOOTSTRAP TOPIC COUNT returns so many committed values, and follow does so as a member of a group that has the
+        name of the producer.
         """
         if verb == "open":
             self._opened.append(producer)
@@ -169,11 +172,22 @@ class ConfluentKafka(InProcess):
 
     def _read(self, name: str, bootstrap: str, topic: str, count: int) -> list[str]:
         consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": name, "log_level": 0})
+        partitions = consumer.list_topics(topic, READ_S_MAX).topics[topic].partitions
+        start = confluent_kafka.OFFSET_BEGINNING
+        consumer.assign([confluent_kafka.TopicPartition(topic, each, start) for each in partitions])
+        return self._polled(consumer, count)
+
+    def _follow(self, name: str, bootstrap: str, topic: str, count: int) -> list[str]:
+        consumer = confluent_kafka.Consumer({
+            "bootstrap.servers": bootstrap, "group.id": name, "log_level": 0, "heartbeat.interval.ms": HEARTBEAT_MS,
+            "auto.offset.reset": "earliest",
+        })  # fmt: skip
+        consumer.subscribe([topic])
+        return self._polled(consumer, count)
+
+    def _polled(self, consumer: confluent_kafka.Consumer, count: int) -> list[str]:
         values: list[str] = []
         try:
-            partitions = consumer.list_topics(topic, READ_S_MAX).topics[topic].partitions
-            start = confluent_kafka.OFFSET_BEGINNING
-            consumer.assign([confluent_kafka.TopicPartition(topic, each, start) for each in partitions])
             deadline = time.monotonic() + READ_S_MAX
             while len(values) < count:
                 assert time.monotonic() < deadline, values
@@ -229,11 +243,15 @@ class AioKafka(InProcess):
     def _close(self, name: str) -> None:
         self._await(self._producers.pop(name).stop())
 
-    def _read(self, name: str, bootstrap: str, topic: str, count: int) -> list[str]:
+    def _follow(self, name: str, bootstrap: str, topic: str, count: int) -> list[str]:
+        return self._read(name, bootstrap, topic, count, group_id=name, heartbeat_interval_ms=HEARTBEAT_MS)
+
+    def _read(self, name: str, bootstrap: str, topic: str, count: int, **options: Any) -> list[str]:
         async def values() -> list[str]:
             consumer = AIOKafkaConsumer(
-                topic, bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
-            )
+                topic, bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest",
+                **options,
+            )  # fmt: skip
             await consumer.start()
             try:
                 return [(await consumer.getone()).value.decode() for _ in range(count)]
