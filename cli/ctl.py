@@ -413,6 +413,11 @@ def _show_fences(document: Any) -> str:
     return table(("ID", "TRANSACTIONAL ID", "CLIENT", "REQUEST", "CAUSE", "BY"), rows)
 
 
+def _held_back_by(txn: Any) -> str:
+    whose = "hanging" if txn["transactional_id"] is None else txn["transactional_id"]
+    return f"{whose}, producer {txn['producer_id']} from {txn['first_offset']}"
+
+
 def _show_topics(document: Any) -> str:
     rows = [
         (
@@ -420,7 +425,7 @@ def _show_topics(document: Any) -> str:
             str(each["log_start_offset"]),
             str(each["last_stable_offset"]),
             str(each["end_offset"]),
-            ", ".join(f"producer {txn['producer_id']} from {txn['first_offset']}" for txn in each["open_transactions"]),
+            ", ".join(_held_back_by(txn) for txn in each["open_transactions"]),
         )
         for topic in document["topics"]
         for each in topic["partitions"]

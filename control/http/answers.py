@@ -213,6 +213,13 @@ GROUP: Final = record(
     }
 )
 GROUPS: Final = record({"groups": list_of(GROUP)})
+OPEN_TRANSACTION: Final = record(
+    {
+        "producer_id": NUMBER,
+        "first_offset": NUMBER,
+        "transactional_id": {**or_null(TEXT), "description": "null: no coordinator has it open, and it hangs"},
+    }
+)
 PARTITION: Final = record(
     {
         "partition": NUMBER,
@@ -223,7 +230,7 @@ PARTITION: Final = record(
         "log_start_offset": NUMBER,
         "last_stable_offset": NUMBER,
         "end_offset": NUMBER,
-        "open_transactions": list_of(record({"producer_id": NUMBER, "first_offset": NUMBER})),
+        "open_transactions": list_of(OPEN_TRANSACTION),
     }
 )
 TOPICS: Final = record({"topics": list_of(record({"name": TEXT, "internal": FLAG, "partitions": list_of(PARTITION)}))})

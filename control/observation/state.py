@@ -53,15 +53,21 @@ def _coordinator(broker: Broker, topic: str, key: str) -> int:
 
 def topics(broker: Broker) -> list[dict[str, Any]]:
     """Every topic with its partitions, and what holds back each last stable offset."""
-    return [_topic(topic) for topic in sorted(broker.topics, key=lambda topic: topic.name)]
+    owners = _owners(broker)
+    return [_topic(topic, owners) for topic in sorted(broker.topics, key=lambda topic: topic.name)]
 
 
-def _topic(topic: Topic) -> dict[str, Any]:
+def _owners(broker: Broker) -> dict[int, str]:
+    """Producer id -> transactional id, of the transactions that the coordinator has open."""
+    return {actor.txn.producer_id: actor.txn.transactional_id for actor in broker.transactions.open}
+
+
+def _topic(topic: Topic, owners: dict[int, str]) -> dict[str, Any]:
     return {
         "name": topic.name,
         "internal": topic.internal,
         "partitions": [
-            {**_partition(log), **_placement(place)}
+            {**_partition(log, owners), **_placement(place)}
             for log, place in zip(topic.partitions, topic.placements, strict=True)
         ],
     }
@@ -71,7 +77,7 @@ def _placement(placement: Placement) -> dict[str, Any]:
     return {"leader": placement.leader, "replicas": placement.replicas, "in_sync": placement.in_sync}
 
 
-def _partition(log: PartitionLog) -> dict[str, Any]:
+def _partition(log: PartitionLog, owners: dict[int, str]) -> dict[str, Any]:
     return {
         "partition": log.index,
         "leader_epoch": log.leader_epoch,
@@ -79,7 +85,7 @@ def _partition(log: PartitionLog) -> dict[str, Any]:
         "last_stable_offset": log.last_stable_offset,
         "end_offset": log.next_offset,
         "open_transactions": [
-            {"producer_id": producer_id, "first_offset": offset}
+            {"producer_id": producer_id, "first_offset": offset, "transactional_id": owners.get(producer_id)}
             for producer_id, offset in log.producers.open_txns.items()
         ],
     }
@@ -88,7 +94,7 @@ def _partition(log: PartitionLog) -> dict[str, Any]:
 def partition(broker: Broker, topic: str, index: int) -> dict[str, Any] | None:
     """One partition; None when there is none."""
     log = broker.topics.log(topic, index)
-    return None if log is None else _partition(log)
+    return None if log is None else _partition(log, _owners(broker))
 
 
 def group(broker: Broker, group_id: str) -> dict[str, Any] | None:

@@ -181,7 +181,7 @@ def test_one_transaction_and_one_fence_are_shown_with_all_that_is_known(capsys: 
             assert run(["ctl", *words, "--control", broker.control_url]) == 0
             return said(capsys)
 
-        assert "payments-0  0      0            1    producer 0 from 0" in shown_by("topics")
+        assert "payments-0  0      0            1    pay/1, producer 0 from 0" in shown_by("topics")
         assert "first" in shown_by("clients")
         Producer(options | {"client.id": "second"}).init_transactions(10)
         with pytest.raises(KafkaException):

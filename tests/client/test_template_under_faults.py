@@ -29,7 +29,7 @@ VERBS: dict[str, dict[str, Any]] = {
 }
 MORE = 30
 SLOW = "rebalance-during-transaction"
-"""Waits for a third heartbeat: nine seconds. tests/peers/client/test_rebalances.py has rebalances."""
+"""Waits for a third heartbeat: nine seconds. tests/peers/test_plans.py has it, with members whose heartbeats are quick."""
 DEATH = "broker-dies-while-it-commits"
 ENDS = {"disk-full", "zombie-after-a-pause"}
 """The broker's process ends, or that of the client has to."""
