@@ -69,6 +69,6 @@ def _plan(name: str) -> Plan:
         known = ", ".join(PLANS)
         raise UsageError(f"--plan {name!r}: {fault.strerror}; give a JSON or YAML file, or one of {known}") from None
     except FaultError as fault:
-        raise UsageError(f"--plan {name!r}: {fault}{f'; {fault.hint}' if fault.hint else ''}") from None
+        raise UsageError(f"--plan {name!r}: {fault}; {fault.hint}") from None
     except ValueError as fault:
         raise UsageError(f"--plan {name!r} cannot be read: {fault}") from None

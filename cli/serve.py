@@ -335,6 +335,7 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
         _write_ready_file(ready, listening.ready_file)
         _write_ready_lines(ready, broker.node_id, listening.in_container)
     except StorageError:
+        _remove_ready_file(listening.ready_file)
         await broker.stop()
         raise
     broker.remove_stale_folders()
@@ -426,9 +427,8 @@ def listening_advice(fault: OSError, port_from: str, host_from: str = "--host") 
 
 def _remove_ready_file(path: str) -> None:
     if path:
-        with contextlib.suppress(
-            OSError
-        ):  # It is not there, or cannot be written either, which `_write_ready_file` reports.
+        # It is not there, or cannot be written either, which `_write_ready_file` reports.
+        with contextlib.suppress(OSError):
             os.unlink(path)
 
 

@@ -54,13 +54,28 @@ class ControlServer:
         async def open_control(fork: BrokerHost) -> Callable[[], None]:
             server = ControlServer(fork, self._token)
             await server.start(host, 0)
-            return server.stop
+            return server.close
 
         self._host.control_address = f"http://{addresses[0].reachable()}"
         self._host.open_control = open_control
         return addresses[0]
 
     def stop(self) -> None:
+        """Close it, and warn of faults and stops that never fired: whoever made them has tested something else."""
+        control, events = self._host.control, self._host.broker.events
+        for fault in control.injector.faults.values():
+            if not fault.fired and not fault.is_slow_node:
+                rule = fault.as_json()
+                events.warning(
+                    "fault_never_fired", id=fault.id, match=rule["match"], do=rule["do"], matched=fault.matched
+                )
+        for stop in control.stops.stops.values():
+            if not stop.fired:
+                match = stop.as_json()["match"]
+                events.warning("stop_never_fired", id=stop.id, point=stop.point, match=match, matched=stop.matched)
+        self.close()
+
+    def close(self) -> None:
         """Stop listening, close all connections, and resume parked and held requests, so that the broker stops in order."""
         for server in self._servers:
             server.close()

@@ -210,10 +210,12 @@ def test_a_ready_file_that_cannot_be_written_exits_1_and_is_not_ready(ready_file
 def test_a_ready_line_that_cannot_be_written_exits_1(tmp_path: Path) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [*COMMAND, "serve", "--port", "0"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S
-        )
+            [*COMMAND, "serve", "--port", "0", "--ready-file", str(tmp_path / "ready")],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S,
+        )  # fmt: skip
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "cannot write that it is ready to standard output: No space left on device" in done.stderr
+    assert not (tmp_path / "ready").exists()
 
 
 def test_a_temporary_folder_that_cannot_be_made_exits_1_with_what_to_do() -> None:

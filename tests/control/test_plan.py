@@ -18,6 +18,7 @@ from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.fixture.plan_file import read_plan_file
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from tests.kit.control_rules import rule
+from tests.kit.processes.process import run, serving
 from tests.kit.rig import Rig, running_rig
 from tests.kit.valid_requests import batch
 
@@ -224,3 +225,20 @@ def test_yaml_without_its_library_says_what_to_install(tmp_path: Path, monkeypat
     (tmp_path / "plan.yaml").write_text(AS_YAML)
     with pytest.raises(ValueError, match=r"pip install 'stuntbroker\[yaml\]', or write JSON"):
         read_plan_file(tmp_path / "plan.yaml")
+
+
+def test_what_never_fired_is_named_when_the_broker_ends(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    met = {"match": {"api": "ApiVersions"}, "do": {"delay_ms": 0}}
+    unmet = {"match": {"api": "EndTxn"}, "do": {"close": True}}
+    plan.write_text(json.dumps({"faults": [met, unmet], "stops": [{"point": "txn.reply"}]}))
+    with serving("--control", "--plan", str(plan)) as broker:
+        bootstrap = f"127.0.0.1:{broker.address[1]}"
+        assert run("topic", "list", "--bootstrap", bootstrap).returncode == 0
+        status, _, log = broker.end()
+    assert status == 0
+    warnings = [line for line in log.splitlines() if "never_fired" in line]
+    assert [("fault-2" in line, "EndTxn" in line, "txn.reply" in line) for line in warnings] == [
+        (True, True, False),
+        (False, False, True),
+    ]
