@@ -166,9 +166,20 @@ OUTCOMES: Mapping[str, tuple[list[str], list[str]]] = {
 
 @pytest.fixture(scope="module")
 def clients() -> Iterator[dict[str, Client]]:
+    """Those for which there is a JDK, a Go or a Node.js; test_a_client_takes_part says which there are not."""
     with contextlib.ExitStack() as stack:
-        running = {name: stack.enter_context(contextlib.closing(start())) for name, start in CLIENTS.items()}
+        running = {}
+        for name, start in CLIENTS.items():
+            with contextlib.suppress(pytest.skip.Exception):
+                running[name] = stack.enter_context(contextlib.closing(start()))
         yield running
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_client_takes_part(name: str, clients: dict[str, Client]) -> None:
+    if name not in clients:
+        CLIENTS[name]().close()  # Skips with the reason.
+    assert name in clients
 
 
 def play(plan: str, client: Client) -> Play:
@@ -219,16 +230,15 @@ def comparable(name: str, trace: list[Answer]) -> list[Answer]:
 @pytest.mark.parametrize("plan", sorted(PLANS.keys() - BY_CHANCE_OR_DEATH), indirect=True, scope="module")
 def test_every_client_is_answered_the_same(plan: str, plays: dict[str, Play]) -> None:
     traces = {name: comparable(name, each.trace) for name, each in plays.items()}
-    for family in (SPEAKS_VERSION_2, CLIENTS.keys() - SPEAKS_VERSION_2):
-        longest = max((traces[name] for name in family), key=len)
+    longest_traces = []
+    for family in (plays.keys() & SPEAKS_VERSION_2, plays.keys() - SPEAKS_VERSION_2):
+        longest = max((traces[name] for name in family), key=len, default=[])
+        if longest:
+            longest_traces.append([(client_id, api, state, bool(errors)) for client_id, api, state, errors in longest])
         for name in family:
             assert traces[name] == longest[: len(traces[name])], name
             assert name == NEVER_ASKS_AGAIN or len(traces[name]) == len(longest), name
-    with_and_without = [
-        [(client_id, api, state, bool(errors)) for client_id, api, state, errors in traces[name]]
-        for name in ("java", "aiokafka")
-    ]
-    assert with_and_without[0] == with_and_without[1]
+    assert longest_traces[0] == longest_traces[-1]  # Of transaction versions 2 and 1, whose errors differ.
 
 
 @pytest.mark.parametrize("plan", sorted(PLANS.keys() - ENDLESS), indirect=True, scope="module")
