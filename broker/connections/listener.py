@@ -255,10 +255,12 @@ def gateway() -> str | None:
     return None
 
 
-def _verifies_partitions(personality: str) -> bool:
-    from stuntbroker.broker.requests.personality import verifies_partitions
+def _verifies(personality: str, *, offsets: bool) -> bool:
+    if personality == RELEASE:  # Which is known without loading the others.
+        return True
+    from stuntbroker.broker.requests.personality import verifies
 
-    return verifies_partitions(personality)
+    return verifies(personality, offsets=offsets)
 
 
 class Listener:
@@ -280,7 +282,8 @@ class Listener:
         "personality",
         "port",
         "profile",
-        "verifies_partitions",
+        "verifies_offsets",
+        "verifies_records",
     )
 
     def __init__(
@@ -301,7 +304,8 @@ class Listener:
         """The id of that node, once there is a broker."""
         self.personality = personality
         """The Kafka release as which it shows itself."""
-        self.verifies_partitions = personality == RELEASE or _verifies_partitions(personality)
+        self.verifies_records = _verifies(personality, offsets=False)
+        self.verifies_offsets = _verifies(personality, offsets=True)
         self.profile = profile
         """The rules of transactions that its clients get (`stuntbroker.profile`)."""
         self.host = host

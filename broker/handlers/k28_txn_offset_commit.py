@@ -133,7 +133,9 @@ class _Commit:
         question = Question.NONE
         if standing != OPEN:
             adds, is_sealed = self.version >= IMPLICIT_ADD_FROM, log.producers.is_sealed(request.producer_id)
-            question = question_for(self.connection, request.transactional_id, adds=adds, is_sealed=is_sealed)
+            question = question_for(
+                self.connection, request.transactional_id, adds=adds, is_sealed=is_sealed, offsets=True
+            )
         if question is Question.ADD:
             add = AddPartitions(*id_and_epoch, frozenset({(OFFSETS, index)}), 2)
             broker.transactions.ask(request.transactional_id, add, self._transaction_answered)

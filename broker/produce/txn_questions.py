@@ -19,13 +19,16 @@ class Question(Enum):
     NONE = "none"
 
 
-def is_verifying(connection: Connection) -> bool:
-    """Whether partitions that clients of older versions did not add are refused, as since Kafka 3.6."""
+def is_verifying(connection: Connection, *, offsets: bool = False) -> bool:
+    """Whether records, or offsets, are refused where a client of an older version did not add their partition."""
+    listener = connection.listener
     is_on: bool = connection.broker.config["transaction.partition.verification.enable"]
-    return is_on and connection.listener.verifies_partitions
+    return is_on and (listener.verifies_offsets if offsets else listener.verifies_records)
 
 
-def question_for(connection: Connection, transactional_id: str, *, adds: bool, is_sealed: bool) -> Question:
+def question_for(
+    connection: Connection, transactional_id: str, *, adds: bool, is_sealed: bool, offsets: bool = False
+) -> Question:
     """`adds`: the version of the request adds partitions by itself. `is_sealed`: the transaction takes no more records there.
 
     Older versions are verified, unless the broker is told not to, or shows itself as a Kafka that does not. A transaction
@@ -33,6 +36,10 @@ def question_for(connection: Connection, transactional_id: str, *, adds: bool, i
     """
     if adds:
         return Question.ADD
-    if is_verifying(connection) or is_sealed or connection.broker.transactions.is_recovered(transactional_id):
+    if (
+        is_verifying(connection, offsets=offsets)
+        or is_sealed
+        or connection.broker.transactions.is_recovered(transactional_id)
+    ):
         return Question.VERIFY
     return Question.NONE

@@ -3,7 +3,7 @@
 A client that comes by such a listener sees the highest versions that the release had, so that it speaks as it would with that
 release: without KIP-890 before 4.0, without PRODUCER_FENCED before 2.7, without topic ids in Fetch before 3.1. What
 the broker does with a request of such a version is what Apache Kafka 4.3 does with it, but that releases before 3.6 do not verify
-that a partition was added to its transaction.
+that a partition was added to its transaction, and those before 3.7 not for offsets.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ FEATURES_FROM: Final = "4.0"
 """The first release with the feature transaction.version."""
 VERIFIES_FROM: Final = "3.6"
 """The first release that asks the coordinator whether a partition was added to its transaction (KIP-890, first part)."""
+VERIFIES_OFFSETS_FROM: Final = "3.7"
+"""The first one that asks for TxnOffsetCommit too (KAFKA-15449)."""
 
 PERSONALITIES: Final[dict[str, dict[int, int]]] = {
     "2.1": {
@@ -81,9 +83,9 @@ def has_features(personality: str) -> bool:
     return _is_since(personality, FEATURES_FROM)
 
 
-def verifies_partitions(personality: str) -> bool:
-    """Return whether the release takes records into a partition only when it was added to their transaction."""
-    return _is_since(personality, VERIFIES_FROM)
+def verifies(personality: str, *, offsets: bool) -> bool:
+    """Return whether the release takes records, or offsets, only when their partition was added to the transaction."""
+    return _is_since(personality, VERIFIES_OFFSETS_FROM if offsets else VERIFIES_FROM)
 
 
 def _is_since(release: str, first: str) -> bool:
