@@ -63,16 +63,12 @@ class ControlServer:
     def stop(self) -> None:
         """Close it, and warn of faults and stops that never fired: whoever made them has tested something else."""
         control, events = self._host.control, self._host.broker.events
-        for fault in control.injector.faults.values():
-            if not fault.fired and not fault.is_slow_node:
-                rule = fault.as_json()
-                events.warning(
-                    "fault_never_fired", id=fault.id, match=rule["match"], do=rule["do"], matched=fault.matched
-                )
-        for stop in control.stops.stops.values():
-            if not stop.fired:
-                match = stop.as_json()["match"]
-                events.warning("stop_never_fired", id=stop.id, point=stop.point, match=match, matched=stop.matched)
+        for fault in control.injector.unfired():
+            rule = fault.as_json()
+            events.warning("fault_never_fired", id=fault.id, match=rule["match"], do=rule["do"], matched=fault.matched)
+        for stop in control.stops.unfired():
+            match = stop.as_json()["match"]
+            events.warning("stop_never_fired", id=stop.id, point=stop.point, match=match, matched=stop.matched)
         self.close()
 
     def close(self) -> None:

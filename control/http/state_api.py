@@ -82,12 +82,8 @@ async def _left_open(control: Control, request: Request) -> Any:
             {"client_id": connection.client_id, "client": connection.peer, "transactional_id": id_ or None}
             for connection, id_ in control.requests.producers()
         ],
-        "faults": [
-            control.injector.as_json(fault)
-            for fault in control.injector.faults.values()
-            if not (fault.fired or fault.is_slow_node)
-        ],
-        "stops": [stop.as_json() for stop in control.stops.stops.values() if not stop.fired],
+        "faults": [control.injector.as_json(fault) for fault in control.injector.unfired()],
+        "stops": [stop.as_json() for stop in control.stops.unfired()],
     }
 
 

@@ -178,6 +178,10 @@ class Injector:
         """How many requests a fault keeps."""
         return len(self._kept.get(id_, ()))
 
+    def unfired(self) -> list[Fault]:
+        """The faults that never fired. The slowness of a node is no rule that somebody waits for."""
+        return [fault for fault in self.faults.values() if not fault.fired and not fault.is_slow_node]
+
     def as_json(self, fault: Fault) -> dict[str, Any]:
         """A fault with its id, its counts, and how many requests it keeps."""
         return {**fault.as_json(), "held": self.held(fault.id)}

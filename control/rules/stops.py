@@ -211,6 +211,10 @@ class Stops:
         """The stop of an id, or all at a point."""
         return [stop for stop in self.stops.values() if name in (stop.id, stop.point)]
 
+    def unfired(self) -> list[Stop]:
+        """The stops that never fired."""
+        return [stop for stop in self.stops.values() if not stop.fired]
+
     def release(self, stop: Stop) -> int:
         """Resume everything that a stop has parked; return how many there were."""
         parked, stop.parked = stop.parked, []

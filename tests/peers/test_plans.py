@@ -54,7 +54,7 @@ class Play(NamedTuple):
     findings: list[dict[str, str]]
 
 
-class Actor:
+class Player:
     """A client that plays its part, each producer after the other."""
 
     def __init__(self, client: Client, broker: Broker) -> None:
@@ -77,72 +77,72 @@ class Actor:
         return all(self.tries(producer, *step) for step in [*steps, (end,)])
 
 
-def open_and_pay(actor: Actor, producer: str = "first") -> bool:
-    return actor.tries(producer, "open", actor.broker.bootstrap, "pay-1", 60_000) and actor.pays(producer, "commit")
+def open_and_pay(player: Player, producer: str = "first") -> bool:
+    return player.tries(producer, "open", player.broker.bootstrap, "pay-1", 60_000) and player.pays(producer, "commit")
 
 
-def commit_and_abort(actor: Actor) -> None:
+def commit_and_abort(player: Player) -> None:
     """Two transactions of one producer; who cannot end its first one begins with another producer."""
-    if open_and_pay(actor):
-        actor.pays("first", "abort")
+    if open_and_pay(player):
+        player.pays("first", "abort")
     else:
-        open_and_pay(actor, "second")
+        open_and_pay(player, "second")
 
 
-def until_new_id(actor: Actor) -> None:
+def until_new_id(player: Player) -> None:
     """As many instances as use up the epochs that the plan leaves them."""
     for number in range(6):
-        open_and_pay(actor, f"instance-{number}")
+        open_and_pay(player, f"instance-{number}")
 
 
-def many_times(actor: Actor) -> None:
+def many_times(player: Player) -> None:
     """So many transactions that a fault of one request in twenty is met; who gives up begins with another producer."""
     producer = ""
     is_open = False
     for number in range(30):
         producer = producer if is_open else f"instance-{number}"
-        is_open = actor.pays(producer, "commit") if is_open else open_and_pay(actor, producer)
+        is_open = player.pays(producer, "commit") if is_open else open_and_pay(player, producer)
 
 
-def through_a_death(actor: Actor) -> None:
+def through_a_death(player: Player) -> None:
     """The broker's process ends in the middle, and is started again."""
 
     has_died = threading.Event()
 
     def commits() -> None:
-        actor.tries("first", "open", actor.broker.bootstrap, "pay-1", 60_000)
-        while not has_died.is_set() and actor.pays("first", "commit"):
+        player.tries("first", "open", player.broker.bootstrap, "pay-1", 60_000)
+        while not has_died.is_set() and player.pays("first", "commit"):
             pass
 
     with ThreadPoolExecutor(1) as pool:
         committing = pool.submit(commits)
-        actor.broker.wait_until(lambda: not actor.broker.is_running)
+        player.broker.wait_until(lambda: not player.broker.is_running)
         has_died.set()
-        actor.broker.restart()
+        player.broker.restart()
         committing.result()
-    open_and_pay(actor, "second")
+    open_and_pay(player, "second")
 
 
-def before_a_hanging_one(actor: Actor) -> None:
+def before_a_hanging_one(player: Player) -> None:
     """What is committed cannot be read until an administrator has aborted what hangs in front of it."""
-    commit_and_abort(actor)
-    assert actor.broker.values("paid") == [b"first 1"]
-    Admin(actor.broker.cluster).abort_at("paid", 0, 0)
+    commit_and_abort(player)
+    assert player.broker.values("paid") == [b"first 1"]
+    Admin(player.broker.cluster).abort_at("paid", 0, 0)
 
 
 FIRST, SECOND = (["first 0", "first 1"], ["second 0", "second 1"])
 
 
-def follow_through_a_rebalance(actor: Actor) -> None:
+def follow_through_a_rebalance(player: Player) -> None:
     """A member of a group waits for records, and a producer writes them once it has joined for the second time."""
-    following = actor.client.start("member", "follow", actor.broker.bootstrap, "paid", 2)
-    actor.broker.wait_until(lambda: actor.broker.faults.all()[0]["fired"] == 1)
-    actor.broker.control.post("/v1/wait", {"until": {"group": "member", "generation": 2, "state": "Stable"}})
-    commit_and_abort(actor)
+    following = player.client.start("member", "follow", player.broker.bootstrap, "paid", 2)
+    player.broker.wait_until(lambda: player.broker.faults.all()[0]["fired"] == 1)
+    player.broker.control.post("/v1/wait", {"until": {"group": "member", "generation": 2, "state": "Stable"}})
+    commit_and_abort(player)
     assert sorted(following.result(CALL_S_MAX)) == FIRST
 
 
-ROLES: Mapping[str, Callable[[Actor], None]] = {
+ROLES: Mapping[str, Callable[[Player], None]] = {
     "bad-network": many_times,
     "broker-dies-while-it-commits": through_a_death,
     "disk-full": through_a_death,
@@ -185,8 +185,8 @@ def test_a_client_takes_part(name: str, clients: dict[str, Client]) -> None:
 def play(plan: str, client: Client) -> Play:
     with run_broker(topics={"paid": 2}) as broker:
         broker.apply_plan(plan)
-        actor = Actor(client, broker)
-        ROLES.get(plan, commit_and_abort)(actor)
+        player = Player(client, broker)
+        ROLES.get(plan, commit_and_abort)(player)
         trace = [
             ("member" if each.api == "Heartbeat" else each.client_id, each.api, each.state, tuple(each.errors))
             for each in broker.requests(limit=1_000)
@@ -197,7 +197,7 @@ def play(plan: str, client: Client) -> Play:
         broker.faults.clear()
         broker.stops.clear()
         client.close_producers()
-        return Play(actor.refused, committed, trace, unmet, broker.findings())
+        return Play(player.refused, committed, trace, unmet, broker.findings())
 
 
 @pytest.fixture(scope="module", params=sorted(PLANS))
