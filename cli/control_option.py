@@ -58,8 +58,8 @@ def control_address(given: dict[str, list[str]]) -> ControlAddress | None:
 def _plan(name: str) -> Plan:
     """Return the plan of a name, or in a JSON or YAML file. Raises UsageError."""
     from stuntbroker.control.plan import PLANS, read_plan
+    from stuntbroker.control.plan_text import read_plan_file
     from stuntbroker.control.rules.faults import FaultError
-    from stuntbroker.fixture.plan_file import read_plan_file
 
     try:
         if name in PLANS:

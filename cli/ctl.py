@@ -10,12 +10,11 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+from stuntbroker.cli import ctl_answers as answers
 from stuntbroker.cli.arguments import UsageError, number, options, single, unknown_command
-from stuntbroker.cli.tables import instant, shown, table
-from stuntbroker.fixture.control import ADVANCE_TIMEOUT_S, MS, TIMEOUT_S, ControlClient, ControlError, plan_document
+from stuntbroker.cli.tables import shown
+from stuntbroker.fixture.control import ADVANCE_TIMEOUT_S, MS, TIMEOUT_S, ControlClient, ControlError, put_plan
 
-NAMES_OF_IDS: Final = ("transactional_id", "v3_and_below_transactional_id", "group_id", "key")
-"""Fields of requests that say whose they are, the first one first."""
 USAGE: Final = """\
 usage: stuntbroker ctl COMMAND [options]
 
@@ -69,6 +68,8 @@ Examples:
 CONTROL_OPTIONS: Final = ("--control", "--control-token")
 UNITS: Final = {"ms": "ms", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 TIME: Final = re.compile(r"(\d{1,12}(?:\.\d+)?)(ms|s|m|h|d)")
+LISTING, BY_COMMAND = re.compile(r"GET /v1/([a-z]+)(?![a-z./-])"), r"'stuntbroker ctl \1'"
+"""Where the API says by which request something is listed, and the command for the same."""
 Options = dict[str, list[str]]
 
 
@@ -110,7 +111,7 @@ def ctl(arguments: list[str]) -> int:
     try:
         document = command.ask(client, given)
     except ControlError as fault:
-        sys.stderr.write(f"stuntbroker: {shown(str(fault))}\n")
+        sys.stderr.write(f"stuntbroker: {shown(LISTING.sub(BY_COMMAND, str(fault)))}\n")
         return 1
     finally:
         client.close()
@@ -151,14 +152,16 @@ def _add_stop(client: ControlClient, given: Options) -> Any:
 
 
 def _path_of(name: str) -> str:
-    """Where a fault or a stop is, by its id; a stop also by the name of its point."""
+    """Where a fault or a stop is, by its id; a stop also by the name of its point. Raises UsageError."""
+    if not name.startswith(("fault-", "stop-")) and "." not in name:
+        raise UsageError(f"ctl: {name!r} is no id of a fault or a stop, as fault-1, nor a point, as txn.reply")
     return f"/v1/{'faults' if name.startswith('fault-') else 'stops'}/{_in_path(name)}"
 
 
 def _plan(client: ControlClient, given: Options) -> Any:
     if not given.get(""):
         return client.get("/v1/plan")
-    return client.put("/v1/plan", plan_document(client, given[""][0]))
+    return put_plan(client, given[""][0])
 
 
 def _wait(client: ControlClient, given: Options) -> Any:
@@ -253,248 +256,41 @@ def _post(path: str) -> Callable[[ControlClient, Options], Any]:
     return lambda client, given: client.post(path)
 
 
-# --- showing
-
-
-def _show_clock(document: Any) -> str:
-    state = "stands still" if document["paused"] else "goes"
-    return f"{document['now_ms']} ms since 1970, moved by {document['moved_ms']} ms, {state}\n"
-
-
-def _show_faults(document: Any) -> str:
-    rows = [
-        (
-            each["id"],
-            str(each["fired"]),
-            str(each["matched"]),
-            str(each["held"]),
-            json.dumps({name: each[name] for name in ("match", "when", "do") if each[name]}),
-        )
-        for each in document["faults"]
-    ]
-    return table(("ID", "FIRED", "MATCHED", "HELD", "RULE"), rows)
-
-
-def _show_stops(document: Any) -> str:
-    rows = [
-        (
-            each["id"],
-            each["point"],
-            each["action"],
-            str(each["fired"]),
-            str(each["matched"]),
-            ", ".join(each["parked"]),
-            json.dumps(each["match"]),
-        )
-        for each in document["stops"]
-    ]
-    text = table(("ID", "POINT", "ACTION", "FIRED", "MATCHED", "PARKED", "MATCH"), rows)
-    if "points" in document:
-        text += "\n" + table(("POINT", "WHERE"), [(name, point["text"]) for name, point in document["points"].items()])
-    return text
-
-
-def _show_late(document: Any) -> str:
-    return f"{document['api']} v{document['version']}: {', '.join(document['errors']) or 'no error'}\n"
-
-
-def _show_findings(document: Any) -> str:
-    rows = [(each["kind"], each["text"]) for each in document["findings"]]
-    ended = f"{document['transactions']} transactions have ended, " if "transactions" in document else ""
-    checked = f"{ended}{len(rows)} findings\n"
-    return (table(("FINDING", "WHERE"), rows) if rows else "") + checked
-
-
-def _show_snapshots(document: Any) -> str:
-    rows = [(each["id"], each["name"], str(each["bytes"]), ", ".join(each["parked"])) for each in document["snapshots"]]
-    return table(("ID", "NAME", "BYTES", "PARKED"), rows)
-
-
-def _show_nodes(document: Any) -> str:
-    rows = [
-        (
-            str(each["id"]),
-            each["state"],
-            each["rack"] or "",
-            ", ".join(each["listeners"].values()),
-            str(each["connections"]),
-            ", ".join(f"{name} {count}" for name, count in each["leads"].items()),
-        )
-        for each in document["nodes"]
-    ]
-    return table(("NODE", "STATE", "RACK", "KAFKA", "CLIENTS", "PARTITIONS THAT IT LEADS"), rows)
-
-
-def _show_move(document: Any) -> str:
-    place = f"{document['topic']}-{document['partition']}"
-    return f"node {document['node']} leads {place}, in leader epoch {document['leader_epoch']}\n"
-
-
-def _show_forks(document: Any) -> str:
-    return table(
-        ("ID", "KAFKA", "CONTROL"), [(each["id"], each["kafka"], each["control"]) for each in document["forks"]]
-    )
-
-
-def _show_jsons(document: Any) -> str:
-    return table(("PLAN", "WHAT HAPPENS"), [(name, plan["about"]) for name, plan in document["plans"].items()])
-
-
-def _show_json(document: Any) -> str:
-    return json.dumps(document, indent=2) + "\n"
-
-
-def _show_removed(document: Any) -> str:
-    faults = _show_faults(document) if "faults" in document else ""
-    return faults + (_show_stops(document) if "stops" in document else "")
-
-
-def _show_requests(document: Any) -> str:
-    rows = [
-        (
-            str(each["number"]),
-            each["client_id"],
-            f"{each['api']} v{each['version']}",
-            next((str(each["fields"][name]) for name in NAMES_OF_IDS if each["fields"].get(name)), ""),
-            ", ".join(each["errors"]) or each["state"],
-            each["fault"],
-        )
-        for each in document["requests"]
-    ]
-    return table(("NUMBER", "CLIENT", "REQUEST", "ID", "ANSWER", "FAULT"), rows)
-
-
-def _show_transactions(document: Any) -> str:
-    if "transactions" not in document:
-        shown_parts = [_show_transactions({"transactions": [document]})]
-        shown_parts += [_show_moments(document["fenced"])] if document["fenced"] else []
-        shown_parts += [_show_requests(document)] + ([_show_fences(document)] if document["fences"] else [])
-        return "".join(shown_parts)
-    rows = [
-        (
-            each["transactional_id"],
-            each["phase"],
-            str(each["producer_id"]),
-            str(each["producer_epoch"]),
-            ", ".join(f"{place['topic']}-{place['partition']}" for place in each["partitions"]),
-        )
-        for each in document["transactions"]
-    ]
-    return table(("TRANSACTIONAL ID", "PHASE", "PRODUCER", "EPOCH", "PARTITIONS"), rows)
-
-
-def _show_moments(moments: Any) -> str:
-    rows = [
-        (
-            instant(each["at_ms"]),
-            f"{each['producer_id']}:{each['producer_epoch']}",
-            each["cause"],
-            each.get("by_client_id", ""),
-        )
-        for each in moments
-    ]
-    return table(("FENCED AT", "PRODUCER", "CAUSE", "BY"), rows)
-
-
-def _show_fences(document: Any) -> str:
-    if "fences" not in document:
-        return _show_fences({"fences": [document]}) + f"{shown(document['advice'])}\n"
-    rows = [
-        (
-            each["id"],
-            each["transactional_id"],
-            each["client_id"],
-            each["request"],
-            each["cause"],
-            each.get("by_client_id", ""),
-        )
-        for each in document["fences"]
-    ]
-    return table(("ID", "TRANSACTIONAL ID", "CLIENT", "REQUEST", "CAUSE", "BY"), rows)
-
-
-def _held_back_by(txn: Any) -> str:
-    whose = "hanging" if txn["transactional_id"] is None else txn["transactional_id"]
-    return f"{whose}, producer {txn['producer_id']} from {txn['first_offset']}"
-
-
-def _show_topics(document: Any) -> str:
-    rows = [
-        (
-            f"{topic['name']}-{each['partition']}",
-            str(each["log_start_offset"]),
-            str(each["last_stable_offset"]),
-            str(each["end_offset"]),
-            ", ".join(_held_back_by(txn) for txn in each["open_transactions"]),
-        )
-        for topic in document["topics"]
-        for each in topic["partitions"]
-        if not topic["internal"]
-    ]
-    return table(("PARTITION", "START", "LAST STABLE", "END", "HELD BACK BY"), rows)
-
-
-def _show_groups(document: Any) -> str:
-    rows = [
-        (each["group_id"], each["state"], str(each["generation"]), ", ".join(m["member_id"] for m in each["members"]))
-        for each in document["groups"]
-    ]
-    return table(("GROUP", "STATE", "GENERATION", "MEMBERS"), rows)
-
-
-def _show_clients(document: Any) -> str:
-    rows = [
-        (each["client_id"], each["client"], each["listener"], each["transactional_id"] or "")
-        for each in document["clients"]
-    ]
-    return table(("CLIENT", "ADDRESS", "LISTENER", "TRANSACTIONAL ID"), rows)
-
-
-def _show_left_open(document: Any) -> str:
-    rows = [("transaction", each["transactional_id"], each["phase"]) for each in document["transactions"]]
-    for group in document["groups"]:
-        rows += [("member", each["member_id"], f"of {group['group_id']}") for each in group["members"]]
-    rows += [("producer", each["client_id"], each["transactional_id"] or "") for each in document["producers"]]
-    rows += [("fault", each["id"], "never fired") for each in document["faults"]]
-    rows += [("stop", each["id"], "never fired") for each in document["stops"]]
-    return table(("WHAT", "NAME", "STATE"), rows)
-
-
 COMMANDS: Final = {
-    "clock": Command(_get("/v1/clock"), _show_clock),
-    "advance": Command(_advance, _show_clock, "TIME"),
-    "pause": Command(_post("/v1/clock/pause"), _show_clock),
-    "resume": Command(_post("/v1/clock/resume"), _show_clock),
-    "faults": Command(_get("/v1/faults"), _show_faults),
-    "fault": Command(_add_fault, _show_faults, "RULE"),
-    "stops": Command(_get("/v1/stops"), _show_stops),
-    "stop": Command(_add_stop, _show_stops, "POINT", words_max=2),
+    "clock": Command(_get("/v1/clock"), answers.clock_as_text),
+    "advance": Command(_advance, answers.clock_as_text, "TIME"),
+    "pause": Command(_post("/v1/clock/pause"), answers.clock_as_text),
+    "resume": Command(_post("/v1/clock/resume"), answers.clock_as_text),
+    "faults": Command(_get("/v1/faults"), answers.faults_as_text),
+    "fault": Command(_add_fault, answers.faults_as_text, "RULE"),
+    "stops": Command(_get("/v1/stops"), answers.stops_as_text),
+    "stop": Command(_add_stop, answers.stops_as_text, "POINT", words_max=2),
     "release": Command(_release, lambda document: f"released {document['released']}\n", "ID"),
-    "remove": Command(_remove, _show_removed, "ID", flags=("--all",)),
-    "plans": Command(_get("/v1/plans"), _show_jsons),
-    "plan": Command(_plan, _show_json, "NAME", words_min=0),
-    "wait-stop": Command(_wait_for_stop, _show_stops, "ID", options=("--count", "--timeout")),
+    "remove": Command(_remove, answers.removed_as_text, "ID", flags=("--all",)),
+    "plans": Command(_get("/v1/plans"), answers.plans_as_text),
+    "plan": Command(_plan, answers.json_as_text, "NAME", words_min=0),
+    "wait-stop": Command(_wait_for_stop, answers.stops_as_text, "ID", options=("--count", "--timeout")),
     "wait": Command(_wait, lambda document: "it is so\n", "CONDITION", options=("--timeout",)),
-    "seed": Command(_seed, _show_json, "STATE"),
-    "late": Command(_deliver_late, _show_late, "REQUEST"),
-    "nodes": Command(_get("/v1/nodes"), _show_nodes),
-    "node": Command(_change_node, _show_nodes, "ID and a CHANGE", words_min=2, words_max=2),
-    "move": Command(_move, _show_move, "WHAT"),
-    "snapshots": Command(_get("/v1/snapshots"), _show_snapshots),
-    "snapshot": Command(_take_snapshot, _show_snapshots, "NAME", words_min=0),
-    "forget": Command(_forget, _show_snapshots, "NAME"),
-    "restore": Command(_restore, _show_snapshots, "NAME"),
+    "seed": Command(_seed, answers.json_as_text, "STATE"),
+    "late": Command(_deliver_late, answers.late_as_text, "REQUEST"),
+    "nodes": Command(_get("/v1/nodes"), answers.nodes_as_text),
+    "node": Command(_change_node, answers.nodes_as_text, "ID and a CHANGE", words_min=2, words_max=2),
+    "move": Command(_move, answers.move_as_text, "WHAT"),
+    "snapshots": Command(_get("/v1/snapshots"), answers.snapshots_as_text),
+    "snapshot": Command(_take_snapshot, answers.snapshots_as_text, "NAME", words_min=0),
+    "forget": Command(_forget, answers.snapshots_as_text, "NAME"),
+    "restore": Command(_restore, answers.snapshots_as_text, "NAME"),
     "reset": Command(_post("/v1/reset"), lambda document: "the broker is as at its start\n"),
-    "forks": Command(_get("/v1/forks"), _show_forks),
-    "fork": Command(_fork, _show_forks, "NAME", words_min=0, options=("--count",)),
-    "unfork": Command(_remove_forks, _show_forks, "ID", words_min=0),
-    "requests": Command(_requests, _show_requests, options=("--limit",)),
-    "transactions": Command(_one_or_all("/v1/transactions"), _show_transactions, "ID", words_min=0),
-    "fences": Command(_one_or_all("/v1/fences"), _show_fences, "ID", words_min=0),
-    "topics": Command(_get("/v1/topics"), _show_topics),
-    "groups": Command(_get("/v1/groups"), _show_groups),
-    "clients": Command(_get("/v1/clients"), _show_clients),
-    "oracle": Command(_get("/v1/oracle"), _show_findings),
-    "exactly-once": Command(_exactly_once, _show_findings, "RULE"),
-    "left-open": Command(_get("/v1/left-open"), _show_left_open),
+    "forks": Command(_get("/v1/forks"), answers.forks_as_text),
+    "fork": Command(_fork, answers.forks_as_text, "NAME", words_min=0, options=("--count",)),
+    "unfork": Command(_remove_forks, answers.forks_as_text, "ID", words_min=0),
+    "requests": Command(_requests, answers.requests_as_text, options=("--limit",)),
+    "transactions": Command(_one_or_all("/v1/transactions"), answers.transactions_as_text, "ID", words_min=0),
+    "fences": Command(_one_or_all("/v1/fences"), answers.fences_as_text, "ID", words_min=0),
+    "topics": Command(_get("/v1/topics"), answers.topics_as_text),
+    "groups": Command(_get("/v1/groups"), answers.groups_as_text),
+    "clients": Command(_get("/v1/clients"), answers.clients_as_text),
+    "oracle": Command(_get("/v1/oracle"), answers.findings_as_text),
+    "exactly-once": Command(_exactly_once, answers.findings_as_text, "RULE"),
+    "left-open": Command(_get("/v1/left-open"), answers.left_open_as_text),
 }

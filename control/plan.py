@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from stuntbroker.control.nodes import change_node, known_node, move, read_move, read_node_change
+from stuntbroker.control.nodes import RUNNING, change_node, known_node, move, nodes, read_move, read_node_change
 from stuntbroker.control.rules.faults import ADVANCE_MS_MAX, FaultError, check_number, part_of, read_fault
 from stuntbroker.control.rules.injector import FAULTS_MAX, read_release
 from stuntbroker.control.rules.points import POINTS, START
@@ -115,8 +115,8 @@ async def apply_plan(control: Control, plan: Plan, is_start: bool = False) -> No
 
     `is_start`: the broker starts, perhaps not for the first time on its data folder; states that are there are left alone.
 
-    Raises FaultError for a state, node or partition that this broker cannot have: what comes before it is done, and the
-    faults and stops are still the others when it was a state or a node. Raises StorageError, CannotListen.
+    Raises FaultError for a state, node, listener or partition that this broker cannot have: what comes before it is done,
+    and the faults and stops are still the others unless it was the place of a move. Raises StorageError, CannotListen.
     """
     for node_id, _ in plan.nodes:
         known_node(control, node_id)
@@ -125,6 +125,8 @@ async def apply_plan(control: Control, plan: Plan, is_start: bool = False) -> No
     stops = [(point, rule) for point, rule in plan.stops if not (is_start and point in START)]
     for point, rule in stops:
         control.stops.read(point, rule)
+    for rule in plan.faults:
+        control.injector.read(rule)
     for rule in plan.seeds:
         for each in _seeds_of_topics(control, rule):
             if not (is_start and is_there(control.broker, each)):
@@ -162,8 +164,8 @@ def _seeds_of_topics(control: Control, rule: dict[str, Any]) -> list[dict[str, A
 
 
 def plan_of(control: Control) -> dict[str, Any]:
-    """What is at work now, as a plan."""
-    faults = [fault.as_json() for fault in control.injector.faults.values()]
+    """What is at work now, as a plan. What has moved from node to node is not in it: that is done."""
+    faults = [fault.as_json() for fault in control.injector.faults.values() if not fault.is_slow_node]
     stops = []
     for stop in control.stops.stops.values():
         shown = stop.as_json()
@@ -174,6 +176,11 @@ def plan_of(control: Control) -> dict[str, Any]:
         "clock": {"paused": control.clock.clock.is_paused},
         "faults": [{name: fault[name] for name in ("match", "when", "do")} for fault in faults],
         "stops": stops,
+        "nodes": [
+            {name: node[name] for name in ("id", "state", "slow_ms")}
+            for node in nodes(control)
+            if node["slow_ms"] or node["state"] != RUNNING
+        ],
     }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stuntbroker.control.http.schemas import FAULT_BODY, PLANNED_STOP_BODY
+from stuntbroker.control.http.schemas import FAULT_BODY, PLANNED_NODE_BODY, PLANNED_STOP_BODY
 from stuntbroker.control.rules.faults import VERBS
 from stuntbroker.control.rules.points import ACTIONS
 from stuntbroker.coordinator.state import Phase
@@ -82,6 +82,7 @@ PLAN: Final = record(
         "clock": record({"paused": FLAG}),
         "faults": list_of(FAULT_BODY),
         "stops": list_of(PLANNED_STOP_BODY),
+        "nodes": list_of(PLANNED_NODE_BODY),
     }
 )
 PLANS: Final = record({"plans": {"type": "object", "additionalProperties": record({"about": TEXT})}})
@@ -156,6 +157,8 @@ REQUEST: Final = record(
         "took_ms": {**NUMBER, "description": "-1: not answered"},
         "errors": {**list_of(TEXT), "description": "of the answer, by Kafka's names"},
         "fault": {**TEXT, "description": "id of the fault that it met, or nothing"},
+        "listener": {**TEXT, "description": "by which it came"},
+        "node": {**NUMBER, "description": "to which it came"},
     }
 )
 REQUESTS: Final = record({"requests": list_of(REQUEST)})
@@ -206,7 +209,7 @@ GROUP: Final = record(
         "state": {"enum": [state.value for state in GroupState]},
         "generation": NUMBER,
         "members": list_of(
-            record({"member_id": TEXT, "instance_id": or_null(TEXT), "client_id": TEXT, "client": TEXT})
+            record({"member_id": TEXT, "instance_id": or_null(TEXT), "client_id": TEXT, "client_host": TEXT})
         ),
         "offsets": list_of(record(OFFSET)),
         "staged_offsets": {**list_of(record({**OFFSET, "producer_id": NUMBER})), "description": "of open transactions"},
@@ -235,7 +238,9 @@ PARTITION: Final = record(
 )
 TOPICS: Final = record({"topics": list_of(record({"name": TEXT, "internal": FLAG, "partitions": list_of(PARTITION)}))})
 _PRODUCER: Final[Schema] = {"client_id": TEXT, "client": ADDRESS, "transactional_id": or_null(TEXT)}
-CLIENTS: Final = record({"clients": list_of(record({**_PRODUCER, "listener": TEXT, "is_producer": FLAG}))})
+CLIENTS: Final = record(
+    {"clients": list_of(record({**_PRODUCER, "listener": TEXT, "node": NUMBER, "is_producer": FLAG}))}
+)
 LEFT_OPEN: Final = record(
     {
         "transactions": list_of(TRANSACTION),

@@ -21,6 +21,8 @@ from stuntbroker.control.http.operations import (
     Operation,
     Problem,
     body_of,
+    check_query,
+    content_of,
     guarded,
     problem_response,
 )
@@ -28,7 +30,7 @@ from stuntbroker.control.http.schemas import (
     ADVANCE_BODY,
     FAULT_BODY,
     LATE_BODY,
-    PLAN_BODY,
+    PLAN_OR_NAME_BODY,
     SEED_BODY,
     STOP_BODY,
     UNTIL_BODY,
@@ -39,6 +41,7 @@ from stuntbroker.control.http.schemas import (
 from stuntbroker.control.late import deliver, read_late
 from stuntbroker.control.own_requests import NotAnswered
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
+from stuntbroker.control.plan_text import read_plan_text
 from stuntbroker.control.rules.conditions import POLL_S, read_condition, wait_until
 from stuntbroker.control.rules.faults import ADVANCE_MS_MAX, FaultError
 from stuntbroker.control.rules.points import POINTS
@@ -50,6 +53,9 @@ if TYPE_CHECKING:
     from stuntbroker.control.host import BrokerHost
     from stuntbroker.control.rules.faults import Fault
     from stuntbroker.control.rules.stops import Stop
+
+
+YAML_TYPES: Final = ("application/yaml", "application/x-yaml", "text/yaml")
 
 
 # --- the clock
@@ -167,9 +173,15 @@ async def _wait_for_stop(host: BrokerHost, request: Request) -> Any:
         if sum(stop.fired for stop in stops) >= count:
             return {"stops": [stop.as_json() for stop in stops]}
         if host.broker.clock.client_ms() >= deadline_ms:
-            what = ", ".join(f"{stop.id} at {stop.point}: {stop.fired} of {stop.matched} that match" for stop in stops)
+            what = ", ".join(map(_progress, stops))
             raise Problem(408, f"not within {timeout_ms} ms: {what}", "see GET /v1/requests for what came")
         await asyncio.sleep(POLL_S)
+
+
+def _progress(stop: Stop) -> str:
+    """How far a stop has come, for who waits for it."""
+    came = f"fired {stop.fired} times, at {stop.matched} that match" if stop.matched else "nothing came that matches"
+    return f"{stop.id} at {stop.point}: {came}"
 
 
 def _wanted(body: dict[str, Any], name: str, default: int, lowest: int) -> int:
@@ -238,7 +250,20 @@ async def _plan(control: Control, request: Request) -> Any:
 
 
 async def _put_plan(control: Control, request: Request) -> Any:
-    await apply_plan(control, read_plan(await body_of(request)))
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type in YAML_TYPES:
+        try:
+            document = read_plan_text(await content_of(request), is_yaml=True)
+        except ValueError as fault:
+            raise Problem(400, f"the body is not YAML: {fault!s:.200}", "send a plan as YAML or JSON") from fault
+    else:
+        document = await body_of(request)
+    if isinstance(document, dict) and document.keys() == {"plan"}:
+        name = document["plan"]
+        if not isinstance(name, str) or name not in PLANS:
+            raise Problem(404, f"there is no plan {name!r:.100}", f"there are {', '.join(PLANS)}")
+        document = PLANS[name]
+    await apply_plan(control, read_plan(document))
     return plan_of(control)
 
 
@@ -307,10 +332,10 @@ OPERATIONS: Final = (
     Operation(
         "PUT",
         "/v1/plan",
-        "Carry out a plan instead of all faults and stops",
+        "Carry out a plan instead of all faults and stops; also as YAML",
         answers.PLAN,
         guarded(_put_plan, 400),
-        PLAN_BODY,
+        PLAN_OR_NAME_BODY,
     ),
     Operation("GET", "/v1/plans", "Plans that come with the broker", answers.PLANS, _plans),
     Operation("POST", "/v1/wait", "Wait until something is true", answers.UNTIL, None, UNTIL_BODY, of_host=_wait),
@@ -332,6 +357,7 @@ def make_app(host: BrokerHost, more_routes: Iterable[Route]) -> Starlette:
 
         async def endpoint(request: Request, each: Operation = each) -> Response:
             try:
+                check_query(request, each.query)
                 if each.answer is not None:
                     return JSONResponse(await each.answer(host.control, request))
                 assert each.of_host is not None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from starlette.convertors import Convertor, register_url_convertor
@@ -96,13 +97,19 @@ def guarded(
     return guarded_answer
 
 
-async def body_of(request: Request, *, may_be_empty: bool = False) -> dict[str, Any]:
-    """The JSON object that a request carries."""
+async def content_of(request: Request) -> bytes:
+    """The body of a request. Raises Problem where it is too long."""
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
         if len(content) > BODY_MAX:
             raise Problem(413, f"the body has more than {BODY_MAX} bytes", "send less at a time")
+    return bytes(content)
+
+
+async def body_of(request: Request, *, may_be_empty: bool = False) -> dict[str, Any]:
+    """The JSON object that a request carries. Raises Problem."""
+    content = await content_of(request)
     if not content and may_be_empty:
         return {}
     try:
@@ -112,6 +119,13 @@ async def body_of(request: Request, *, may_be_empty: bool = False) -> dict[str, 
     if not isinstance(body, dict):
         raise Problem(400, "the body must be a JSON object", 'as {"ms": 1000}')
     return body
+
+
+def check_query(request: Request, known: Collection[str]) -> None:
+    """Raise Problem for a query parameter that the operation does not have: it would have no effect."""
+    if unknown := request.query_params.keys() - set(known):
+        hint = f"it takes {', '.join(known)}" if known else "it takes none"
+        raise Problem(400, f"there is no query parameter {', '.join(sorted(unknown))}", hint)
 
 
 def number_of(request: Request, name: str, default: int) -> int:
@@ -126,5 +140,5 @@ def number_of(request: Request, name: str, default: int) -> int:
 
 def problem_response(status: int, detail: str, hint: str) -> Response:
     """An error answer."""
-    body = {"status": status, "title": detail, "detail": detail, "hint": hint}
+    body = {"status": status, "title": HTTPStatus(status).phrase, "detail": detail, "hint": hint}
     return JSONResponse(body, status, media_type=PROBLEM)

@@ -37,7 +37,7 @@ WHEN_BODY: Final = {
     "additionalProperties": False,
     "properties": {
         "nth": COUNT,
-        "times": COUNT,
+        "times": {**COUNT, "minimum": 0},
         "after_ms": DURATION_MS,
         "seed": {**NUMBER, "maximum": 1 << 63},
         "probability": {"type": "number", "minimum": 0, "maximum": 1},
@@ -175,6 +175,17 @@ PLAN_BODY: Final = {
         "nodes": {"type": "array", "items": PLANNED_NODE_BODY},
         "moves": {"type": "array", "items": MOVE_BODY},
     },
+}
+PLAN_OR_NAME_BODY: Final = {
+    "anyOf": [
+        PLAN_BODY,
+        {
+            "type": "object",
+            "required": ["plan"],
+            "additionalProperties": False,
+            "properties": {"plan": {"type": "string", "description": "one that comes with the broker"}},
+        },
+    ]
 }
 NAME: Final = {"type": "string", "maxLength": TEXT_MAX}
 SNAPSHOT_BODY: Final = {"type": "object", "additionalProperties": False, "properties": {"name": NAME}}

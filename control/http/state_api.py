@@ -66,6 +66,7 @@ async def _clients(control: Control, request: Request) -> Any:
                 "client_id": each.client_id,
                 "client": each.peer,
                 "listener": each.listener.name,
+                "node": each.listener.node_id,
                 "is_producer": each in producers,
                 "transactional_id": producers.get(each) or None,
             }

@@ -37,6 +37,10 @@ class LoggedRequest:
     client_id: str
     client: str
     """HOST:PORT"""
+    listener: str
+    """The name of that by which it came."""
+    node: int
+    """The id of the node to which it came."""
     fields: Plain
     state: str = "waits"
     """waits, answered, closed (the connection has ended without an answer), or what a fault has made of it."""
@@ -71,6 +75,8 @@ class RequestLog:
             version,
             connection.client_id,
             connection.peer,
+            connection.listener.name,
+            connection.listener.node_id,
             fields,
         )
         self._requests.append(logged)

@@ -128,7 +128,7 @@ def _group(broker: Broker, group: Group) -> dict[str, Any]:
                 "member_id": member.member_id,
                 "instance_id": member.instance_id,
                 "client_id": member.client_id,
-                "client": member.client_host,
+                "client_host": member.client_host,
             }
             for member in group.members.values()
         ],

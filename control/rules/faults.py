@@ -7,7 +7,7 @@ A rule counts the requests that match, and how often it has fired.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -34,7 +34,7 @@ NUMBERS: Final = ("version", "partition", "node")
 TEXTS: Final = tuple(name for name in MATCH if name not in {"api", *NUMBERS})
 WHEN: Final = {
     "nth": "from this one on, counted from 1",
-    "times": "so often at most; without it every time",
+    "times": "so often at most; without it, or 0, every time",
     "probability": "from 0 to 1",
     "seed": "of that; the same seed, the same requests",
     "after_ms": "not before so much of the broker's time has passed",
@@ -74,6 +74,8 @@ HIGHEST: Final = {
 """Verbs with a number, and the highest that each takes."""
 TEXT_MAX: Final = 500
 """Patterns are looked at for every request."""
+VERSIONS_SHOWN: Final = 3
+"""APIs whose versions are named to who has asked for one that none of them has."""
 API_NAMES: Final = {api.name.lower(): key for key, api in APIS.items()}
 FIELDS: Final = {
     "transactional_id": {"transactional_id", "transactional_ids", "v3_and_below_transactional_id"},
@@ -210,8 +212,8 @@ class Fault:
         if not matches(self.match, subject) or now_ms < self.created_at_ms + self.when.get("after_ms", 0):
             return False
         self.matched += 1
-        times = self.when.get("times")
-        if self.matched < self.when.get("nth", 1) or (times is not None and self.fired >= times):
+        times = self.when.get("times", 0)
+        if self.matched < self.when.get("nth", 1) or (times and self.fired >= times):
             return False
         if int.from_bytes(self._chance.random_bytes(8)) >= self.when.get("probability", 1.0) * (1 << 64):
             return False
@@ -276,12 +278,27 @@ def read_match(match: dict[str, Any]) -> dict[str, Any]:
         check_text(match, "match", name)
     for name in NUMBERS:
         check_number(match, "match", name, 0, 1 << 31)
+    if "version" in match:
+        version, apis = match["version"], [APIS[key] for key in match.get("api", APIS)]
+        if not any(each.version_min <= version <= each.version_max for each in apis):
+            of = ", ".join(f"{each.name} {each.version_min} to {each.version_max}" for each in apis[:VERSIONS_SHOWN])
+            hint = f"the broker knows {of}{' ...' if len(apis) > VERSIONS_SHOWN else ''}"
+            raise FaultError(f"no request that matches has version {version}", hint)
     return match
+
+
+def check_place(match: Mapping[str, Any], listeners: Collection[str], nodes: Collection[int]) -> None:
+    """Raise FaultError for a rule that no request can match: it names a listener or a node that the broker does not have."""
+    pattern = match.get("listener", "*")
+    if not any(fnmatchcase(name, pattern) for name in listeners):
+        raise FaultError(f"there is no listener {pattern!r}", f"there is {', '.join(sorted(listeners))}")
+    if match.get("node") not in (None, *nodes):
+        raise FaultError(f"there is no node {match['node']}", f"there is {', '.join(map(str, sorted(nodes)))}")
 
 
 def _read_when(when: dict[str, Any]) -> dict[str, Any]:
     check_number(when, "when", "nth", 1, 1 << 31)
-    check_number(when, "when", "times", 1, 1 << 31)
+    check_number(when, "when", "times", 0, 1 << 31)
     check_number(when, "when", "after_ms", 0, TIMES_MS_MAX)
     check_number(when, "when", "seed", 0, 1 << 63)
     probability = when.get("probability", 1.0)
@@ -308,6 +325,8 @@ def check_number(part: dict[str, Any], where: str, name: str, lowest: int, highe
 
 def _read_value(verb: str, value: Any) -> Any:
     if verb == "error":
+        if value in ("NONE", "none") or (value == ErrorCode.NONE and type(value) is int):
+            raise FaultError("NONE is no error", "answer_only answers that all went well, and nothing is done")
         try:
             if isinstance(value, str):
                 return ErrorCode[value.upper()]

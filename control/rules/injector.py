@@ -20,7 +20,7 @@ from stuntbroker.broker.requests.plain_messages import (
 from stuntbroker.control.observation.request_log import RequestLog
 from stuntbroker.control.own_requests import NotAnswered, begin_newer_instance
 from stuntbroker.control.rules.conditions import POLL_S, Term, read_condition, wait_until
-from stuntbroker.control.rules.faults import Fault, FaultError, Subject, matches, read_fault, texts_in
+from stuntbroker.control.rules.faults import Fault, FaultError, Subject, check_place, matches, read_fault, texts_in
 from stuntbroker.control.seed import seed
 from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
 from stuntbroker.protocol.errors import ErrorCode
@@ -78,6 +78,11 @@ def subject_of(connection: Connection, fields: Plain, version: int) -> Subject:
     return Subject(connection.route.key, version, connection.client_id, listener.name, fields, listener.node_id)
 
 
+def places_of(broker: Broker) -> tuple[set[str], set[int]]:
+    """The listeners by name, and the nodes by id, of which the rules of a broker may speak."""
+    return {listener.name for listener in broker.listeners}, set(broker.nodes.by_id)
+
+
 def read_release(fault: Fault) -> list[Term]:
     """The condition at which a fault releases what it holds; empty where only a test does. Raises FaultError."""
     if fault.verb != "hold" or fault.value is True:
@@ -122,12 +127,18 @@ class Injector:
 
     # --- the rules
 
+    def read(self, rule: Any) -> Fault:
+        """The fault that a rule describes, which this broker can have. Raises FaultError."""
+        fault = read_fault(f"fault-{self._number + 1}", rule, self._broker.clock.monotonic_ms())
+        read_release(fault)
+        check_place(fault.match, *places_of(self._broker))
+        return fault
+
     def add(self, rule: Any) -> Fault:
         """Make a fault from now on. Raises FaultError."""
         if len(self.faults) >= FAULTS_MAX:
             raise FaultError(f"there are {FAULTS_MAX} faults already", "remove those that are not needed any more")
-        fault = read_fault(f"fault-{self._number + 1}", rule, self._broker.clock.monotonic_ms())
-        read_release(fault)
+        fault = self.read(rule)
         self._number += 1
         if not self.faults:
             self._broker.router.add_interceptor(self.intercept)

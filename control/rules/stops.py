@@ -13,20 +13,21 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.broker.requests.interception import handle_and_look, send
 from stuntbroker.control.rules.faults import (
     FaultError,
     check_number,
+    check_place,
     check_text,
     match_as_json,
     matches,
     part_of,
     read_match,
 )
-from stuntbroker.control.rules.injector import fields_of, subject_of
+from stuntbroker.control.rules.injector import fields_of, places_of, subject_of
 from stuntbroker.control.rules.points import (
     ACTIONS,
     AFTER,
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 
 Resume = Callable[[], Any]
 STOPS_MAX: Final = 1_000
+COORDINATOR_REQUESTS: Final = [kind.__name__ for kind in get_args(Request)]
+"""What `match.request` may name."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,9 @@ def read_stop(id_: str, point: str, rule: Any) -> Stop:
         raise FaultError(f"at {point} there is no {action}", f"there is {' and '.join(known.actions)}")
     match = read_match(part_of(rule, "match", set(known.match)))
     check_text(match, "match", "request")
+    if not any(fnmatchcase(name, match.get("request", "*")) for name in COORDINATOR_REQUESTS):
+        hint = f"the coordinator has {', '.join(COORDINATOR_REQUESTS)}"
+        raise FaultError(f"there is no request {match['request']!r}", hint)
     if known.apis:
         match = read_match({**match, "api": list(known.apis)})
     check_number(rule, "stop", "nth", 1, 1 << 31)
@@ -187,6 +193,7 @@ class Stops:
         stop = read_stop(f"stop-{self._number + 1}", point, rule)
         if stop.action == KILL and not self._has_process:
             raise FaultError("a fork has no process of its own that could end", "park there, and fork again")
+        check_place(stop.match, *places_of(self._broker))
         return stop
 
     def add(self, point: str, rule: Any) -> Stop:

@@ -43,6 +43,17 @@ def test_the_ready_line_and_the_list_have_every_node(broker: Broker) -> None:
     assert [node.leads["orders"] for node in nodes] == [1, 1, 1]
 
 
+def test_requests_and_clients_say_by_which_listener_and_to_which_node_they_came(broker: Broker) -> None:
+    leader = broker.nodes.leader("orders", 1)
+    broker.produce("orders", "for its leader", partition=1)
+
+    produced = [each for each in broker.requests() if each.api == "Produce"][-1]
+    assert (produced.listener, produced.node) == ("PLAINTEXT", leader)
+    assert ("PLAINTEXT", leader) in {
+        (each["listener"], each["node"]) for each in broker.control.get("/v1/clients")["clients"]
+    }
+
+
 def test_a_node_is_stopped_and_started(broker: Broker) -> None:
     broker.nodes.stop(2)
     broker.nodes.stop(2)  # It is already.
@@ -66,6 +77,12 @@ def topic_of(broker: Broker, name: str) -> list[dict[str, object]]:
 def test_a_plan_stops_and_slows_nodes_and_moves_what_they_lead(broker: Broker) -> None:
     moves = [{"topic": "readers", "node": 3}, {"transactional_id": "pay", "node": 3}]
     broker.apply_plan({"nodes": [{"id": 2, "state": "stopped"}, {"id": 3, "slow_ms": 1}], "moves": moves})
+    at_work = broker.control.get("/v1/plan")
+    assert at_work["faults"] == []
+    assert at_work["nodes"] == [
+        {"id": 2, "state": "stopped", "slow_ms": 0},
+        {"id": 3, "state": "running", "slow_ms": 1},
+    ]
 
     assert [(node.id, node.is_running, node.slow_ms) for node in broker.nodes] == [
         (1, True, 0),

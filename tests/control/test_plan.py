@@ -14,8 +14,8 @@ from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
 from stuntbroker.control.host import BrokerHost
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
+from stuntbroker.control.plan_text import read_plan_file
 from stuntbroker.control.rules.faults import FaultError
-from stuntbroker.fixture.plan_file import read_plan_file
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from tests.kit.control_rules import rule
 from tests.kit.processes.process import run, serving
@@ -32,10 +32,10 @@ async def test_a_plan_takes_the_place_of_all_that_there_was(control: Control) ->
     plan = {"clock": {"paused": True}, "faults": [FAULT], "stops": [STOP]}
 
     await apply_plan(control, read_plan(plan))
-    assert plan_of(control) == {**plan, "faults": [{**FAULT, "match": {"api": ["EndTxn"]}}]}
+    assert plan_of(control) == {**plan, "faults": [{**FAULT, "match": {"api": ["EndTxn"]}}], "nodes": []}
 
     await apply_plan(control, read_plan({}))
-    assert plan_of(control) == {"clock": {"paused": True}, "faults": [], "stops": []}
+    assert plan_of(control) == {"clock": {"paused": True}, "faults": [], "stops": [], "nodes": []}
     await apply_plan(control, read_plan({"clock": {"paused": False}}))
     assert plan_of(control)["clock"] == {"paused": False}
 
@@ -118,6 +118,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a topic that is not there": ({"seeds": [{"hanging": {"topic": "none"}}]}, "there is no partition none-0"),
     "no topic at all": ({"seeds": [{"hanging": {"topic": "*"}}]}, "there is no topic '*'"),
     "a node that is not there": ({"nodes": [{"id": 7, "slow_ms": 1}]}, "there is no node 7"),
+    "a fault of a node that is not there": (
+        {"faults": [{"match": {"node": 7}, "do": {"close": True}}]},
+        "there is no node 7",
+    ),
+    "a stop of a listener that is not there": (
+        {"stops": [{"point": "fetch.before", "match": {"listener": "SSL"}}]},
+        "there is no listener 'SSL'",
+    ),
     "a move to a node that is not there": ({"moves": [{"group": "g", "node": 7}]}, "there is no node 7"),
 }
 

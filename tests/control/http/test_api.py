@@ -93,10 +93,24 @@ def test_a_stop_is_made_listed_and_removed_by_its_id_or_its_point(api: Api) -> N
 
 
 def test_a_plan_is_put_told_and_taken_away(api: Api) -> None:
-    plan = {"clock": {"paused": True}, "faults": [], "stops": []}
+    plan = {"clock": {"paused": True}, "faults": [], "stops": [], "nodes": []}
     assert api.ask("PUT", "/v1/plan", plan)[2] == plan == api.get("/v1/plan")
     assert api.ask("PUT", "/v1/plan", {"clock": {"paused": False}})[2]["clock"] == {"paused": False}
     assert "commit-answer-lost" in api.get("/v1/plans")["plans"]
+
+
+def test_a_plan_may_be_yaml_or_the_name_of_one_that_comes_with_the_broker(api: Api) -> None:
+    yaml = b"stops:\n  - {point: txn.reply, action: park, nth: 2}\nclock: {paused: false}\n"
+    shown = api.ask("PUT", "/v1/plan", yaml, **{"Content-Type": "application/yaml; charset=utf-8"})[2]
+    assert [(each["point"], each["nth"]) for each in shown["stops"]] == [("txn.reply", 2)]
+    shown = api.ask("PUT", "/v1/plan", {"plan": "commit-answer-lost"})[2]
+    assert ([each["do"] for each in shown["faults"]], shown["stops"]) == ([{"lose_answer": True}], [])
+
+    status, _, problem = api.ask("PUT", "/v1/plan", b"stops: [", **{"Content-Type": "text/yaml"})
+    assert (status, problem["title"]) == (400, "Bad Request")
+    assert problem["detail"].startswith("the body is not YAML: while parsing")
+    assert api.ask("PUT", "/v1/plan", {"plan": "commit-lost"})[0] == 404
+    api.ask("PUT", "/v1/plan", {})
 
 
 def test_a_seed_that_the_disk_refuses_is_no_mistake_of_the_broker_s(api: Api) -> None:
@@ -109,6 +123,8 @@ def test_a_seed_that_the_disk_refuses_is_no_mistake_of_the_broker_s(api: Api) ->
 
 WRONG: dict[str, tuple[str, str, Any, int]] = {
     "another path": ("GET", "/v2", None, 404),
+    "another query": ("GET", "/v1/requests?last=5", None, 400),
+    "a query where there is none": ("DELETE", "/v1/faults?id=fault-1", None, 400),
     "another method": ("PUT", "/v1/clock", None, 405),
     "no JSON": ("POST", "/v1/clock/advance", b"{", 400),
     "no UTF-8": ("POST", "/v1/clock/advance", b'{"ms": "\xff"}', 400),

@@ -512,6 +512,22 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "no object": ("txn.reply", [], "a stop has action, match, nth and times"),
     "a match of another kind of point": ("txn.reply", {"match": {"client_id": "x"}}, "match has no client_id"),
     "a request that is no text": ("txn.reply", {"match": {"request": 1}}, "match.request must be a text"),
+    "a request that the coordinator has not": (
+        "txn.reply",
+        {"match": {"request": "Produce"}},
+        "there is no request 'Produce'",
+    ),
+    "a version that its API has not": (
+        "txn.end.before",
+        {"match": {"version": 9}},
+        "no request that matches has version 9",
+    ),
+    "a listener that is not there": (
+        "request.before",
+        {"match": {"listener": "SECURE*"}},
+        "there is no listener 'SECURE*'",
+    ),
+    "a node that is not there": ("request.before", {"match": {"node": 7}}, "there is no node 7"),
     "the 0th": ("txn.reply", {"nth": 0}, "stop.nth must be a whole number from 1"),
     "a pattern without end": (
         "txn.reply",
