@@ -11,6 +11,7 @@
 | admin | an administrator ended the transaction, or fenced its producer |
 | group_generation | its consumer has left the group, or is of a generation before: another may have its partitions |
 | late_request | nobody fenced it: the request is of an epoch that its own producer has left behind, with a later transaction |
+| id_expired | nobody used the transactional id for `transactional.id.expiration.ms`, and the coordinator forgot it |
 | coordinator_move | a marker came of a coordinator epoch before the present one: from a coordinator that is none any more |
 | unknown | it was before the last start of the broker, or too many were fenced since |
 """
@@ -151,6 +152,12 @@ class Fences:
         _put(self._fences, transactional_id, [*before[1 - FENCES_OF_AN_ID :], fence])
         if self.added is not None:
             self.added(transactional_id, fence, self._clock.now_ms())
+
+    def expire(self, transactional_id: str) -> None:
+        """Note that the coordinator forgets a transactional id: its producer, if there is one, is told when it comes back."""
+        txn = self._state_of(transactional_id) if transactional_id in self._holders else None
+        if txn is not None:
+            self.add(txn, "id_expired", None)
 
     def refuse(self, connection: ClientConnection, transactional_id: str, identity: Identity, error: int) -> None:
         """Write one line when an error tells a producer that it is fenced, the first time after it was."""

@@ -30,6 +30,7 @@ ADVICE: Final = {
     "Abort, and go on from the committed offsets.",
     "admin": "An administrator ended the transaction or fenced its producer. Abort, or make a new producer.",
     "late_request": "Nobody fenced it: the request is of an earlier transaction of this producer, which has gone on. Do nothing.",
+    "id_expired": "The transactional id was not used for transactional.id.expiration.ms, and was forgotten. Make a new producer.",
     "coordinator_move": "The marker is of a coordinator before the present one, which ends the transaction itself. Do nothing; "
     "or, when you abort by hand, give the coordinator epoch that describe-producers shows.",
     "unknown": "It was fenced before the last start of the broker, or long ago. Make a new producer.",

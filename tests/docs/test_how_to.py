@@ -23,6 +23,7 @@ import yaml
 from stuntbroker import run_broker
 from stuntbroker.cli.environment import read_environment
 from stuntbroker.control.http.api import OPERATIONS
+from stuntbroker.control.observation.fence_log import ADVICE
 from stuntbroker.control.plan import PLANS
 from stuntbroker.fixture.control import ControlClient
 from tests.client.producer.databases import postgres_server
@@ -53,6 +54,7 @@ def test_every_page_is_tried_here() -> None:
         "jvm.md",
         "outbox.md",
         "pytest.md",
+        "why-was-i-fenced.md",
     ]
 
 
@@ -143,7 +145,17 @@ def test_the_tests_of_the_page_about_failures_pass(tmp_path: Path) -> None:
     (tmp_path / "test_page.py").write_text("".join(blocks("fail-on-purpose.md", "python")), encoding="utf-8")
 
     done = run([sys.executable, "-m", *PYTEST, "-q", "--stuntbroker-strict"], tmp_path)
-    assert "16 passed" in done.stdout, done.stdout + done.stderr
+    assert "15 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_tests_of_the_page_about_fences_pass_and_its_table_has_every_cause(tmp_path: Path) -> None:
+    (tmp_path / "test_page.py").write_text("".join(blocks("why-was-i-fenced.md", "python")), encoding="utf-8")
+    text = (HOW_TO / "why-was-i-fenced.md").read_text(encoding="utf-8")
+    rows = text.partition("| `cause` |")[2].partition("\n\n")[0]
+
+    done = run([sys.executable, "-m", *PYTEST, "-q", "--stuntbroker-strict"], tmp_path)
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    assert set(re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE)) == ADVICE.keys()
 
 
 def test_the_test_of_the_page_about_nodes_passes(tmp_path: Path) -> None:

@@ -317,3 +317,18 @@ async def test_who_owns_its_id_is_told_nothing(data_dir: Path) -> None:
         assert not write(client, ID, owner, "42 EUR")
         assert not end(client, ID, owner).error_code
         assert described(rig) == []
+
+
+async def test_a_producer_whose_id_has_expired_is_told_so(data_dir: Path) -> None:
+    expiration_ms = 60_000
+    async with running_rig(data_dir, {"transactional.id.expiration.ms": str(expiration_ms)}) as rig:
+        rig.topic(TOPIC)
+        sleeper, stranger = rig.client(peer=ZOMBIE), rig.client(peer=SUCCESSOR)
+        owner = pair(init(sleeper, ID))
+        rig.clock.ms += 2 * expiration_ms
+        rig.broker.transactions.expire()
+
+        assert end(sleeper, ID, owner).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        assert end(stranger, "never there", owner).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        (facts,) = described(rig)
+        assert (facts["cause"], facts["client"]) == ("id_expired", "10.0.0.7:4711")
