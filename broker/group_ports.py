@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.chance import Chance
 from stuntbroker.broker.metadata.topic_names import OFFSETS
@@ -14,6 +14,8 @@ from stuntbroker.storage.recovery import sound_batches
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Services
+
+MINUTE_MS: Final = 60_000
 
 
 class OffsetsLog:
@@ -53,7 +55,7 @@ def make_groups(broker: Services) -> GroupCoordinator:
             group_size_max=config["group.max.size"],
             members_bytes_max=config["stuntbroker.groups.max.bytes"],
             offset_metadata_size_max=config["offset.metadata.max.bytes"],
-            offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
+            offsets_retention_ms=config["offsets.retention.minutes"] * MINUTE_MS,
             offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
         ),
         partial(new_member_id, broker.chance),
