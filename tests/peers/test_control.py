@@ -28,6 +28,8 @@ SPEAKS_VERSION_2 = {"java", "franz-go"}
 """Clients with KIP-890: their epoch rises with each transaction."""
 GIVES_UP_WITHOUT_A_BROKER = {"franz-go"}
 """Clients whose commit fails when nobody listens, and that ask for an abort then, whatever the outcome was."""
+WITHOUT_GENERATIONS = {"aiokafka"}
+"""Clients that send the offsets of any generation, as before KIP-447: nothing fences them but the transactional id."""
 MINUTE_MS = 60_000
 
 
@@ -521,6 +523,32 @@ def test_a_member_whose_session_has_ended_joins_again(client: Client, broker: Br
         broker.clock.advance(ms=MINUTE_MS)
         broker.wait_until(lambda: group_of(broker)["generation"] > before)
     assert {"UNKNOWN_MEMBER_ID"} <= {error for each in broker.requests(limit=1_000) for error in each.errors}
+
+
+def test_a_member_that_was_thrown_out_commits_no_offset_and_the_broker_knows_why(
+    name: str, client: Client, broker: Broker
+) -> None:
+    payer = Payer(client, broker)
+    payer.pays(0)
+    payer.does("commit")
+    parked = broker.stops.park("offsets.stage.before")
+    relay = client.start("relay", "relay", broker.bootstrap, "paid", "relay-1", MINUTE_MS)
+    parked.wait()
+    (offset,) = (each.fields for each in broker.requests() if each.api == "TxnOffsetCommit")
+    assert (offset.get("generation_id_or_member_epoch", -1) >= 0) == (name not in WITHOUT_GENERATIONS)
+
+    broker.clock.advance(ms=MINUTE_MS - 1_000)  # Its session has ended, and its transaction not yet.
+    parked.remove()
+
+    if name in WITHOUT_GENERATIONS:
+        relay.result(CALL_S_MAX)
+        assert group_of(broker)["offsets"] == [{"topic": "paid", "partition": 0, "offset": 1}]
+        return
+    with pytest.raises(CallError):
+        relay.result(CALL_S_MAX)
+    fence = broker.fences()[-1]
+    assert (fence["cause"], fence["client_id"], fence["request"]) == ("group_generation", "relay", "TxnOffsetCommit")
+    assert group_of(broker)["offsets"] == []
 
 
 @pytest.mark.parametrize("broker", [{"nodes": 3}], indirect=True, ids=["three nodes"])

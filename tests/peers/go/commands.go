@@ -91,6 +91,8 @@ func (c *commands) carryOut(words []string) (values []string, err error) {
 	case "follow":
 		count, _ := strconv.Atoi(arguments[2])
 		return followAsMember(ctx, name, arguments[0], arguments[1], count)
+	case "relay":
+		return nil, relay(ctx, name, arguments[0], arguments[1], arguments[2])
 	case "close":
 		producer.Close()
 		return nil, nil
@@ -144,6 +146,27 @@ func followAsMember(ctx context.Context, group, bootstrap, topic string, count i
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	defer consumer.Close()
 	return poll(ctx, consumer, count)
+}
+
+// relay reads a record as a member of a group, and commits its offset in a transaction.
+func relay(ctx context.Context, group, bootstrap, topic, id string) error {
+	session, err := kgo.NewGroupTransactSession(
+		kgo.SeedBrokers(strings.Split(bootstrap, ",")...), kgo.ClientID(group), kgo.TransactionalID(id),
+		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.RequireStableFetchOffsets(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	must(err)
+	defer session.Close()
+	for read := 0; read == 0; {
+		fetches := session.PollFetches(ctx)
+		must(fetches.Err())
+		read = fetches.NumRecords()
+	}
+	must(session.Begin())
+	committed, err := session.End(ctx, kgo.TryCommit)
+	if err == nil && !committed {
+		return errors.New("not committed")
+	}
+	return err
 }
 
 func poll(ctx context.Context, consumer *kgo.Client, count int) ([]string, error) {

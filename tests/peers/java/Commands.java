@@ -12,6 +12,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
@@ -74,6 +75,7 @@ final class Commands {
             case "follow" -> {
                 return follow(name, words[3], words[4], Integer.parseInt(words[5]));
             }
+            case "relay" -> relay(name, words[3], words[4], open(name, words[3], words[5], words[6]));
             case "close" -> producers.remove(name).close(CLOSE);
             default -> throw new IllegalArgumentException("there is no verb " + words[2]);
         }
@@ -113,6 +115,26 @@ final class Commands {
         try (KafkaConsumer<String, String> consumer = consumer(config)) {
             consumer.subscribe(List.of(topic));
             return poll(consumer, count);
+        }
+    }
+
+    /** Reads a record as a member of a group, and commits its offset in a transaction. */
+    private static void relay(String group, String bootstrap, String topic, KafkaProducer<String, String> producer) {
+        Map<String, Object> config = Map.of(
+                "bootstrap.servers", bootstrap, "group.id", group, "max.poll.records", 1, "enable.auto.commit", false);
+        try (producer; KafkaConsumer<String, String> consumer = consumer(config)) {
+            consumer.subscribe(List.of(topic));
+            poll(consumer, 1);
+            producer.beginTransaction();
+            Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+            consumer.assignment().forEach(each -> offsets.put(each, new OffsetAndMetadata(consumer.position(each))));
+            try {
+                producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata());
+                producer.commitTransaction();
+            } catch (RuntimeException refused) {
+                producer.abortTransaction();
+                throw refused;
+            }
         }
     }
 

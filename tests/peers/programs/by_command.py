@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import confluent_kafka
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 CALL_S_MAX = 40.0
 READ_S_MAX = 30.0
@@ -48,7 +48,8 @@ class Client(ABC):
 
         open BOOTSTRAP TRANSACTIONAL_ID TIMEOUT_MS, begin, send TOPIC PARTITION VALUE (until it is acknowledged), commit, abort,
         close; read BOOTSTRAP TOPIC COUNT returns so many committed values, and follow does so as a member of a group that has the
-        name of the producer.
+        name of the producer; relay BOOTSTRAP TOPIC TRANSACTIONAL_ID TIMEOUT_MS reads one record as such a member, and commits its
+        offset in a transaction of a producer of its own.
         """
         if verb == "open":
             self._opened.append(producer)
@@ -185,6 +186,28 @@ class ConfluentKafka(InProcess):
         consumer.subscribe([topic])
         return self._polled(consumer, count)
 
+    def _relay(self, name: str, bootstrap: str, topic: str, transactional_id: str, timeout_ms: int) -> None:
+        self._open(name, bootstrap, transactional_id, timeout_ms)
+        producer = self._producers.pop(name)
+        consumer = confluent_kafka.Consumer({
+            "bootstrap.servers": bootstrap, "group.id": name, "log_level": 0, "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        })  # fmt: skip
+        consumer.subscribe([topic])
+        try:
+            message = consumer.poll(READ_S_MAX)
+            assert message is not None and message.error() is None
+            producer.begin_transaction()
+            positions = consumer.position(consumer.assignment())
+            try:
+                producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), READ_S_MAX)
+                producer.commit_transaction(READ_S_MAX)
+            except confluent_kafka.KafkaException:
+                producer.abort_transaction(READ_S_MAX)
+                raise
+        finally:
+            consumer.close()
+
     def _polled(self, consumer: confluent_kafka.Consumer, count: int) -> list[str]:
         values: list[str] = []
         try:
@@ -245,6 +268,31 @@ class AioKafka(InProcess):
 
     def _follow(self, name: str, bootstrap: str, topic: str, count: int) -> list[str]:
         return self._read(name, bootstrap, topic, count, group_id=name, heartbeat_interval_ms=HEARTBEAT_MS)
+
+    def _relay(self, name: str, bootstrap: str, topic: str, transactional_id: str, timeout_ms: int) -> None:
+        async def relayed() -> None:
+            consumer = AIOKafkaConsumer(
+                topic,
+                bootstrap_servers=bootstrap,
+                group_id=name,
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+            )
+            await consumer.start()
+            try:
+                record = await consumer.getone()
+                async with producer.transaction():
+                    place = TopicPartition(record.topic, record.partition)
+                    await producer.send_offsets_to_transaction({place: record.offset + 1}, name)
+            finally:
+                await consumer.stop()
+
+        self._open(name, bootstrap, transactional_id, timeout_ms)
+        producer = self._producers[name]
+        try:
+            self._await(asyncio.wait_for(relayed(), READ_S_MAX))
+        finally:
+            self._close(name)
 
     def _read(self, name: str, bootstrap: str, topic: str, count: int, **options: Any) -> list[str]:
         async def values() -> list[str]:
