@@ -1,0 +1,43 @@
+"""A broker in a test's hands, and a client of each of four languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stuntbroker import run_broker
+from stuntbroker.fixture.broker import Broker
+from tests.peers.control.payer import (
+    CLIENTS,
+)
+from tests.peers.programs.by_command import Client
+
+
+@pytest.fixture(scope="module", params=CLIENTS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def clients(name: str) -> Iterator[Client]:
+    running = CLIENTS[name]()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    options = {"properties": {}, "nodes": 1, **getattr(request, "param", {})}
+    with run_broker(options["properties"], topics={"paid": 2}, nodes=options["nodes"]) as running:
+        yield running
+        assert "request_crashed" not in running.log
+
+
+@pytest.fixture
+def client(clients: Client, broker: Broker) -> Iterator[Client]:
+    """Whose producers are closed before their broker."""
+    yield clients
+    broker.faults.clear()
+    broker.stops.clear()
+    clients.close_producers()
