@@ -18,7 +18,7 @@ from pathlib import Path
 
 from audit_run import cpu_of, family
 
-from stuntbroker.cli.audit_spark import session
+from stuntbroker.cli.data_folder.audit_spark import session
 from stuntbroker.pipeline.audit.folder import read_folder
 from stuntbroker.pipeline.audit.shares import read_segment
 from stuntbroker.pipeline.spark.segments import NAME, SegmentSource, bunches_of, pieces_of

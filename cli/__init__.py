@@ -1,4 +1,5 @@
-"""The command line: `stuntbroker serve`, `wait`, `txn`, `dump`, `audit`.
+"""The command line, `stuntbroker COMMAND`: arguments are checked here, and results are printed here.
 
-Arguments are checked here, and results are printed here. What the commands do is in the rooms that they call.
+`commands/` speaks to brokers, `data_folder/` reads files, `serving/` is a broker's process, `shims/` are Kafka's own commands.
+What they do is in the rooms that they call.
 """

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import Final
 
-from stuntbroker.cli.arguments import COMMANDS, SERVE_FLAGS, SERVE_OPTIONS, WAIT_FLAGS, WAIT_OPTIONS, UsageError
-from stuntbroker.cli.verbs import COMMON_OPTIONS, Verb
+from stuntbroker.cli.arguments import (
+    COMMANDS,
+    SERVE_FLAGS,
+    SERVE_OPTIONS,
+    WAIT_FLAGS,
+    WAIT_OPTIONS,
+    UsageError,
+    module_of,
+)
+from stuntbroker.cli.commands.verbs import COMMON_OPTIONS, Verb
 from stuntbroker.client.admin import STATES as TRANSACTION_STATES
 from stuntbroker.client.groups import STATES as GROUP_STATES
 
@@ -108,14 +115,14 @@ def _flags(command: str, others: list[str]) -> tuple[str, ...]:
         case "wait":
             return WAIT_FLAGS
         case "produce" | "consume":
-            flags: tuple[str, ...] = import_module(f"stuntbroker.cli.{command}").FLAGS
+            flags: tuple[str, ...] = module_of(command).FLAGS
             return flags
         case "ctl":
-            from stuntbroker.cli.ctl import COMMANDS as CTL_COMMANDS
+            from stuntbroker.cli.commands.ctl import COMMANDS as CTL_COMMANDS
 
             return (*CTL_COMMANDS[others[0]].flags, "--json") if others[0] in CTL_COMMANDS else ()
     if command in NOUNS:
-        verbs: dict[str, Verb] = import_module(f"stuntbroker.cli.{command}").VERBS
+        verbs: dict[str, Verb] = module_of(command).VERBS
         return (*verbs[others[0]].flags, "--json") if others[0] in verbs else ()
     return ("--json",)
 
@@ -133,11 +140,11 @@ def _words(command: str, others: list[str]) -> list[str]:
         case "advertise":
             return [*COMMON_OPTIONS, "--json"]
         case "produce" | "consume":
-            module = import_module(f"stuntbroker.cli.{command}")
+            module = module_of(command)
             return [*module.OPTIONS, *module.FLAGS]
     if command == "ctl":
-        from stuntbroker.cli.ctl import COMMANDS as CTL_COMMANDS
-        from stuntbroker.cli.ctl import CONTROL_OPTIONS
+        from stuntbroker.cli.commands.ctl import COMMANDS as CTL_COMMANDS
+        from stuntbroker.cli.commands.ctl import CONTROL_OPTIONS
 
         if not others:
             return list(CTL_COMMANDS)
@@ -145,7 +152,7 @@ def _words(command: str, others: list[str]) -> list[str]:
         return [] if known is None else [*known.options, *known.flags, *CONTROL_OPTIONS, "--json"]
     if command not in NOUNS:
         return []
-    module = import_module(f"stuntbroker.cli.{command}")
+    module = module_of(command)
     verbs: dict[str, Verb] = module.VERBS
     if not others:
         return list(verbs)

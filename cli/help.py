@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Final
 
-from stuntbroker.cli.arguments import COMMANDS, unknown_command
+from stuntbroker.cli.arguments import COMMANDS, module_of, unknown_command
 
 OVERVIEW: Final = """\
 usage: stuntbroker COMMAND [options]
@@ -124,5 +123,5 @@ def help_of(command: str) -> str:
         return TEXTS[command]
     if command not in COMMANDS:
         raise unknown_command(command, COMMANDS)
-    usage: str = import_module(f"stuntbroker.cli.{command}").USAGE
+    usage: str = module_of(command).USAGE
     return usage

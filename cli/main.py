@@ -71,43 +71,43 @@ def _run(arguments: list[str]) -> int:
         command, others = "help", [] if command.startswith("-") else [command]
     match command:
         case "serve":
-            from stuntbroker.cli.serve import serve
+            from stuntbroker.cli.serving.serve import serve
 
             return serve(options(others, SERVE_OPTIONS, SERVE_FLAGS, value_may_lack=("--control",)))
         case "wait":
-            from stuntbroker.cli.wait import wait
+            from stuntbroker.cli.commands.wait import wait
 
             return wait(options(others, WAIT_OPTIONS, WAIT_FLAGS))
         case "topic":
-            from stuntbroker.cli.topic import topic
+            from stuntbroker.cli.commands.topic import topic
 
             return topic(others)
         case "group":
-            from stuntbroker.cli.group import group
+            from stuntbroker.cli.commands.group import group
 
             return group(others)
         case "produce":
-            from stuntbroker.cli.produce import produce_command
+            from stuntbroker.cli.commands.produce import produce_command
 
             return produce_command(others)
         case "consume":
-            from stuntbroker.cli.consume import consume
+            from stuntbroker.cli.commands.consume import consume
 
             return consume(others)
         case "config":
-            from stuntbroker.cli.config import config
+            from stuntbroker.cli.commands.config import config
 
             return config(others)
         case "advertise":
-            from stuntbroker.cli.advertise import advertise
+            from stuntbroker.cli.commands.advertise import advertise
 
             return advertise(others)
         case "ctl":
-            from stuntbroker.cli.ctl import ctl
+            from stuntbroker.cli.commands.ctl import ctl
 
             return ctl(others)
         case "txn":
-            from stuntbroker.cli.txn import txn
+            from stuntbroker.cli.commands.txn import txn
 
             return txn(others)
         case "completion":
@@ -115,15 +115,15 @@ def _run(arguments: list[str]) -> int:
 
             return completion(others)
         case "audit":
-            from stuntbroker.cli.audit import audit
+            from stuntbroker.cli.data_folder.audit import audit
 
             return audit(others)
         case "dump":
-            from stuntbroker.cli.dump import dump
+            from stuntbroker.cli.data_folder.dump import dump
 
             return dump(others)
         case "fork-server":
-            from stuntbroker.cli.fork_server import fork_server
+            from stuntbroker.cli.serving.fork_server import fork_server
 
             return fork_server(others, run)
         case "version" | "--version" | "-V":

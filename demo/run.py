@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from faults import FAULTS
 
-from stuntbroker.cli.audit_spark import SparkError, need_java
+from stuntbroker.cli.data_folder.audit_spark import SparkError, need_java
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.connection import Address

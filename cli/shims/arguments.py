@@ -78,7 +78,7 @@ def _await_broker(cluster: Cluster, wait_s: float) -> None:
 
 def client_properties(path: str) -> dict[str, str]:
     """The properties in a file for clients, for argparse."""
-    from stuntbroker.cli.properties import parse_java
+    from stuntbroker.cli.serving.properties import parse_java
 
     try:
         with open(path, "rb") as file:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from stuntbroker.cli.config import source_name
+from stuntbroker.cli.commands.config import source_name
 from stuntbroker.cli.shims.arguments import CommandError, Parser, guarded, pairs, run_with_cluster
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import ConfigEntry, ResourceType, Source, alter_config, describe_config
@@ -113,7 +113,7 @@ def _changes(name: str | None, options: argparse.Namespace) -> tuple[dict[str, s
         raise CommandError("--entity-name or --entity-default is needed with --alter")
     values = pairs(options.add_config)
     if options.add_config_file:
-        from stuntbroker.cli.properties import parse_java
+        from stuntbroker.cli.serving.properties import parse_java
 
         try:
             with open(options.add_config_file, "rb") as file:

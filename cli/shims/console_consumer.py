@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 
-from stuntbroker.cli.group import places_of
+from stuntbroker.cli.commands.group import places_of
 from stuntbroker.cli.shims.arguments import (
     INT,
     LONG,

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 
-from stuntbroker.cli.group import OffsetRow, offset_rows, places_of, target_offset
+from stuntbroker.cli.commands.group import OffsetRow, offset_rows, places_of, target_offset
 from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, guarded, run_with_cluster
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from stuntbroker.cli.commands.topic import topic_id_text
 from stuntbroker.cli.shims.arguments import (
     BOOTSTRAP_DEFAULT,
     PARTITION_COUNT,
@@ -15,7 +16,6 @@ from stuntbroker.cli.shims.arguments import (
     pattern,
     run_with_cluster,
 )
-from stuntbroker.cli.topic import topic_id_text
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import ResourceType, Source, describe_config
 from stuntbroker.client.errors import BrokerError

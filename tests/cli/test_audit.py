@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from producers import Hand
 
-from stuntbroker.cli import audit as audit_command
-from stuntbroker.cli.audit import parse
-from stuntbroker.cli.audit_report import _findings, text_of
+from stuntbroker.cli.data_folder import audit as audit_command
+from stuntbroker.cli.data_folder.audit import parse
+from stuntbroker.cli.data_folder.audit_report import _findings, text_of
 from stuntbroker.pipeline.audit.findings import FINDINGS
 from tests.peers.brokers.our_broker import our_broker
 

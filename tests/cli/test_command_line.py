@@ -20,7 +20,7 @@ import pytest
 
 from stuntbroker.cli.arguments import COMMANDS, SERVE_FLAGS, SERVE_OPTIONS, WAIT_FLAGS, WAIT_OPTIONS
 from stuntbroker.cli.main import is_compiled
-from stuntbroker.cli.serve import listening_advice
+from stuntbroker.cli.serving.serve import listening_advice
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch, read_header
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -545,7 +545,8 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize(
-    "module", ["stuntbroker.cli.main", "stuntbroker.cli.serve", "asyncio", "stuntbroker.broker.server", "uvloop"]
+    "module",
+    ["stuntbroker.cli.main", "stuntbroker.cli.serving.serve", "asyncio", "stuntbroker.broker.server", "uvloop"],
 )
 def test_ctrl_c_while_a_module_is_loaded_ends_it_without_a_trace(module: str) -> None:
     done = subprocess.run([sys.executable, "-c", INTERRUPT, module], capture_output=True, timeout=DEADLINE_S)

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 
 from stuntbroker import run_broker
+from stuntbroker.cli.commands.ctl import COMMANDS
 from stuntbroker.cli.completion import candidates
-from stuntbroker.cli.ctl import COMMANDS
 from stuntbroker.cli.main import run
 from tests.kit.processes.process import serving
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.cli.environment import read_environment
+from stuntbroker.cli.serving.environment import read_environment
 from tests.kit.processes.process import run, serving
 
 TABLE: dict[str, tuple[dict[str, str], dict[str, str]]] = {

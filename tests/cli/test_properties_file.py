@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stuntbroker.cli.properties import parse_java
+from stuntbroker.cli.serving.properties import parse_java
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from tests.kit.processes.process import Peer, run, serving
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stuntbroker.cli import txn
+from stuntbroker.cli.commands import txn
 from stuntbroker.cli.main import run
 from stuntbroker.cli.tables import instant, shown, table
 from stuntbroker.client.admin import Description, Listing
@@ -58,7 +58,7 @@ def test_a_wrong_command_line_exits_2_with_one_line_that_says_what(
 
 @pytest.mark.parametrize("line", ["txn --help", "txn list --help", "txn -h"])
 def test_help_names_every_command_and_option(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from stuntbroker.cli.txn import VERBS
+    from stuntbroker.cli.commands.txn import VERBS
 
     assert run(line.split()) == 0
     out, err = capsys.readouterr()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stuntbroker.cli import config, consume, group, produce, topic, txn
 from stuntbroker.cli.arguments import COMMANDS
+from stuntbroker.cli.commands import config, consume, group, produce, topic, txn
 from stuntbroker.cli.completion import NOUNS, candidates
 from stuntbroker.cli.main import run
 from tests.kit.processes.process import serving

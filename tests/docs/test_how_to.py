@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from stuntbroker import run_broker
-from stuntbroker.cli.environment import read_environment
+from stuntbroker.cli.serving.environment import read_environment
 from stuntbroker.control.http.api import OPERATIONS
 from stuntbroker.control.observation.fence_log import ADVICE
 from stuntbroker.control.plan import PLANS

@@ -15,7 +15,7 @@ import jars
 import pytest
 from confluent_kafka import Consumer
 
-from stuntbroker.cli.audit_spark import SparkError, need_java
+from stuntbroker.cli.data_folder.audit_spark import SparkError, need_java
 from tests.kit.processes.process import serving
 from tests.peers.brokers.kafka_broker import class_path, java_tool
 from tests.peers.programs.go_tool import go_tool

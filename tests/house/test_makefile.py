@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from house_sources import ROOT
 
-from stuntbroker.cli.audit_spark import SparkError, need_java
+from stuntbroker.cli.data_folder.audit_spark import SparkError, need_java
 
 SYSTEM = "/bin:/usr/bin"
 CASES = {

@@ -14,7 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
 EXTRAS = {
     "broker/requests/patterns.py": "re2", "pipeline": "spark", "pipeline/audit": "audit", "pipeline/report": "audit",
-    "cli/audit_report.py": "audit", "cli/audit_spark.py": "pipeline",
+    "cli/data_folder/audit_report.py": "audit", "cli/data_folder/audit_spark.py": "pipeline",
     "cli/shims/rpk.py": "image", "fixture/plugin.py": "pytest", "control/plan_text.py": "yaml",
     "client/consumer.py": "otel", "client/producer/producer.py": "otel", "client/telemetry.py": "otel",
 }  # fmt: skip

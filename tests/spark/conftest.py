@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _missing_java() -> str:
     """Why Spark cannot run here; nothing when it can."""
-    from stuntbroker.cli.audit_spark import SparkError, need_java
+    from stuntbroker.cli.data_folder.audit_spark import SparkError, need_java
 
     try:
         need_java()

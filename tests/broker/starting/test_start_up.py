@@ -9,7 +9,7 @@ import sys
 PROBE = """
 import os, sys
 before = set(sys.modules)
-from stuntbroker.cli import serve
+from stuntbroker.cli.serving import serve
 def tell(address, ready_file):
     print("\\n".join(sorted(set(sys.modules) - before)))
     sys.stdout.flush()
@@ -41,7 +41,8 @@ OURS = {
     "stuntbroker.broker.timers", "stuntbroker.broker.transactions", "stuntbroker.broker.transactions.fences",
     "stuntbroker.broker.transactions.marker_slices", "stuntbroker.broker.transactions.producer_ids",
     "stuntbroker.broker.transactions.registry", "stuntbroker.broker.transactions.txn_markers", "stuntbroker.cli",
-    "stuntbroker.cli.arguments", "stuntbroker.cli.serve", "stuntbroker.coordinator", "stuntbroker.coordinator.actor",
+    "stuntbroker.cli.arguments", "stuntbroker.cli.serving", "stuntbroker.cli.serving.serve", "stuntbroker.coordinator",
+    "stuntbroker.coordinator.actor",
     "stuntbroker.coordinator.machine", "stuntbroker.coordinator.records", "stuntbroker.coordinator.requests",
     "stuntbroker.coordinator.state", "stuntbroker.protocol", "stuntbroker.protocol.api_keys",
     "stuntbroker.protocol.batches", "stuntbroker.protocol.batches.records", "stuntbroker.protocol.crc",

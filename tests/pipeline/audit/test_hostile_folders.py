@@ -13,7 +13,7 @@ from audit_cases import OTHER, PID, A, B, clean, flip, rewritten
 from audit_harness import Log, World, every_record
 from audit_tables import written
 
-from stuntbroker.cli.audit_report import SKIPPED_MAX, report_of, text_of
+from stuntbroker.cli.data_folder.audit_report import SKIPPED_MAX, report_of, text_of
 from stuntbroker.pipeline.audit import run
 from stuntbroker.pipeline.audit.eos import Chain
 from stuntbroker.pipeline.audit.folder import CLEAN, JOURNAL, METADATA, START_OFFSETS, FolderError, read_folder

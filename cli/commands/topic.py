@@ -6,8 +6,17 @@ from typing import Any, Final
 from uuid import UUID
 
 from stuntbroker.cli.arguments import UsageError, number
+from stuntbroker.cli.commands.verbs import (
+    COMMON_USAGE,
+    Operation,
+    Options,
+    Shown,
+    Verb,
+    key_values,
+    optional_number,
+    run_verb,
+)
 from stuntbroker.cli.tables import shown, table
-from stuntbroker.cli.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, key_values, optional_number, run_verb
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import ResourceType, Source, describe_config
 from stuntbroker.client.errors import BrokerError, NotFound

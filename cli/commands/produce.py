@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError, bootstrap, choice, not_empty, options, seconds, single
+from stuntbroker.cli.commands.verbs import COMMAND_TIMEOUT_S, Options, key_values, optional_number
 from stuntbroker.cli.tables import shown
-from stuntbroker.cli.verbs import COMMAND_TIMEOUT_S, Options, key_values, optional_number
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.connection import Address
 from stuntbroker.client.errors import ClientError

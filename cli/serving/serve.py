@@ -26,8 +26,8 @@ from stuntbroker.storage.open_files import NO_LIMIT, OPEN_FILES
 if TYPE_CHECKING:
     from stuntbroker.broker.clock import Clock
     from stuntbroker.broker.observation.metrics_server import MetricsServer
-    from stuntbroker.cli.control_option import ControlAddress
-    from stuntbroker.cli.environment import Environment
+    from stuntbroker.cli.serving.control_option import ControlAddress
+    from stuntbroker.cli.serving.environment import Environment
     from stuntbroker.control.server import ControlServer
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 
@@ -93,7 +93,7 @@ def _serve(given: dict[str, list[str]], environment: Environment | None) -> int:
     config_file = single(given, "--config", "")
     log_dirs = "" if environment is None else environment.log_dirs
     if in_container:
-        from stuntbroker.cli import container
+        from stuntbroker.cli.serving import container
 
         config_file = config_file or container.config_file()
         data_dir = data_dir or container.data_dir(log_dirs)
@@ -177,7 +177,7 @@ def _environment() -> Environment | None:
     """What the environment's variables say; None, and nothing of it is loaded, when none of them is for a broker."""
     if not any(name.startswith(("KAFKA_", "STUNTBROKER_", "CLUSTER_ID")) for name in os.environ):
         return None
-    from stuntbroker.cli.environment import read_environment
+    from stuntbroker.cli.serving.environment import read_environment
 
     return read_environment(os.environ)
 
@@ -197,7 +197,7 @@ def _properties_of(path: str) -> dict[str, str]:
     """The properties in a file, or none without one. Raises UsageError."""
     if not path:
         return {}
-    from stuntbroker.cli.properties import read_properties
+    from stuntbroker.cli.serving.properties import read_properties
 
     return read_properties(path)
 
@@ -223,7 +223,7 @@ def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
     """What --control and the options for it say; None without it. Raises UsageError."""
     if {"--control", "--control-token", "--plan"}.isdisjoint(given):
         return None
-    from stuntbroker.cli.control_option import control_address
+    from stuntbroker.cli.serving.control_option import control_address
 
     return control_address(given)
 
@@ -291,7 +291,7 @@ def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listen
             continue  # Under nohup: the terminal may go, the broker stays.
         loop.add_signal_handler(number_, stop, signal.Signals(number_).name)
     if listening.exit_with_parent:
-        from stuntbroker.cli.parent import watch_parent
+        from stuntbroker.cli.serving.parent import watch_parent
 
         watch_parent(loop, lambda: stop("its parent has ended"))
     why = loop.run_until_complete(_live(broker, listening, stopped))
@@ -400,7 +400,7 @@ async def _serve_http(
             if address.is_token_generated:
                 ready["control-token"] = address.token
         for port in listening.not_found_ports:
-            from stuntbroker.cli import container
+            from stuntbroker.cli.serving import container
 
             host, option = listening.listeners[0].host, "--not-found-ports"
             await container.answer_not_found(host, port)
@@ -451,7 +451,7 @@ def _write_ready_lines(ready: dict[str, str], node_id: int, in_container: bool) 
     try:
         sys.stdout.write(f"ready {' '.join(f'{name}={address}' for name, address in ready.items())}\n")
         if in_container:
-            from stuntbroker.cli import container
+            from stuntbroker.cli.serving import container
 
             sys.stdout.write(container.ready_lines(node_id))
         sys.stdout.flush()

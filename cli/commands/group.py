@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from stuntbroker.cli.arguments import UsageError, single
+from stuntbroker.cli.commands.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_verb
 from stuntbroker.cli.tables import shown, table
-from stuntbroker.cli.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_verb
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.groups import (

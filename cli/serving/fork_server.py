@@ -34,10 +34,10 @@ from typing import Any, Final
 from stuntbroker.cli.arguments import UsageError
 
 PRELOADED: Final = (
-    "stuntbroker.cli.serve",
+    "stuntbroker.cli.serving.serve",
     "stuntbroker.broker.housekeeping",
     "stuntbroker.broker.metadata.topic_creation",
-    "stuntbroker.cli.parent",
+    "stuntbroker.cli.serving.parent",
     "stuntbroker.control.control",
     "stuntbroker.groups.coordinator",
     "encodings.ascii",

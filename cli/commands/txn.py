@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError, number, single
+from stuntbroker.cli.commands.verbs import COMMON_USAGE, Options, Shown, Verb, optional_number, run_verb
 from stuntbroker.cli.tables import instant, shown, table
-from stuntbroker.cli.verbs import COMMON_USAGE, Options, Shown, Verb, optional_number, run_verb
 from stuntbroker.client.admin import (
     MAX_TRANSACTION_TIMEOUT_MS,
     RUNNING,

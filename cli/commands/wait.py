@@ -36,7 +36,7 @@ def wait(given: dict[str, list[str]]) -> int:
 
 def _in_this_container() -> list[Address]:
     """Where `serve --container` listens. Raises Unreachable before it is ready."""
-    from stuntbroker.cli import container
+    from stuntbroker.cli.serving import container
 
     listening = container.listening_at()
     if listening is None:

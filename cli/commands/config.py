@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from stuntbroker.cli.arguments import UsageError, single
+from stuntbroker.cli.commands.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_verb
 from stuntbroker.cli.tables import shown, table
-from stuntbroker.cli.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_verb
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import ConfigEntry, ResourceType, Source, alter_config, describe_config
 from stuntbroker.client.topics import describe_topics

@@ -8,10 +8,10 @@ import time
 from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError, bootstrap, choice, not_empty, options, seconds, single
-from stuntbroker.cli.group import places_of, topic_and_partition
+from stuntbroker.cli.commands.group import places_of, topic_and_partition
+from stuntbroker.cli.commands.verbs import COMMAND_TIMEOUT_S, Options, optional_number
 from stuntbroker.cli.signals import Ended, noting_sigterm
 from stuntbroker.cli.tables import instant, shown
-from stuntbroker.cli.verbs import COMMAND_TIMEOUT_S, Options, optional_number
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError
 from stuntbroker.client.groups import commit_offsets, committed_offsets

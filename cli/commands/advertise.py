@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from stuntbroker.cli.arguments import UsageError
-from stuntbroker.cli.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_operation
+from stuntbroker.cli.commands.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_operation
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
 from stuntbroker.client.configs import ResourceType, alter_config, describe_config
 from stuntbroker.client.errors import NotFound

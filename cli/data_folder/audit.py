@@ -139,7 +139,7 @@ def audit(arguments: list[str]) -> int:
     except ModuleNotFoundError as fault:
         return _failed(f"{NEEDS} ({fault.name} is not there)")
     progress.clear()
-    from stuntbroker.cli.audit_report import report_of, text_of
+    from stuntbroker.cli.data_folder.audit_report import report_of, text_of
 
     report = report_of(folder, result, findings, options.timelines)
     if options.chain is not None:
@@ -190,7 +190,7 @@ def _audit_folder(
 
         result = audit_of(folder, tables, progress)
         return result, compare(folder, result, options.chain, progress) if options.chain else []
-    from stuntbroker.cli.audit_spark import audit_with_spark
+    from stuntbroker.cli.data_folder.audit_spark import audit_with_spark
 
     return audit_with_spark(options.master, folder, tables, options.chain, progress)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from stuntbroker.cli import ctl_answers as answers
 from stuntbroker.cli.arguments import UsageError, number, options, single, unknown_command
+from stuntbroker.cli.commands import ctl_answers as answers
 from stuntbroker.cli.tables import shown
 from stuntbroker.fixture.control import ADVANCE_TIMEOUT_S, MS, TIMEOUT_S, ControlClient, ControlError, put_plan
 

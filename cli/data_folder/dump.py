@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.cli.arguments import UsageError
-from stuntbroker.cli.dump_indexes import SUFFIXES
-from stuntbroker.cli.dump_indexes import lines as index_lines
-from stuntbroker.cli.dump_texts import lines_of_crc, lines_of_text
+from stuntbroker.cli.data_folder.dump_indexes import SUFFIXES
+from stuntbroker.cli.data_folder.dump_indexes import lines as index_lines
+from stuntbroker.cli.data_folder.dump_texts import lines_of_crc, lines_of_text
 from stuntbroker.coordinator.records import read_record as read_txn
 from stuntbroker.coordinator.state import Txn
 from stuntbroker.pipeline.counting import count
