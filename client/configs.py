@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound, check
-from stuntbroker.protocol.api_keys import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
+from stuntbroker.protocol.api_keys import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.describe_configs_response import DescribeConfigsResponse
@@ -18,6 +18,8 @@ from stuntbroker.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from stuntbroker.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from stuntbroker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+from stuntbroker.protocol.messages.list_config_resources_response import ListConfigResourcesResponse
 
 SET, DELETE = 0, 1
 """Operations of IncrementalAlterConfigs (KIP-339)."""
@@ -103,6 +105,18 @@ def alter_config(
         check(f"changing the configuration of {kind.name.lower()} {name!r}", result.error_code, result.error_message)
 
     cluster.retrying(attempt)
+
+
+def list_configured(cluster: Cluster, kind: ResourceType) -> list[str]:
+    """The names of what has a configuration of this kind, as groups and client metrics do (KIP-1142). Raises BrokerError."""
+
+    def attempt() -> list[str]:
+        request = ListConfigResourcesRequest([kind])
+        answer = cluster.ask(cluster.controller_id(), LIST_CONFIG_RESOURCES, request, ListConfigResourcesResponse)
+        check(f"listing {kind.name.lower()} configurations", answer.error_code)
+        return sorted(each.resource_name for each in answer.config_resources if each.resource_type == kind)
+
+    return cluster.retrying(attempt)
 
 
 def topic_config(cluster: Cluster, topic: str, name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""kafka-configs: describe and alter the configurations of topics, brokers and groups."""
+"""kafka-configs: describe and alter the configurations of topics, brokers and groups, and quotas."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import argparse
 import sys
 
 from stuntbroker.cli.commands.config import source_name
+from stuntbroker.cli.shims import quota_configs
 from stuntbroker.cli.shims.arguments import CommandError, Parser, guarded, pairs, run_with_cluster
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import ConfigEntry, ResourceType, Source, alter_config, describe_config
+from stuntbroker.client.configs import ConfigEntry, ResourceType, Source, alter_config, describe_config, list_configured
+from stuntbroker.client.groups import list_groups
+from stuntbroker.client.quotas import EVERY
 from stuntbroker.client.topics import describe_topics
 
 KINDS = {
@@ -38,42 +41,55 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_cluster_options()
     parser.add_argument("--entity-type", action="append", default=[])
     parser.add_argument("--entity-name", action="append", default=[])
+    parser.add_argument("--entity-default", dest="entity_name", action="append_const", const=None)
     for word in ("topic", "broker", "group", "client-metrics", "broker-logger"):
-        parser.add_argument(f"--{word}", dest=word.replace("-", "_"))
+        parser.add_argument(f"--{word}", dest=f"{word}s" if word != "client-metrics" else word)
+    quota_configs.add_options(parser)
     parser.add_argument("--add-config", default="")
     parser.add_argument("--add-config-file")
     parser.add_argument("--delete-config", default="")
-    parser.add_flags("--describe", "--alter", "--all", "--entity-default", "--broker-defaults", "--force")
+    parser.add_argument("--broker-defaults", dest="brokers_defaults", action="store_true")
+    parser.add_flags("--describe", "--alter", "--all", "--force")
     options = parser.parse_args(arguments)
     if options.describe == options.alter:
         raise CommandError("Command must include exactly one action: --describe, --alter")
-    kind, name = _entity(options)
+    kinds, names = _entities(options)
+    if set(kinds) & quota_configs.KINDS.keys():
+        return _run_for_quotas(kinds, names, options)
+    if len(kinds) != 1 or len(names) > 1:
+        raise CommandError("exactly one entity type and at most one entity name are taken, but for users with clients")
+    kind = KINDS[kinds[0]]
+    name = None if not names else names[0] or ""
     if options.describe:
         return run_with_cluster(options, lambda cluster: _describe(cluster, kind, name, options))
-    values, deleted = _changes(name, options)
+    values, deleted = _changes(name is not None, options)
     return run_with_cluster(options, lambda cluster: _alter(cluster, kind, name or "", values, deleted))
 
 
-def _entity(options: argparse.Namespace) -> tuple[ResourceType, str | None]:
-    """(kind, name) of what is meant; None for all topics, "" for the default of all brokers."""
-    if options.broker_defaults:
-        return ResourceType.BROKER, ""
-    for name, kind in (
-        ("topic", "topics"),
-        ("broker", "brokers"),
-        ("group", "groups"),
-        ("client_metrics", "client-metrics"),
-    ):
-        if getattr(options, name) is not None:
-            return KINDS[kind], str(getattr(options, name))
-    if len(options.entity_type) != 1:
-        raise CommandError("exactly one --entity-type is taken here")
-    (kind,) = options.entity_type
-    if kind not in KINDS:
-        raise CommandError(f"--entity-type {kind}: here there are {', '.join(KINDS)}")
-    if options.entity_default:
-        return KINDS[kind], ""
-    return KINDS[kind], options.entity_name[0] if options.entity_name else None
+def _run_for_quotas(kinds: list[str], names: list[str | None], options: argparse.Namespace) -> int:
+    entity = quota_configs.entity_of(kinds, names)
+    if options.describe:
+        return run_with_cluster(options, lambda cluster: quota_configs.describe(cluster, entity))
+    given, deleted = _changes(EVERY not in entity.values(), options)
+    values = quota_configs.read_values(kinds, given, deleted)
+    return run_with_cluster(options, lambda cluster: quota_configs.alter(cluster, kinds, entity, values, deleted))
+
+
+def _entities(options: argparse.Namespace) -> tuple[list[str], list[str | None]]:
+    """The entity types and names that are meant, in the order of the command line; None for a default. Raises CommandError."""
+    kinds: list[str] = list(options.entity_type)
+    names: list[str | None] = list(options.entity_name)
+    for kind in (*KINDS, *quota_configs.KINDS):
+        if getattr(options, kind) is not None:
+            kinds.append(kind)
+            names.append(str(getattr(options, kind)))
+        if getattr(options, f"{kind}_defaults", False):
+            kinds.append(kind)
+            names.append(None)
+    for kind in kinds:
+        if kind not in KINDS and kind not in quota_configs.KINDS:
+            raise CommandError(f"--entity-type {kind}: here there are {', '.join((*KINDS, *quota_configs.KINDS))}")
+    return kinds, names
 
 
 def _describe(cluster: Cluster, kind: ResourceType, name: str | None, options: argparse.Namespace) -> int:
@@ -82,6 +98,13 @@ def _describe(cluster: Cluster, kind: ResourceType, name: str | None, options: a
         names = [each.name for each in describe_topics(cluster, None if name is None else [name])]
     elif name is None and kind == ResourceType.BROKER:
         names = [*map(str, cluster.broker_ids()), ""]
+    elif kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
+        names = _configured(cluster, kind)
+        if name is not None and name not in names:
+            what = {ResourceType.GROUP: "group", ResourceType.CLIENT_METRICS: "client-metric"}[kind]
+            sys.stdout.write(f"The {what} '{name}' doesn't exist and doesn't have dynamic config.\n")
+            return 0
+        names = names if name is None else [name]
     else:
         names = [name or ""]
     for each in names:
@@ -97,6 +120,12 @@ def _describe(cluster: Cluster, kind: ResourceType, name: str | None, options: a
     return 0
 
 
+def _configured(cluster: Cluster, kind: ResourceType) -> list[str]:
+    """The names of what has a configuration of this kind, and of the groups that there are."""
+    groups = (each.group_id for each in list_groups(cluster)) if kind == ResourceType.GROUP else ()
+    return sorted({*list_configured(cluster, kind), *groups})
+
+
 def _line(entry: ConfigEntry) -> str:
     synonyms = ", ".join(f"{source_name(source)}:{name}={_value(value)}" for name, value, source in entry.synonyms)
     sensitive = "true" if entry.is_sensitive else "false"
@@ -107,9 +136,9 @@ def _value(value: str | None) -> str:
     return "null" if value is None else value
 
 
-def _changes(name: str | None, options: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
+def _changes(is_named: bool, options: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
     """What `--alter` sets, and what it deletes. Raises CommandError."""
-    if name is None:
+    if not is_named:
         raise CommandError("--entity-name or --entity-default is needed with --alter")
     values = pairs(options.add_config)
     if options.add_config_file:

@@ -55,6 +55,10 @@ READ = [
     f"kafka-configs --describe --entity-type topics --entity-name {TOPIC}",
     f"kafka-configs --describe --all --topic {TOPIC}",
     "kafka-configs --describe --entity-type brokers --entity-default",
+    "kafka-configs --describe --entity-type groups",
+    f"kafka-configs --describe --group {GROUP} --all",
+    "kafka-configs --describe --entity-type client-metrics",
+    "kafka-configs --describe --entity-type client-metrics --entity-name nowhere",
     "kafka-cluster cluster-id",
     "kafka-cluster list-endpoints",
     f"kafka-get-offsets --topic {TOPIC}",
@@ -72,6 +76,20 @@ WRITTEN = [
     "kafka-configs --alter --topic NAME --add-config cleanup.policy=[compact,delete],max.message.bytes=2000",
     "kafka-configs --alter --topic NAME --delete-config max.message.bytes",
     "kafka-configs --describe --topic NAME",
+    "kafka-configs --alter --entity-type users --entity-name NAME --add-config producer_byte_rate=1024,request_percentage=50",
+    "kafka-configs --alter --entity-type users --entity-name NAME --entity-type clients --entity-default "
+    "--add-config consumer_byte_rate=2",
+    "kafka-configs --alter --client NAME --add-config producer_byte_rate=7",
+    "kafka-configs --alter --client NAME --delete-config producer_byte_rate",
+    "kafka-configs --alter --client NAME --delete-config producer_byte_rate",
+    "kafka-configs --alter --client NAME --add-config producer_byte_rate=fast",
+    "kafka-configs --alter --client NAME --add-config connection_creation_rate=1",
+    "kafka-configs --alter --ip 10.0.0.9 --add-config connection_creation_rate=5",
+    "kafka-configs --describe --ip 10.0.0.9",
+    "kafka-configs --describe --entity-type users --entity-name NAME --entity-type clients",
+    "kafka-configs --describe --client NAME",
+    "kafka-configs --alter --client-defaults --add-config producer_byte_rate=9",
+    "kafka-configs --describe --entity-type clients --entity-default",
     "kafka-topics --describe --topic nowhere",
     "kafka-topics --delete --topic NAME",
     "kafka-topics --delete --topic NAME --if-exists",
@@ -148,7 +166,9 @@ def test_commands_that_change_something_do_and_print_what_kafka_s_do(prepared: s
         ours = our_own(line.replace("NAME", "shims-ours").split(), prepared)
 
         assert ours[0] == kafka[0], (line, ours, kafka)
-        if "could not be deleted" not in kafka[1] and "Error while" not in kafka[1]:
+        if not kafka[1]:  # Kafka's has nothing to say, or says on standard error why it has failed.
+            assert kafka[0] == 1 or not ours[1], line
+        elif "could not be deleted" not in kafka[1] and "Error while" not in kafka[1]:
             assert settled(ours[1], "shims-ours") == settled(kafka[1], "shims-theirs"), line
         else:
             assert settled(ours[1], "shims-ours")[0][:40] == settled(kafka[1], "shims-theirs")[0][:40], line

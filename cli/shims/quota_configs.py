@@ -1,0 +1,89 @@
+"""kafka-configs for users, clients and addresses, whose configurations are quotas."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from stuntbroker.cli.shims.arguments import CommandError
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.quotas import EVERY, Entity, Quota, alter_quotas, describe_quotas
+
+KINDS: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
+"""--entity-type -> kind of an entity."""
+SHOWN: Final = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
+# Unlike Kafka: users have no SCRAM credentials.
+OF_CLIENTS: Final = {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
+OF_ADDRESSES: Final = {"connection_creation_rate"}
+
+
+def entity_of(kinds: list[str], names: list[str | None]) -> Entity:
+    """Kind -> name, of the entity types and names of the command line; EVERY where there is no name. Raises CommandError."""
+    if not set(kinds) <= KINDS.keys() or (len(kinds) > 1 and "ips" in kinds):
+        raise CommandError("only users and clients may be given together")
+    if len(names) > len(kinds):
+        raise CommandError("there are more entity names than entity types")
+    padded = [*names, *[EVERY] * (len(kinds) - len(names))]
+    return {KINDS[kind]: name for kind, name in zip(kinds, padded, strict=True)}
+
+
+def describe(cluster: Cluster, entity: Entity) -> int:
+    """Print the quotas of an entity; return the exit status."""
+    for quota in describe_quotas(cluster, entity):
+        sys.stdout.write(_line(quota))
+    return 0
+
+
+def _line(quota: Quota) -> str:
+    whose = ", ".join(
+        f"the default {SHOWN[kind]}" if quota.entity[kind] is None else f"{SHOWN[kind]} '{quota.entity[kind]}'"
+        for kind in SHOWN
+        if kind in quota.entity
+    )
+    values = ", ".join(f"{name}={value}" for name, value in sorted(quota.values.items()))
+    return f"Quota configs for {whose} are {values}\n"
+
+
+def read_values(kinds: list[str], given: Mapping[str, str], deleted: list[str]) -> dict[str, float]:
+    """The quotas that `--add-config` sets. Raises CommandError for names that are no quotas of these kinds, and no numbers."""
+    known, what = (OF_ADDRESSES, "connection quota") if kinds[0] == "ips" else (OF_CLIENTS, "quota")
+    for names, done in ((given.keys(), "added"), (deleted, "deleted")):
+        if unknown := sorted(set(names) - known):
+            raise CommandError(
+                f"Only {what} configs can be {done} for '{kinds[0]}' using --bootstrap-server. "
+                f"Unexpected config names: {', '.join(unknown)}"
+            )
+    values = {}
+    for name, text in given.items():
+        try:
+            values[name] = float(text)
+        except ValueError:
+            values[name] = math.nan
+        if math.isnan(values[name]):
+            raise CommandError(f"Cannot parse quota configuration value for {name}: {text}")
+    return values
+
+
+def alter(cluster: Cluster, kinds: list[str], entity: Entity, values: dict[str, float], deleted: list[str]) -> int:
+    """Change the quotas of an entity, and say so; return the exit status. Raises CommandError."""
+    if deleted:
+        there = {name for quota in describe_quotas(cluster, entity) for name in quota.values}
+        if missing := [name for name in deleted if name not in there]:
+            raise CommandError(f"Invalid config(s): {','.join(missing)}")
+    alter_quotas(cluster, entity, values, deleted)
+    name = entity[KINDS[kinds[0]]]
+    if name is None:
+        sys.stdout.write(f"Completed updating default config for {kinds[0]} in the cluster.\n")
+    else:
+        sys.stdout.write(f"Completed updating config for {kinds[0].removesuffix('s')} {name}.\n")
+    return 0
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the short forms of the entities."""
+    for kind in KINDS:
+        parser.add_argument(f"--{kind.removesuffix('s')}", dest=kind)
+        parser.add_argument(f"--{kind.removesuffix('s')}-defaults", dest=f"{kind}_defaults", action="store_true")

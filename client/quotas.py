@@ -1,0 +1,75 @@
+"""Quotas of users, client ids and addresses: reading and changing them (KIP-546)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.errors import check
+from stuntbroker.protocol.api_keys import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
+from stuntbroker.protocol.messages.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
+from stuntbroker.protocol.messages.alter_client_quotas_response import AlterClientQuotasResponse
+from stuntbroker.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
+from stuntbroker.protocol.messages.describe_client_quotas_response import DescribeClientQuotasResponse
+
+EXACT, DEFAULT, ANY = 0, 1, 2
+"""Match types of DescribeClientQuotas."""
+EVERY: Final = ""
+"""In the place of a name, where quotas are read: those of every name, and of the default."""
+Entity = dict[str, str | None]
+"""Kind (`user`, `client-id`, `ip`) -> name; None for the default of all that have no quota of their own."""
+
+
+class Quota(NamedTuple):
+    """What is set for a user, a client id, both together, or an address."""
+
+    entity: Entity
+    values: dict[str, float]
+
+
+def describe_quotas(cluster: Cluster, entity: Mapping[str, str | None]) -> list[Quota]:
+    """The quotas of an entity, whose names may be EVERY; of nothing that has another kind besides. Raises BrokerError."""
+
+    def attempt() -> list[Quota]:
+        components = [ComponentData(kind, *_match(name)) for kind, name in entity.items()]
+        request = DescribeClientQuotasRequest(components, strict=True)
+        answer = cluster.ask(cluster.controller_id(), DESCRIBE_CLIENT_QUOTAS, request, DescribeClientQuotasResponse)
+        check("reading quotas", answer.error_code, answer.error_message)
+        return [
+            Quota(
+                {each.entity_type: each.entity_name for each in entry.entity},
+                {each.key: each.value for each in entry.values},
+            )
+            for entry in answer.entries or ()
+        ]
+
+    return cluster.retrying(attempt)
+
+
+def _match(name: str | None) -> tuple[int, str | None]:
+    if name is None:
+        return DEFAULT, None
+    return (ANY, None) if name == EVERY else (EXACT, name)
+
+
+def alter_quotas(
+    cluster: Cluster, entity: Mapping[str, str | None], values: Mapping[str, float], deleted: Collection[str] = ()
+) -> None:
+    """Set `values` for an entity, and remove the quotas in `deleted`. Raises BrokerError."""
+    ops = [OpData(key, value) for key, value in values.items()]
+    ops += [OpData(key, remove=True) for key in deleted]
+    entry = EntryData([EntityData(kind, name) for kind, name in entity.items()], ops)
+
+    def attempt() -> None:
+        request = AlterClientQuotasRequest([entry])
+        answer = cluster.ask(cluster.controller_id(), ALTER_CLIENT_QUOTAS, request, AlterClientQuotasResponse)
+        for each in answer.entries:
+            check("changing quotas", each.error_code, each.error_message)
+
+    cluster.retrying(attempt)
