@@ -44,6 +44,9 @@ def variable_of(option: str) -> str:
 OPTIONS: Final = {variable_of(name): name for name in SERVE_OPTIONS if name not in ("--set", "--topic")}
 """Variable -> option of `serve`."""
 TOPICS: Final = OURS + "TOPICS"
+OUTSIDE_LISTS: Final = r",(?![^\[\]]*\])"
+"""The commas between the topics of TOPICS; a value that is a list has brackets around it, as kafka-configs wants it."""
+LIST: Final = re.compile(r"=\[([^\[\]]*)\]")
 OF_KUBERNETES: Final = OURS + r"(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP)(_\w+)?)?)"
 """For a service that is called stuntbroker."""
 ELSEWHERE: Final = frozenset(
@@ -87,7 +90,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
             if value:
                 options[OPTIONS[name]] = [value]
         elif name == TOPICS:
-            listed = [text.strip() for text in value.split(",") if text.strip()]
+            listed = [LIST.sub(r"=\1", text.strip()) for text in re.split(OUTSIDE_LISTS, value) if text.strip()]
             options["--topic"] = listed + options.get("--topic", [])
         elif name in ELSEWHERE:
             continue

@@ -64,7 +64,7 @@ def test_variables_are_options_of_serve() -> None:
             "STUNTBROKER_PORT": "19092",
             "STUNTBROKER_DATA_DIR": "/d",
             "STUNTBROKER_LOG_FORMAT": "json",
-            "STUNTBROKER_TOPICS": "orders:3, payments:1:cleanup.policy=compact",
+            "STUNTBROKER_TOPICS": "orders:3, payments:1:cleanup.policy=[compact,delete]:segment.ms=9",
             "STUNTBROKER_HOST": "",
             "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN",
             "KAFKA_CREATE_TOPICS": "a:2:1,b:1:1:compact",
@@ -76,7 +76,12 @@ def test_variables_are_options_of_serve() -> None:
         "--data-dir": ["/d"],
         "--log-format": ["json"],
         "--log-level": ["warning"],
-        "--topic": ["orders:3", "payments:1:cleanup.policy=compact", "a:2", "b:1:cleanup.policy=compact"],
+        "--topic": [
+            "orders:3",
+            "payments:1:cleanup.policy=compact,delete:segment.ms=9",
+            "a:2",
+            "b:1:cleanup.policy=compact",
+        ],
     }
 
 

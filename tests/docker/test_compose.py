@@ -204,7 +204,7 @@ def test_a_compose_file_needs_only_its_image_changed(image: str, style: str, tmp
         inside = STYLES[style].inside
         words = ("produce", "inside", "value", "--transactional-id", "inside", "--bootstrap", inside)
         network = ("run", "--rm", "--network", f"{name}_default", image, "stuntbroker")
-        assert "committed 1 records to inside" in docker(*network, *words)
+        assert "committed 1 record to inside" in docker(*network, *words)
         assert docker(*network, "consume", "inside", "--bootstrap", inside).strip() == "value"
         assert "from-the-host" in docker("exec", name, "kafka-topics.sh", "--bootstrap-server", inside, "--list")
         log = docker("logs", name)
