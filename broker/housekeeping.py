@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from stuntbroker.storage.errors import StorageError
@@ -95,12 +95,32 @@ class Housekeeping:
         if has_deleted:
             self.broker.data_dir.write_start_offsets()
 
+    def retain_wanted_at_ms(self) -> int | None:
+        """Before which time (monotonic) `retain` finds nothing; None for as long as nobody acts."""
+        from stuntbroker.storage.retention import retention_due_ms  # As above.
+
+        return self._earliest_ms(retention_due_ms(log) for log in self._logs())
+
+    def _logs(self) -> Iterator[PartitionLog]:
+        return (log for topic in self.broker.topics for log in topic.partitions)
+
+    def _earliest_ms(self, times_ms: Iterable[int | None]) -> int | None:
+        """The first of some times since 1970, by the monotonic clock; None where there is none."""
+        clock = self.broker.clock
+        earliest_ms = min((each for each in times_ms if each is not None), default=None)
+        return None if earliest_ms is None else earliest_ms - clock.now_ms() + clock.monotonic_ms()
+
     def expire_producers(self) -> None:
         """Forget producers that have been silent for `producer.id.expiration.ms`."""
         now_ms, age_ms = self.broker.clock.now_ms(), self.broker.config["producer.id.expiration.ms"]
         for topic in self.broker.topics:
             for log in topic.partitions:
                 log.producers.expire(now_ms, age_ms)
+
+    def expire_producers_wanted_at_ms(self) -> int | None:
+        """Before which time (monotonic) `expire_producers` finds nobody; None for as long as nobody acts."""
+        age_ms = self.broker.config["producer.id.expiration.ms"]
+        return self._earliest_ms(log.producers.expiry_due_ms(age_ms) for log in self._logs())
 
     def idle_connections(self) -> None:
         """Close clients that were silent for too long, and take large buffers back from silent ones."""

@@ -299,9 +299,13 @@ class Broker:
             transactions.expire_wanted_at_ms,
         )
         every(lambda: config["log.cleaner.backoff.ms"], keeper.clean, keeper.clean_wanted_at_ms)
-        every(config["log.retention.check.interval.ms"], keeper.retain)
-        every(config["producer.id.expiration.check.interval.ms"], keeper.expire_producers)
-        every(IDLE_CHECK_MS, keeper.idle_connections)
+        every(config["log.retention.check.interval.ms"], keeper.retain, keeper.retain_wanted_at_ms)
+        every(
+            config["producer.id.expiration.check.interval.ms"],
+            keeper.expire_producers,
+            keeper.expire_producers_wanted_at_ms,
+        )
+        every(IDLE_CHECK_MS, keeper.idle_connections, lambda: None)  # Their clients live in the machine's time.
         every(DESCRIPTORS_CHECK_MS, keeper.look_at_descriptors, lambda: None)
 
     async def abandon(self) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.clock import Clock
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.requests.router import Handler
     from stuntbroker.broker.server import Broker
 
 CALLS_AT_ONCE: Final = 100
@@ -67,19 +71,38 @@ class TestClock(Clock):
 
 
 class ClockControl:
-    """Moves a broker's clock, and makes the calls that become due on the way."""
+    """Moves a broker's clock, and makes the calls that become due on the way.
+
+    Clients live in the machine's time: what they ask meanwhile, they ask when it is over. Else each long poll that ends would be
+    followed by the next one of its client, and an hour would be 7,200 of them.
+    """
 
     def __init__(self, clock: TestClock, broker: Broker) -> None:
         self.clock = clock
         self._broker = broker
         self._timers = broker.timers
         self._one_at_a_time = asyncio.Lock()
+        self._is_moving = False
+        self._waiting: list[Callable[[], None]] = []
+        """What handles the requests that have come while time is moved, in their order."""
+
+    def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+        """Keep a request that comes while time is moved."""
+        if not self._is_moving:
+            return handle(connection, request, version)
+        self._waiting.append(partial(connection.handle_later, handle, request, version))
+        return None
+
+    def forget(self) -> None:
+        """Forget the requests that wait: their broker is gone."""
+        self._waiting.clear()
 
     async def advance(self, ms: int) -> None:
         """Let `ms` pass at once: each call is made at its own time, and what it sets in motion is done before the next one."""
         async with self._one_at_a_time:
             clock, timers, turn = self.clock, self._timers, self._broker.turn
             was_paused, moved_ms = clock.is_paused, clock.moved_ms + ms
+            self._is_moving = True
             clock.pause()  # However long it takes, only `ms` pass.
             timers.stand_still(True)
             target_ms = clock.monotonic_ms() + ms
@@ -104,6 +127,10 @@ class ClockControl:
                     clock.resume()
                     clock.moved_ms = max(clock.moved_ms, moved_ms)
                 timers.stand_still(was_paused)
+                self._is_moving = False
+                waiting, self._waiting = self._waiting, []
+                for handle in waiting:
+                    handle()
 
     async def pause(self) -> None:
         """Stop the broker's time: nothing times out, expires or is cleaned until it is moved or goes on."""

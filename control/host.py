@@ -101,6 +101,7 @@ class BrokerHost:
         listeners = [listener.reopened(config) for listener in before.listeners]
         await before.abandon()
         self.control.injector.forget()
+        self.control.clock.forget()
         try:
             for path in data_dir.own_files():
                 data_dir.disk.remove(f"{data_dir.path}/{path}")
@@ -178,6 +179,7 @@ class BrokerHost:
             self._close_control()
         await self.broker.abandon()
         self.control.injector.forget()
+        self.control.clock.forget()
 
     async def remove_forks(self) -> None:
         """Stop all forks."""

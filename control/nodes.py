@@ -98,6 +98,8 @@ def read_move(rule: Any) -> dict[str, Any]:
             "move says what moves: a topic and a partition, a group, or a transactional_id",
             'as {"transactional_id": "pay-1", "node": 2}',
         )
+    if not move[kinds[0]]:
+        raise FaultError(f"move.{kinds[0]} is empty", 'as {"transactional_id": "pay-1", "node": 2}')
     if "node" not in move:
         raise FaultError("move.node says where it goes", 'as {"topic": "orders", "partition": 0, "node": 2}')
     return move

@@ -324,6 +324,12 @@ class ProducerStates:
             if now_ms - unresolved.since_ms < expiration_ms
         }
 
+    def expiry_due_ms(self, expiration_ms: int) -> int | None:
+        """From when on, in ms since 1970, `expire` may forget a producer; None where there is none that it could."""
+        last_ms = [each.last_timestamp for each in self.producers.values() if each.txn_first_offset < 0]
+        last_ms += [each.since_ms for each in self.unresolved_batches.values()]
+        return min(last_ms) + expiration_ms if last_ms else None
+
     # Unlike Kafka: at a start it forgets a producer all of whose records lie below the log start, its open transaction too.
     def snapshot(self) -> bytes:
         """Return all producers in the format of Kafka's `.snapshot` files."""

@@ -27,3 +27,16 @@ def apply_retention(log: PartitionLog, now_ms: int) -> bool:
         log.log_start_offset = max(log.log_start_offset, log.segments[1].base_offset)
         log.drop_below_start()
     return log.log_start_offset > before
+
+
+def retention_due_ms(log: PartitionLog) -> int | None:
+    """From when on, in ms since 1970, `apply_retention` may drop something; None where time alone gives it nothing to drop."""
+    config, segments = log.config, log.segments
+    if len(segments) > 1 and segments[1].base_offset <= log.log_start_offset:
+        return 0
+    if not config.delete or not segments or not (segments[0].size or len(segments) > 1):
+        return None
+    first = segments[0]
+    if not first.size or 0 <= config.retention_bytes <= log.size - first.size:
+        return 0
+    return first.newest_ms + config.retention_ms + 1 if config.retention_ms >= 0 else None

@@ -57,8 +57,8 @@ def control_address(given: dict[str, list[str]]) -> ControlAddress | None:
 
 def _plan(name: str) -> Plan:
     """Return the plan of a name, or in a JSON or YAML file. Raises UsageError."""
+    from stuntbroker.control.documents import read_plan_file
     from stuntbroker.control.plan import PLANS, read_plan
-    from stuntbroker.control.plan_text import read_plan_file
     from stuntbroker.control.rules.faults import FaultError
 
     try:

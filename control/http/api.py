@@ -15,9 +15,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from stuntbroker.control.documents import parse_yaml
 from stuntbroker.control.http import answers, copies_api, nodes_api, state_api
 from stuntbroker.control.http.openapi import openapi
 from stuntbroker.control.http.operations import (
+    JSON,
+    YAML,
     Operation,
     Problem,
     body_of,
@@ -41,7 +44,6 @@ from stuntbroker.control.http.schemas import (
 from stuntbroker.control.late import deliver, read_late
 from stuntbroker.control.own_requests import NotAnswered
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
-from stuntbroker.control.plan_text import read_plan_text
 from stuntbroker.control.rules.conditions import POLL_S, read_condition, wait_until
 from stuntbroker.control.rules.faults import ADVANCE_MS_MAX, FaultError
 from stuntbroker.control.rules.points import POINTS
@@ -55,7 +57,8 @@ if TYPE_CHECKING:
     from stuntbroker.control.rules.stops import Stop
 
 
-YAML_TYPES: Final = ("application/yaml", "application/x-yaml", "text/yaml")
+YAML_BYTES_MAX: Final = 1 << 16
+"""All clients wait while it is read, which takes long for YAML."""
 
 
 # --- the clock
@@ -250,10 +253,12 @@ async def _plan(control: Control, request: Request) -> Any:
 
 
 async def _put_plan(control: Control, request: Request) -> Any:
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type in YAML_TYPES:
+    if "yaml" in request.headers.get("content-type", "").lower():
+        content = await content_of(request)
+        if len(content) > YAML_BYTES_MAX:
+            raise Problem(413, f"the body has more than {YAML_BYTES_MAX} bytes of YAML", "send it as JSON")
         try:
-            document = read_plan_text(await content_of(request), is_yaml=True)
+            document = parse_yaml(content)
         except ValueError as fault:
             raise Problem(400, f"the body is not YAML: {fault!s:.200}", "send a plan as YAML or JSON") from fault
     else:
@@ -336,6 +341,7 @@ OPERATIONS: Final = (
         answers.PLAN,
         guarded(_put_plan, 400),
         PLAN_OR_NAME_BODY,
+        (JSON, YAML),
     ),
     Operation("GET", "/v1/plans", "Plans that come with the broker", answers.PLANS, _plans),
     Operation("POST", "/v1/wait", "Wait until something is true", answers.UNTIL, None, UNTIL_BODY, of_host=_wait),
@@ -371,9 +377,10 @@ def make_app(host: BrokerHost, more_routes: Iterable[Route]) -> Starlette:
         # An id is the last part of a path, but for that of a fault, and may itself have slashes in it.
         path = each.path.replace("{id}", "{id:text}") if each.path.endswith("/{id}") else each.path
         routes.append(Route(path, endpoint, methods=[each.method]))
-    return Starlette(
-        routes=[*routes, *more_routes], exception_handlers={Problem: _problem, HTTPException: _http_problem}
-    )
+    handlers: Any = {Problem: _problem, HTTPException: _http_problem}
+    app = Starlette(routes=[*routes, *more_routes], exception_handlers=handlers)
+    app.router.redirect_slashes = False  # A path that there is not is told so.
+    return app
 
 
 async def _problem(request: Request, fault: Exception) -> Response:

@@ -53,6 +53,6 @@ def _described(operation: Operation) -> dict[str, Any]:
     if operation.body is not None:
         described["requestBody"] = {
             "required": operation.needs_body,
-            "content": {"application/json": {"schema": operation.body}},
+            "content": {each: {"schema": operation.body} for each in operation.media_types},
         }
     return described

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Collection
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -12,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from stuntbroker.broker.connections.listener import CannotListen
+from stuntbroker.control.documents import parse_json
 from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.storage.errors import StorageError
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BODY_MAX: Final = 1 << 20
 PROBLEM: Final = "application/problem+json"
+JSON, YAML = "application/json", "application/yaml"
 Subject = TypeVar("Subject")
 """What an operation is about: the control of a broker, or the host of several."""
 
@@ -63,19 +64,14 @@ class Operation(NamedTuple):
     answer: Callable[[Control, Request], Awaitable[Any]] | None
     body: dict[str, Any] | None = None
     """Schema of the request's body."""
+    media_types: tuple[str, ...] = (JSON,)
+    """Of the body."""
     query: tuple[str, ...] = ()
     """Query parameters, all whole numbers."""
     of_host: Callable[[BrokerHost, Request], Awaitable[Any]] | None = None
     """In the place of `answer`, where the operation is about more than one broker."""
     needs_body: bool = True
     """Whether a request with a body may not do without it."""
-
-
-def parse_json(content: str | bytes | bytearray) -> Any:
-    """The value in a JSON document. Raises ValueError and RecursionError."""
-    value = json.loads(content)
-    json.dumps(value, ensure_ascii=False).encode()  # Half a character (a lone surrogate) could not be answered.
-    return value
 
 
 def guarded(
@@ -114,7 +110,7 @@ async def body_of(request: Request, *, may_be_empty: bool = False) -> dict[str, 
         return {}
     try:
         body = parse_json(content)
-    except (ValueError, RecursionError) as fault:
+    except ValueError as fault:
         raise Problem(400, f"the body is not JSON: {fault!s:.200}", "send a JSON object") from fault
     if not isinstance(body, dict):
         raise Problem(400, "the body must be a JSON object", 'as {"ms": 1000}')

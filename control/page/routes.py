@@ -18,7 +18,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from stuntbroker.broker.connections.listener import CannotListen
-from stuntbroker.control.http.operations import BODY_MAX, parse_json
+from stuntbroker.control.documents import parse_json
+from stuntbroker.control.http.operations import BODY_MAX
 from stuntbroker.control.nodes import change_node
 from stuntbroker.control.page import views
 from stuntbroker.control.rules.faults import ADVANCE_MS_MAX, FaultError
@@ -173,7 +174,7 @@ async def _clock(host: BrokerHost, form: Form) -> None:
 async def _add_fault(host: BrokerHost, form: Form) -> None:
     try:
         rule = parse_json(form.get("rule", ""))
-    except (ValueError, RecursionError) as fault:
+    except ValueError as fault:
         raise FaultError(
             f"the rule is not JSON: {fault!s:.200}", 'as {"match": {"api": "EndTxn"}, "do": {"close": true}}'
         ) from fault

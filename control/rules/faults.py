@@ -15,7 +15,7 @@ from typing import Any, Final
 from stuntbroker.broker.chance import SeededChance
 from stuntbroker.broker.requests.plain_messages import Plain
 from stuntbroker.coordinator.state import EPOCH_LAST
-from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID
 from stuntbroker.protocol.errors import ErrorCode
 
 MATCH: Final = {
@@ -74,6 +74,8 @@ HIGHEST: Final = {
 """Verbs with a number, and the highest that each takes."""
 TEXT_MAX: Final = 500
 """Patterns are looked at for every request."""
+Versions = Mapping[int, tuple[int, int]]
+"""API key -> lowest and highest version."""
 VERSIONS_SHOWN: Final = 3
 """APIs whose versions are named to who has asked for one that none of them has."""
 API_NAMES: Final = {api.name.lower(): key for key, api in APIS.items()}
@@ -246,7 +248,12 @@ def read_fault(id_: str, rule: Any, now_ms: int) -> Fault:
     if len(action) != 1:
         raise FaultError("do must have one verb", f"one of {', '.join(VERBS)}")
     ((verb, value),) = action.items()
-    return Fault(id_, read_match(match), _read_when(when), verb, _read_value(verb, value), now_ms)
+    match = read_match(match)
+    if verb == "producer_epoch":
+        if INIT_PRODUCER_ID not in match.get("api", (INIT_PRODUCER_ID,)):
+            raise FaultError("do.producer_epoch is for InitProducerId", 'as {"match": {"api": "InitProducerId"}}')
+        match["api"] = frozenset((INIT_PRODUCER_ID,))
+    return Fault(id_, match, _read_when(when), verb, _read_value(verb, value), now_ms)
 
 
 def part_of(rule: dict[str, Any], name: str, known: Set[str]) -> dict[str, Any]:
@@ -278,22 +285,30 @@ def read_match(match: dict[str, Any]) -> dict[str, Any]:
         check_text(match, "match", name)
     for name in NUMBERS:
         check_number(match, "match", name, 0, 1 << 31)
-    if "version" in match:
-        version, apis = match["version"], [APIS[key] for key in match.get("api", APIS)]
-        if not any(each.version_min <= version <= each.version_max for each in apis):
-            of = ", ".join(f"{each.name} {each.version_min} to {each.version_max}" for each in apis[:VERSIONS_SHOWN])
-            hint = f"the broker knows {of}{' ...' if len(apis) > VERSIONS_SHOWN else ''}"
-            raise FaultError(f"no request that matches has version {version}", hint)
     return match
 
 
-def check_place(match: Mapping[str, Any], listeners: Collection[str], nodes: Collection[int]) -> None:
-    """Raise FaultError for a rule that no request can match: it names a listener or a node that the broker does not have."""
+def check_place(match: Mapping[str, Any], listeners: Mapping[str, Versions], nodes: Collection[int]) -> None:
+    """Raise FaultError for a rule that no request can match: of a listener, a node or a version that a broker does not have.
+
+    `listeners`: name -> the versions that it serves.
+    """
     pattern = match.get("listener", "*")
-    if not any(fnmatchcase(name, pattern) for name in listeners):
+    reached = [versions for name, versions in listeners.items() if fnmatchcase(name, pattern)]
+    if not reached:
         raise FaultError(f"there is no listener {pattern!r}", f"there is {', '.join(sorted(listeners))}")
     if match.get("node") not in (None, *nodes):
         raise FaultError(f"there is no node {match['node']}", f"there is {', '.join(map(str, sorted(nodes)))}")
+    if "version" not in match:
+        return
+    asked = sorted(match.get("api", APIS))
+    served = [(key, versions[key]) for versions in reached for key in asked if key in versions]
+    if not any(low <= match["version"] <= high for _, (low, high) in served):
+        known = [f"{APIS[key].name} {low} to {high}" for key, (low, high) in served[:VERSIONS_SHOWN]]
+        more = " ..." if len(served) > VERSIONS_SHOWN else ""
+        raise FaultError(
+            f"no request that matches has version {match['version']}", f"there is {', '.join(known)}{more}"
+        )
 
 
 def _read_when(when: dict[str, Any]) -> dict[str, Any]:
@@ -325,16 +340,18 @@ def check_number(part: dict[str, Any], where: str, name: str, lowest: int, highe
 
 def _read_value(verb: str, value: Any) -> Any:
     if verb == "error":
-        if value in ("NONE", "none") or (value == ErrorCode.NONE and type(value) is int):
-            raise FaultError("NONE is no error", "answer_only answers that all went well, and nothing is done")
         try:
             if isinstance(value, str):
-                return ErrorCode[value.upper()]
-            if type(value) is not int:  # True and 2.0 equal error codes.
+                error = ErrorCode[value.upper()]
+            elif type(value) is int:  # True and 2.0 equal error codes.
+                error = ErrorCode(value)
+            else:
                 raise ValueError(value)
-            return ErrorCode(value)
         except (KeyError, ValueError):
             raise FaultError(f"there is no error {value!r}", "use Kafka's names: NOT_COORDINATOR ...") from None
+        if error == ErrorCode.NONE:
+            raise FaultError("NONE is no error", "answer_only answers that all went well, and nothing is done")
+        return error
     if verb in HIGHEST:
         check_number({verb: value}, "do", verb, 0, HIGHEST[verb])
     elif value is not True and not (verb == "hold" and isinstance(value, dict)):

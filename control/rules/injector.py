@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.broker.requests.apis import NO_ANSWER
 from stuntbroker.broker.requests.fetch_sessions import INITIAL_EPOCH
 from stuntbroker.broker.requests.interception import handle_and_look, send
+from stuntbroker.broker.requests.personality import versions_of
 from stuntbroker.broker.requests.plain_messages import (
     ANSWER_HEADER_SIZE,
     Plain,
@@ -20,7 +21,16 @@ from stuntbroker.broker.requests.plain_messages import (
 from stuntbroker.control.observation.request_log import RequestLog
 from stuntbroker.control.own_requests import NotAnswered, begin_newer_instance
 from stuntbroker.control.rules.conditions import POLL_S, Term, read_condition, wait_until
-from stuntbroker.control.rules.faults import Fault, FaultError, Subject, check_place, matches, read_fault, texts_in
+from stuntbroker.control.rules.faults import (
+    Fault,
+    FaultError,
+    Subject,
+    Versions,
+    check_place,
+    matches,
+    read_fault,
+    texts_in,
+)
 from stuntbroker.control.seed import seed
 from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
 from stuntbroker.protocol.errors import ErrorCode
@@ -78,9 +88,10 @@ def subject_of(connection: Connection, fields: Plain, version: int) -> Subject:
     return Subject(connection.route.key, version, connection.client_id, listener.name, fields, listener.node_id)
 
 
-def places_of(broker: Broker) -> tuple[set[str], set[int]]:
-    """The listeners by name, and the nodes by id, of which the rules of a broker may speak."""
-    return {listener.name for listener in broker.listeners}, set(broker.nodes.by_id)
+def places_of(broker: Broker) -> tuple[dict[str, Versions], set[int]]:
+    """Of what the rules of a broker may speak: listeners by name, with the versions that each serves, and nodes by id."""
+    listeners = {listener.name: versions_of(listener.personality) for listener in broker.listeners}
+    return listeners, set(broker.nodes.by_id)
 
 
 def read_release(fault: Fault) -> list[Term]:

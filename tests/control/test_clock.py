@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from stuntbroker.broker.clock import Clock
 from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
 from stuntbroker.protocol.errors import ErrorCode
-from tests.kit.rig import Rig, turn
+from tests.kit.produce_and_fetch import fetch
+from tests.kit.rig import Rig, frame, turn
 from tests.kit.transactions.two_calls import begin, end
+from tests.kit.valid_requests import TOPIC
 
 HOUR_MS = 3_600_000
 
@@ -183,6 +187,24 @@ async def test_an_hour_costs_few_steps(rig: Rig, control: Control) -> None:
 
     assert 1 <= len(sweeps) <= 5
     assert rig.broker.transactions.state_of("pay").phase.kafka_name == "CompleteAbort"
+
+
+async def test_what_clients_ask_while_time_is_moved_is_handled_when_it_has_been(rig: Rig, control: Control) -> None:
+    rig.topic(TOPIC)
+    client = rig.client()
+    client.feed(frame(fetch(0, max_wait_ms=500), 11))
+    moving = asyncio.ensure_future(control.clock.advance(HOUR_MS))
+    while not client.answers():
+        await asyncio.sleep(0)
+    assert not moving.done()
+
+    client.feed(frame(fetch(0, max_wait_ms=500), 11))
+    assert [each.state for each in control.requests.requests] == ["answered"]
+    await moving
+
+    assert [each.state for each in control.requests.requests] == ["answered", "waits"]
+    first, second = (each.at_ms for each in control.requests.requests)
+    assert second - first == HOUR_MS
 
 
 async def test_clients_are_not_idle_while_time_is_moved(rig: Rig, control: Control) -> None:

@@ -12,9 +12,9 @@ import pytest
 from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
+from stuntbroker.control.documents import read_plan_file
 from stuntbroker.control.host import BrokerHost
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
-from stuntbroker.control.plan_text import read_plan_file
 from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from tests.kit.control_rules import rule
@@ -203,6 +203,14 @@ AS_JSON = {
     "stops": [{"point": "txn.PrepareCommit.after", "action": "kill", "nth": 3}],
 }
 
+BOMB = "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+"""Aliases by which forty lines are 2^40 values."""
+
+
+def test_two_halves_of_a_character_in_yaml_are_one_as_in_json(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text('about: "\\ud83d\\ude00"')
+    assert read_plan_file(tmp_path / "plan.yaml") == {"about": "\N{GRINNING FACE}"}
+
 
 @pytest.mark.parametrize(("name", "text"), [("plan.yaml", AS_YAML), ("plan.YML", AS_YAML), ("p", json.dumps(AS_JSON))])
 def test_a_plan_in_yaml_is_the_plan_in_json(name: str, text: str, tmp_path: Path) -> None:
@@ -219,6 +227,13 @@ def test_a_plan_in_yaml_is_the_plan_in_json(name: str, text: str, tmp_path: Path
         ("plan.json", AS_YAML, "Expecting value"),
         ("plan.yaml", "faults: [", "expected the node content"),
         ("plan.yaml", "!!python/object/apply:os.system ['true']", "could not determine a constructor"),
+        ("plan.yaml", "seed: !!int ''", "IndexError: string index out of range"),
+        ("plan.yaml", "faults: [{1: 2, a: 3}]", "the name 1 is no text: put it in quotes"),
+        ("plan.yaml", "about: 2026-11-26", "2026-11-26 is no text, number, true, false or null"),
+        ("plan.yaml", 'about: "a\\ud800"', "can't decode bytes"),
+        ("plan.json", '{"about": "a\\ud800"}', "surrogates not allowed"),
+        ("plan.yaml", "a: &a [1, *a]", "RecursionError|more than 200000 values"),
+        ("plan.yaml", BOMB, "more than 200000 values"),
     ],
 )
 def test_a_file_that_is_no_plan_is_refused_in_one_line(name: str, text: str, reason: str, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.memory_disk import MemoryDisk
 from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.retention import apply_retention
+from stuntbroker.storage.retention import apply_retention, retention_due_ms
 from tests.kit.logs import NOW_MS, batch, ended, files_of, killed, mark, new_log, put, reopened, view
 
 SIZE = len(batch(1))
@@ -310,3 +310,37 @@ def test_a_segment_that_was_deleted_is_never_made_anew(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot open"):
         gone.read(0, SIZE)
     assert not (tmp_path / "t-0" / f"{0:020d}.log").exists()
+
+
+# --- when retention has something to do
+
+
+@pytest.mark.parametrize("start", [0, 1, 3])
+@pytest.mark.parametrize("retention_bytes", [-1, SIZE, 4 * SIZE, 100 * SIZE])
+@pytest.mark.parametrize("retention_ms", [-1, 0, 1_000])
+@pytest.mark.parametrize("delete", [True, False])
+def test_retention_finds_nothing_before_it_is_due_and_something_then(
+    tmp_path: Path, delete: bool, retention_ms: int, retention_bytes: int, start: int
+) -> None:
+    log = filled(tmp_path / "t-0", 5, delete=delete, retention_ms=retention_ms, retention_bytes=retention_bytes)
+    log.delete_records(start)
+    due_ms = retention_due_ms(log)
+    before = offsets(log)
+
+    apply_retention(log, NOW_MS * 1_000 if due_ms is None else due_ms - 1)
+    assert due_ms == 0 or offsets(log) == before
+    if due_ms is not None:
+        apply_retention(log, due_ms)
+        assert len(offsets(log)) < len(before)
+
+
+def test_retention_is_due_at_once_for_what_could_not_go_before(tmp_path: Path) -> None:
+    log = filled(tmp_path / "t-0", 2, delete=False)
+    log.log_start_offset = 2
+    assert retention_due_ms(log) is None  # Nothing follows it.
+    put(log, batch(1, at=NOW_MS))
+
+    assert retention_due_ms(log) == 0
+    apply_retention(log, NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [2]
+    assert retention_due_ms(new_log(tmp_path / "u-0", retention_ms=1_000)) is None

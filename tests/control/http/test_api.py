@@ -109,6 +109,8 @@ def test_a_plan_may_be_yaml_or_the_name_of_one_that_comes_with_the_broker(api: A
     status, _, problem = api.ask("PUT", "/v1/plan", b"stops: [", **{"Content-Type": "text/yaml"})
     assert (status, problem["title"]) == (400, "Bad Request")
     assert problem["detail"].startswith("the body is not YAML: while parsing")
+    assert api.ask("PUT", "/v1/plan", b"about: " + b"x" * 70_000, **{"Content-Type": "application/yaml"})[0] == 413
+    assert api.ask("PUT", "/v1/plan", b"1: 2", **{"Content-Type": "application/yaml"})[0] == 400
     assert api.ask("PUT", "/v1/plan", {"plan": "commit-lost"})[0] == 404
     api.ask("PUT", "/v1/plan", {})
 
@@ -123,6 +125,8 @@ def test_a_seed_that_the_disk_refuses_is_no_mistake_of_the_broker_s(api: Api) ->
 
 WRONG: dict[str, tuple[str, str, Any, int]] = {
     "another path": ("GET", "/v2", None, 404),
+    "a path with a slash behind it": ("GET", "/v1/clock/", None, 404),
+    "nothing to move": ("POST", "/v1/move", {"transactional_id": "", "node": 1}, 400),
     "another query": ("GET", "/v1/requests?last=5", None, 400),
     "a query where there is none": ("DELETE", "/v1/faults?id=fault-1", None, 400),
     "another method": ("PUT", "/v1/clock", None, 405),

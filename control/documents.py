@@ -1,0 +1,63 @@
+"""Documents from outside as plain values: JSON, and YAML where PyYAML is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+YAML_SUFFIXES: Final = (".yaml", ".yml")
+VALUES_MAX: Final = 200_000
+"""Values in a YAML document, whose aliases can make many of a few."""
+
+
+def read_plan_file(path: str | os.PathLike[str]) -> Any:
+    """Return the plan in a file, as plain values that nobody has checked. YAML by its suffix. Raises OSError, ValueError."""
+    content = Path(path).read_bytes()
+    return parse_yaml(content) if Path(path).suffix.lower() in YAML_SUFFIXES else parse_json(content)
+
+
+def parse_json(content: str | bytes | bytearray) -> Any:
+    """The value in a JSON document. Raises ValueError, in one line."""
+    try:
+        value = json.loads(content)
+    except RecursionError as fault:
+        raise ValueError(str(fault)) from None
+    json.dumps(value, ensure_ascii=False).encode()  # Half a character (a lone surrogate) could not be answered.
+    return value
+
+
+def parse_yaml(content: bytes) -> Any:
+    """The value in a YAML document, of which nothing is taken that JSON does not have. Raises ValueError, in one line."""
+    text = content.decode()
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise ValueError("YAML needs PyYAML: pip install 'stuntbroker[yaml]', or write JSON") from None
+    try:
+        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        return _plain(value, iter(range(VALUES_MAX)))
+    except Exception as fault:  # PyYAML lets through what Python raises at a wrong value: IndexError at `!!int ""`.
+        kind = "" if isinstance(fault, ValueError | yaml.YAMLError) else f"{type(fault).__name__}: "
+        raise ValueError(kind + " ".join(str(fault).split())) from None
+
+
+def _plain(value: Any, left: Any) -> Any:
+    """A copy of a value. `left`: an item for each value that may still come. Raises ValueError, RecursionError."""
+    if next(left, None) is None:
+        raise ValueError(f"it has more than {VALUES_MAX} values")
+    if isinstance(value, dict):
+        for name in value:
+            if not isinstance(name, str):
+                raise ValueError(f"the name {name!r:.50} is no text: put it in quotes")
+        return {_plain(name, left): _plain(each, left) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each, left) for each in value]
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode(
+            "utf-16"
+        )  # Two halves, as JSON writes them, are one character.
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    raise ValueError(f"{value!s:.50} is no text, number, true, false or null: put it in quotes")
