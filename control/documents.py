@@ -36,8 +36,7 @@ def parse_yaml(content: bytes) -> Any:
     except ModuleNotFoundError:
         raise ValueError("YAML needs PyYAML: pip install 'stuntbroker[yaml]', or write JSON") from None
     try:
-        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        return _plain(value, iter(range(VALUES_MAX)))
+        return _plain(yaml.safe_load(text), iter(range(VALUES_MAX)))
     except Exception as fault:  # PyYAML lets through what Python raises at a wrong value: IndexError at `!!int ""`.
         kind = "" if isinstance(fault, ValueError | yaml.YAMLError) else f"{type(fault).__name__}: "
         raise ValueError(kind + " ".join(str(fault).split())) from None
