@@ -9,6 +9,7 @@ import pytest
 
 from stuntbroker.broker.requests.apis import SERVED
 from stuntbroker.broker.requests.plain_messages import error_codes
+from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
 from stuntbroker.control.rules.faults import VERBS, FaultError
 from stuntbroker.protocol.api_keys import APIS, PRODUCE
@@ -19,7 +20,7 @@ from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchReq
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.kit.control_rules import rule
-from tests.kit.rig import Client, Rig, decode, frame, turn
+from tests.kit.rig import Client, Rig, decode, frame, running_rig, turn
 from tests.kit.transactions.two_calls import begin, end
 from tests.kit.valid_requests import CASES, IDS, TOPIC, valid_request
 
@@ -387,3 +388,12 @@ async def test_an_id_is_near_its_last_epoch_unless_it_is_further_or_in_use(
 
 def test_every_verb_is_carried_out(control: Control) -> None:
     assert all(callable(getattr(control.injector, f"_{verb}")) for verb in VERBS)
+
+
+async def test_a_version_that_no_listener_of_an_older_kafka_serves_is_refused() -> None:
+    async with running_rig(properties={"stuntbroker.personality": "2.1"}, clock=TestClock()) as rig:
+        injector = Control(rig.broker).injector
+        injector.add(rule("EndTxn", version=1, close=True))
+        with pytest.raises(FaultError, match="no request that matches has version 5") as refused:
+            injector.add(rule("EndTxn", version=5, close=True))
+        assert refused.value.hint == "there is EndTxn 0 to 1"
