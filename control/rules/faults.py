@@ -301,8 +301,8 @@ def check_place(match: Mapping[str, Any], listeners: Mapping[str, Versions], nod
         raise FaultError(f"there is no node {match['node']}", f"there is {', '.join(map(str, sorted(nodes)))}")
     if "version" not in match:
         return
-    asked = sorted(match.get("api", APIS))
-    served = [(key, versions[key]) for versions in reached for key in asked if key in versions]
+    keys = sorted(match.get("api", APIS))
+    served = [(key, versions[key]) for versions in reached for key in keys if key in versions]
     if not any(low <= match["version"] <= high for _, (low, high) in served):
         known = [f"{APIS[key].name} {low} to {high}" for key, (low, high) in served[:VERSIONS_SHOWN]]
         more = " ..." if len(served) > VERSIONS_SHOWN else ""
