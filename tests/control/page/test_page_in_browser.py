@@ -74,7 +74,7 @@ def test_the_page_goes_on_while_a_button_has_the_focus_and_keeps_it_there(broker
     page.wait_for_selector("text=park at metadata.before")
     assert page.evaluate("document.activeElement.textContent") == "Remove stop-2"
     page.keyboard.press("Enter")
-    page.wait_for_function("!document.body.textContent.includes('park at fetch.before')")
+    page.wait_for_selector("text=park at fetch.before", state="detached")
     assert [each["point"] for each in broker.stops.all()] == ["txn.reply", "metadata.before"]
 
 
