@@ -109,7 +109,7 @@ def test_a_client_is_given_a_producer_id_that_no_coordinator_knows(client: Clien
     assert values(broker) == []
 
 
-END_TXN_VERSIONS = {"2.1": 1, "2.5": 1, "2.8": 3, "3.9": 4, "4.3": 5}
+END_TXN_VERSIONS = {"2.1": 1, "2.5": 1, "2.8": 3, "3.3": 3, "3.6": 3, "3.9": 4, "4.0": 5, "4.3": 5}
 """Personality -> the highest version of EndTxn that it has."""
 
 
