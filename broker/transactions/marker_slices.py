@@ -43,7 +43,9 @@ class MarkerSlices:
         """Transactional id -> partitions without a leader, which have no marker yet."""
 
     def write(self, txn: Txn, following: AfterMarkers) -> None:
-        """Write the markers that are missing to the partitions that have a leader, as Kafka does, then call what follows."""
+        """Write the markers that are missing to the partitions that have a leader, then call what follows."""
+        # Unlike Kafka: a partition without a leader is waited for. Kafka 4.3.1 takes it for deleted: the transaction is complete
+        # without its marker, and hangs in that partition when it is back.
         missing = self.unwritten.pop(txn.transactional_id, txn.partitions)
         without_leader = frozenset(filter(self.has_no_leader, missing))
         partitions = iter(missing - without_leader)
