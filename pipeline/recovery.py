@@ -25,7 +25,7 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import NAMES, UnsupportedVersion
 from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.transactions import End, Ended, end_all, init_producer
-from stuntbroker.pipeline.decisions import Decision, Decisions, Stored, Transaction, check_sink_id
+from stuntbroker.pipeline.decisions import Decisions, Stored, Transaction, check_sink_id
 from stuntbroker.protocol.errors import ErrorCode
 
 ONGOING: Final = "Ongoing"
@@ -121,18 +121,6 @@ def settle(cluster: ChannelCluster, store: Decisions, sink_id: str) -> Settled:
             {description.transactional_id for description in descriptions if description.state == EMPTY},
         )
     return Settled(last, len(first.commits), len(aborts))
-
-
-def before_batch(cluster: ChannelCluster, store: Decisions, sink_id: str) -> tuple[int, Settled]:
-    """Take the sink and settle it. Give the claim for the processes that will commit or abort the batch."""
-    claim = store.take()
-    return claim, settle(cluster, store, sink_id)
-
-
-def commit_batch(cluster: ChannelCluster, store: Decisions, decision: Decision) -> Settled:
-    """Decides, and does what was decided. The store is resumed with the claim of `before_batch`."""
-    store.decide(decision)
-    return settle(cluster, store, decision.sink_id)
 
 
 def running(admin: Admin, sink_id: str) -> list[Description]:

@@ -9,7 +9,7 @@ from live_broker import batch
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.pipeline.decisions import Decision, Decisions, Stored, Transaction, is_decided
-from stuntbroker.pipeline.recovery import Settled, before_batch, commit_batch, settle, transactional_id
+from stuntbroker.pipeline.recovery import Settled, settle, transactional_id
 from stuntbroker.pipeline.writer import TransactionalWriter
 
 SINK = "orders"
@@ -34,7 +34,9 @@ class Driver:
         self._open_store = open_store
 
     def begin(self) -> Settled:
-        self.claim, settled = before_batch(self.cluster, self._open_store(self.cluster), SINK)
+        store = self._open_store(self.cluster)
+        self.claim = store.take()
+        settled = settle(self.cluster, store, SINK)
         self._last = settled.last
         return settled
 
@@ -64,7 +66,9 @@ class Driver:
 
     def commit(self, batch_id: int, prepared: Sequence[Transaction | None]) -> None:
         if not is_decided(self._last, self.query_id, batch_id):
-            commit_batch(self.cluster, self.store(), self.decision(batch_id, prepared))
+            store = self.store()
+            store.decide(self.decision(batch_id, prepared))
+            settle(self.cluster, store, SINK)
 
     def abort(self) -> Settled:
         return settle(self.cluster, self.store(), SINK)
