@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from stuntbroker.broker.requests.router import Handler
     from stuntbroker.broker.server import Broker
 
+KEPT_MS_MAX: Final = 5_000
+"""How long requests are kept at most, of the machine's time: clients wait for 10 to 30 s for an answer."""
 CALLS_AT_ONCE: Final = 100
 """After so many calls that come again and again, other clients get their turn."""
 
@@ -83,26 +85,50 @@ class ClockControl:
         self._timers = broker.timers
         self._one_at_a_time = asyncio.Lock()
         self._is_moving = False
-        self._waiting: list[Callable[[], None]] = []
-        """What handles the requests that have come while time is moved, in their order."""
+        self._was_paused = False
+        """Before time was moved, for as long as it is."""
+        self._keeps = False
+        """Whether requests are kept: not for longer than clients wait for an answer."""
+        self._is_over = False
+        """Whether the broker is gone."""
+        self._waiting: list[tuple[Connection, Callable[[], None]]] = []
+        """The requests that have come while time is moved, in their order: of whom, and what handles it."""
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether time stands still because a test wants it to, and not only for as long as it is moved."""
+        return self._was_paused if self._is_moving else self.clock.is_paused
 
     def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
         """Keep a request that comes while time is moved."""
-        if not self._is_moving:
+        if self._is_over:
+            return None
+        if not self._keeps:
             return handle(connection, request, version)
-        self._waiting.append(partial(connection.handle_later, handle, request, version))
+        self._waiting.append((connection, partial(connection.handle_later, handle, request, version)))
         return None
 
     def forget(self) -> None:
-        """Forget the requests that wait: their broker is gone."""
+        """Forget the requests that wait, and those to come: their broker ends."""
         self._waiting.clear()
+        self._is_over = True
+
+    def _release(self) -> None:
+        """Handle the requests that wait, but those of a node that was stopped meanwhile."""
+        self._keeps = False
+        waiting, self._waiting = self._waiting, []
+        for connection, handle in waiting:
+            if self._broker.nodes.by_id[connection.listener.node_id].is_up:
+                handle()
 
     async def advance(self, ms: int) -> None:
         """Let `ms` pass at once: each call is made at its own time, and what it sets in motion is done before the next one."""
         async with self._one_at_a_time:
             clock, timers, turn = self.clock, self._timers, self._broker.turn
             was_paused, moved_ms = clock.is_paused, clock.moved_ms + ms
-            self._is_moving = True
+            self._is_moving = self._keeps = True
+            self._was_paused = was_paused
+            kept_until_ms = clock.client_ms() + KEPT_MS_MAX
             clock.pause()  # However long it takes, only `ms` pass.
             timers.stand_still(True)
             target_ms = clock.monotonic_ms() + ms
@@ -119,6 +145,8 @@ class ClockControl:
                     calls += 1
                     if turn.armed or not is_periodic or timers.is_busy or not calls % CALLS_AT_ONCE:
                         await asyncio.sleep(0)
+                        if self._keeps and clock.client_ms() >= kept_until_ms:
+                            self._release()
                     while timers.is_busy:
                         await asyncio.sleep(0)
                 clock.move_to(target_ms)
@@ -128,9 +156,7 @@ class ClockControl:
                     clock.moved_ms = max(clock.moved_ms, moved_ms)
                 timers.stand_still(was_paused)
                 self._is_moving = False
-                waiting, self._waiting = self._waiting, []
-                for handle in waiting:
-                    handle()
+                self._release()
 
     async def pause(self) -> None:
         """Stop the broker's time: nothing times out, expires or is cleaned until it is moved or goes on."""

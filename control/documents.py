@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 YAML_SUFFIXES: Final = (".yaml", ".yml")
+INTEGER_MAX: Final = 1 << 64
 VALUES_MAX: Final = 200_000
 """Values in a YAML document, whose aliases can make many of a few."""
 
@@ -31,6 +32,8 @@ def parse_json(content: str | bytes | bytearray) -> Any:
 def parse_yaml(content: bytes) -> Any:
     """The value in a YAML document, of which nothing is taken that JSON does not have. Raises ValueError, in one line."""
     text = content.decode()
+    if "<<" in text:  # A few lines of merges within merges take PyYAML minutes.
+        raise ValueError("the merge key << is not taken: write its names out")
     try:
         import yaml
     except ModuleNotFoundError:
@@ -57,6 +60,8 @@ def _plain(value: Any, left: Any) -> Any:
         return value.encode("utf-16", "surrogatepass").decode(
             "utf-16"
         )  # Two halves, as JSON writes them, are one character.
-    if value is None or isinstance(value, bool | int | float):
+    if isinstance(value, int) and abs(value) > INTEGER_MAX:
+        raise ValueError("a whole number has more than 64 bits")
+    if value is None or isinstance(value, int | float):
         return value
     raise ValueError(f"{value!s:.50} is no text, number, true, false or null: put it in quotes")

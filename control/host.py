@@ -99,9 +99,9 @@ class BrokerHost:
         if foreign := data_dir.foreign_entries():
             raise FaultError(f"{data_dir.path}/{foreign[0]} is not the broker's, and in its way", "move it away")
         listeners = [listener.reopened(config) for listener in before.listeners]
+        self.control.clock.forget()
         await before.abandon()
         self.control.injector.forget()
-        self.control.clock.forget()
         try:
             for path in data_dir.own_files():
                 data_dir.disk.remove(f"{data_dir.path}/{path}")
@@ -177,9 +177,9 @@ class BrokerHost:
         await self.remove_forks()
         if self._close_control is not None:
             self._close_control()
+        self.control.clock.forget()
         await self.broker.abandon()
         self.control.injector.forget()
-        self.control.clock.forget()
 
     async def remove_forks(self) -> None:
         """Stop all forks."""

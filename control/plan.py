@@ -173,7 +173,7 @@ def plan_of(control: Control) -> dict[str, Any]:
             del shown["match"]["api"]
         stops.append({name: shown[name] for name in ("point", "action", "match", "nth", "times")})
     return {
-        "clock": {"paused": control.clock.clock.is_paused},
+        "clock": {"paused": control.clock.is_paused},
         "faults": [{name: fault[name] for name in ("match", "when", "do")} for fault in faults],
         "stops": stops,
         "nodes": [

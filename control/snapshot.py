@@ -85,7 +85,7 @@ def _state_of(control: Control, id_: str, name: str, parked: tuple[tuple[str, Pa
         name,
         _files_of(broker.data_dir),
         clock.now_ms(),
-        clock.is_paused,
+        control.clock.is_paused,
         tuple(stop.without_parked() for stop in control.stops.stops.values()),
         parked,
         tuple(_aged(fault, clock.monotonic_ms()) for fault in control.injector.faults.values()),

@@ -66,7 +66,7 @@ YAML_BYTES_MAX: Final = 1 << 16
 
 async def _clock(control: Control, request: Request) -> Any:
     clock = control.clock.clock
-    return {"now_ms": clock.now_ms(), "moved_ms": clock.moved_ms, "paused": clock.is_paused}
+    return {"now_ms": clock.now_ms(), "moved_ms": clock.moved_ms, "paused": control.clock.is_paused}
 
 
 async def _advance(control: Control, request: Request) -> Any:

@@ -5,11 +5,13 @@ import asyncio
 import pytest
 
 from stuntbroker.broker.clock import Clock
+from stuntbroker.control import clock as control_clock
 from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest
 from tests.kit.produce_and_fetch import fetch
-from tests.kit.rig import Rig, frame, turn
+from tests.kit.rig import Client, Rig, frame, turn
 from tests.kit.transactions.two_calls import begin, end
 from tests.kit.valid_requests import TOPIC
 
@@ -205,6 +207,67 @@ async def test_what_clients_ask_while_time_is_moved_is_handled_when_it_has_been(
     assert [each.state for each in control.requests.requests] == ["answered", "waits"]
     first, second = (each.at_ms for each in control.requests.requests)
     assert second - first == HOUR_MS
+
+
+def ask_while_moving(client: Client, control: Control) -> asyncio.Future[None]:
+    """Begin to move time on, and have a request come while it is."""
+    moving = asyncio.ensure_future(control.clock.advance(HOUR_MS))
+    control.clock._timers.call_later(1_000, lambda: client.feed(frame(MetadataRequest([]), 9)))
+    return moving
+
+
+async def test_requests_are_kept_for_no_longer_than_clients_wait(
+    rig: Rig, control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_clock, "KEPT_MS_MAX", 0)
+    began_ms = rig.broker.clock.now_ms()
+    await ask_while_moving(rig.client(), control)
+    (request,) = control.requests.requests
+    assert request.at_ms == began_ms + 1_000
+
+
+@pytest.mark.parametrize("what", ["the broker ends", "its node is stopped"])
+async def test_a_request_that_was_kept_is_not_handled_when(what: str, rig: Rig, control: Control) -> None:
+    client = rig.client()
+    moving = ask_while_moving(client, control)
+    (node,) = rig.broker.nodes.by_id.values()
+
+    def happens() -> None:
+        if what == "the broker ends":
+            control.clock.forget()
+        else:
+            node.is_up = False
+
+    rig.broker.timers.call_later(2_000, happens)
+    await moving
+    node.is_up = True
+    assert (client.answers(), list(control.requests.requests)) == ([], [])
+
+
+async def test_time_that_is_moved_does_not_stand_still_for_a_snapshot_or_a_client(rig: Rig, control: Control) -> None:
+    await control.clock.resume()
+    seen: list[tuple[bool, bool]] = []
+    rig.broker.timers.call_later(1_000, lambda: seen.append((control.clock.is_paused, control.clock.clock.is_paused)))
+    await control.clock.advance(HOUR_MS)
+    assert seen == [(False, True)]
+    await control.clock.pause()
+
+
+async def test_an_id_that_is_parked_does_not_make_every_look_for_expired_ids(rig: Rig, control: Control) -> None:
+    rig.topic("t")
+    control.stops.add("txn.PrepareAbort.after", {})
+    begin(rig.client(), timeout_ms=60_000)
+    looks: list[int] = []
+    expire = rig.broker.transactions.expire
+    rig.broker.transactions.expire = lambda: (looks.append(1), expire())  # type: ignore[method-assign]
+    rig.broker.timers.close()
+    rig.broker._begin_housekeeping()
+
+    await control.clock.advance(7 * 24 * HOUR_MS + HOUR_MS)
+
+    assert rig.broker.transactions.state_of("pay").phase.kafka_name == "PrepareAbort"
+    assert 1 <= len(looks) <= 100
+    control.stops.remove("stop-1")
 
 
 async def test_clients_are_not_idle_while_time_is_moved(rig: Rig, control: Control) -> None:

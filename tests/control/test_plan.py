@@ -234,6 +234,8 @@ def test_a_plan_in_yaml_is_the_plan_in_json(name: str, text: str, tmp_path: Path
         ("plan.json", '{"about": "a\\ud800"}', "surrogates not allowed"),
         ("plan.yaml", "a: &a [1, *a]", "RecursionError|more than 200000 values"),
         ("plan.yaml", BOMB, "more than 200000 values"),
+        ("plan.yaml", "seed: 0x" + 6_000 * "F", "a whole number has more than 64 bits"),
+        ("plan.yaml", "clock: {<<: {paused: true}}", "the merge key << is not taken"),
     ],
 )
 def test_a_file_that_is_no_plan_is_refused_in_one_line(name: str, text: str, reason: str, tmp_path: Path) -> None:
