@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 NO_CONTEXT = Context(-1, 0, -1)
 OPEN = frozenset({ONGOING, *PREPARED})
-BUSY_AGAIN_MS = 60_000
+BUSY_RECHECK_MS = 60_000
 IDS_PER_SLICE = 1_000
 """Ids that are looked at, or forgotten, before others have their turn."""
 
@@ -444,7 +444,7 @@ class Transactions:
                     updated_at_ms = actor.txn.updated_at_ms
                     may_expire = actor.txn.phase in MAY_EXPIRE and updated_at_ms >= 0
                     if actor.busy:  # Nearly done, or parked by a test, for as long as that wants.
-                        soonest_ms = min(soonest_ms, now_ms + BUSY_AGAIN_MS)
+                        soonest_ms = min(soonest_ms, now_ms + BUSY_RECHECK_MS)
                         continue
                 expires_ms = updated_at_ms + age_ms
                 if expires_ms > now_ms:
