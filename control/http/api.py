@@ -183,7 +183,7 @@ async def _wait_for_stop(host: BrokerHost, request: Request) -> Any:
 
 def _progress(stop: Stop) -> str:
     """How far a stop has come, for who waits for it."""
-    came = f"fired {stop.fired} times, at {stop.matched} that match" if stop.matched else "nothing came that matches"
+    came = f"fired at {stop.fired} of the {stop.matched} that match" if stop.matched else "nothing came that matches"
     return f"{stop.id} at {stop.point}: {came}"
 
 
