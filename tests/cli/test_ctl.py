@@ -212,7 +212,7 @@ def test_one_transaction_and_one_fence_are_shown_with_all_that_is_known(capsys: 
             r"fence-1  20\S+Z  pay/1  +first at 127\.0\.0\.1:\d+  +\w+ +newer_instance  second at 127", fence
         )
         broker.produce("orders", "lost")
-        assert "1 findings" in shown_by("exactly-once", '{"input": "orders", "output": "payments"}')
+        assert "1 finding\n" in shown_by("exactly-once", '{"input": "orders", "output": "payments"}')
 
 
 def test_a_stop_is_waited_for_by_its_id(control: str, capsys: pytest.CaptureFixture[str]) -> None:
