@@ -38,13 +38,12 @@ class Housekeeping:
 
         ends: dict[PartitionLog, int] = {}
         now_ms = self.broker.clock.now_ms()
-        for topic in self.broker.topics:
-            for log in topic.partitions:
-                if log.config.compact and log.size:
-                    ends[log] = log.next_offset
-                    close_for_cleaning(log)
-                    if needs_cleaning(log, self._ends.get(log) == log.next_offset, now_ms):
-                        self._waiting.append(log)
+        for log in self._logs():
+            if log.config.compact and log.size:
+                ends[log] = log.next_offset
+                close_for_cleaning(log)
+                if needs_cleaning(log, self._ends.get(log) == log.next_offset, now_ms):
+                    self._waiting.append(log)
         self._ends = ends
         if self._waiting:
             self._step()
@@ -53,8 +52,7 @@ class Housekeeping:
         """Before which time `clean` does nothing; None for as long as no client writes."""
         from stuntbroker.storage.compaction import may_need_cleaning
 
-        logs = (log for topic in self.broker.topics for log in topic.partitions if log.size)
-        return 0 if any(map(may_need_cleaning, logs)) else None
+        return 0 if any(may_need_cleaning(log) for log in self._logs() if log.size) else None
 
     def _step(self) -> None:
         broker = self.broker
@@ -85,13 +83,12 @@ class Housekeeping:
 
         now_ms = self.broker.clock.now_ms()
         has_deleted = False
-        for topic in self.broker.topics:
-            for log in topic.partitions:
-                try:
-                    has_deleted |= apply_retention(log, now_ms)
-                except (StorageError, OSError) as fault:
-                    facts = {"topic": log.topic, "partition": log.index, "fault": str(fault)}
-                    self.broker.events.error("retention_failed", **facts)
+        for log in self._logs():
+            try:
+                has_deleted |= apply_retention(log, now_ms)
+            except (StorageError, OSError) as fault:
+                facts = {"topic": log.topic, "partition": log.index, "fault": str(fault)}
+                self.broker.events.error("retention_failed", **facts)
         if has_deleted:
             self.broker.data_dir.write_start_offsets()
 
@@ -113,9 +110,8 @@ class Housekeeping:
     def expire_producers(self) -> None:
         """Forget producers that have been silent for `producer.id.expiration.ms`."""
         now_ms, age_ms = self.broker.clock.now_ms(), self.broker.config["producer.id.expiration.ms"]
-        for topic in self.broker.topics:
-            for log in topic.partitions:
-                log.producers.expire(now_ms, age_ms)
+        for log in self._logs():
+            log.producers.expire(now_ms, age_ms)
 
     def expire_producers_wanted_at_ms(self) -> int | None:
         """Before which time (monotonic) `expire_producers` finds nobody; None for as long as nobody acts."""

@@ -23,11 +23,6 @@ def shown(text: str) -> str:
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text) or '""'
 
 
-def counted(count: int, noun: str) -> str:
-    """As "1 record" and "2 records"."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def instant(ms: int | None) -> str:
     """Milliseconds since 1970 as a date in UTC; the number itself where there is no such date."""
     if ms is None or ms == -1:

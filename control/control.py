@@ -25,7 +25,7 @@ class Control:
         self.clock = ClockControl(broker.clock, broker)
         broker.router.add_interceptor(
             self.clock.intercept
-        )  # The first one: the others see a request when it is handled.
+        )  # Before all others, which see a request when it is handled.
         self.requests = RequestLog(broker)
         broker.router.add_interceptor(self.requests.intercept)
         self.injector = Injector(broker, self.requests, self.clock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,7 +46,7 @@ def parse_yaml(content: bytes) -> Any:
         raise ValueError(kind + " ".join(str(fault).split())) from None
 
 
-def _plain(value: Any, left: Any) -> Any:
+def _plain(value: Any, left: Iterator[int]) -> Any:
     """A copy of a value. `left`: an item for each value that may still come. Raises ValueError, RecursionError."""
     if next(left, None) is None:
         raise ValueError(f"it has more than {VALUES_MAX} values")
@@ -57,9 +58,8 @@ def _plain(value: Any, left: Any) -> Any:
     if isinstance(value, list):
         return [_plain(each, left) for each in value]
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode(
-            "utf-16"
-        )  # Two halves, as JSON writes them, are one character.
+        # Two halves of a character (surrogates), as JSON writes them, are one; half of one cannot be decoded.
+        return value.encode("utf-16", "surrogatepass").decode("utf-16")
     if isinstance(value, int) and abs(value) > INTEGER_MAX:
         raise ValueError("a whole number has more than 64 bits")
     if value is None or isinstance(value, int | float):

@@ -455,8 +455,8 @@ class Transactions:
 
     def _forget(self, transactional_id: str, now_ms: int) -> None:
         """Write the tombstone of an id. Raises StorageError."""
-        self.fences.expire(transactional_id)
         self._log_of(transactional_id).append_record(transactional_id, None, now_ms)
+        self.fences.expire(transactional_id)
         self._actors.pop(transactional_id, None)
         self._dormant.pop(transactional_id, None)
         self.expired_count += 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from stuntbroker.cli.tables import counted, instant, shown, table
+from stuntbroker.cli.tables import instant, shown, table
+from stuntbroker.pipeline.counting import count
 
 NAMES_OF_IDS: Final = ("transactional_id", "v3_and_below_transactional_id", "group_id", "key")
 """Fields of requests that say whose they are, the first one first."""
@@ -60,8 +61,8 @@ def late_as_text(document: Any) -> str:
 def findings_as_text(document: Any) -> str:
     """What the oracle has found, and how much it has looked at."""
     rows = [(each["kind"], each["text"]) for each in document["findings"]]
-    ended = f"{counted(document['transactions'], 'ended transaction')}, " if "transactions" in document else ""
-    checked = f"{ended}{counted(len(rows), 'finding')}\n"
+    ended = f"{count(document['transactions'], 'ended transaction')}, " if "transactions" in document else ""
+    checked = f"{ended}{count(len(rows), 'finding')}\n"
     return (table(("FINDING", "WHERE"), rows) if rows else "") + checked
 
 

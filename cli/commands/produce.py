@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError, bootstrap, choice, not_empty, options, seconds, single
 from stuntbroker.cli.commands.verbs import COMMAND_TIMEOUT_S, Options, key_values, optional_number
-from stuntbroker.cli.tables import counted, shown
+from stuntbroker.cli.tables import shown
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.connection import Address
 from stuntbroker.client.errors import ClientError
@@ -23,6 +23,7 @@ from stuntbroker.client.producing import (
     partition_count,
     produce,
 )
+from stuntbroker.pipeline.counting import count
 
 USAGE: Final = """\
 usage: stuntbroker produce TOPIC [VALUE...] [options]
@@ -103,7 +104,7 @@ def produce_command(arguments: list[str]) -> int:
         written = sum(each.records for each in appended)
         is_said = not transactional_id and (written or isinstance(fault, InputError))
         before = (
-            f"; {counted(written, 'record')} {'was' if written == 1 else 'were'} written before that" if is_said else ""
+            f"; {count(written, 'record')} {'was' if written == 1 else 'were'} written before that" if is_said else ""
         )
         sys.stderr.write(f"stuntbroker: {shown(str(fault))}{before}\n")
         return 1
@@ -111,7 +112,7 @@ def produce_command(arguments: list[str]) -> int:
         document = {"topic": topic, "batches": [each._asdict() for each in appended]}
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
-        sys.stderr.write(f"{said} {counted(sum(each.records for each in appended), 'record')} to {shown(topic)}\n")
+        sys.stderr.write(f"{said} {count(sum(each.records for each in appended), 'record')} to {shown(topic)}\n")
     return 0
 
 

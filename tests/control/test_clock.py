@@ -175,15 +175,22 @@ async def test_work_in_slices_is_done_before_time_goes_on(rig: Rig, control: Con
     assert calls == [100, 100, 100, -1]
 
 
+def calls_of(rig: Rig, name: str) -> list[int]:
+    """Has an item for each time that the housekeeping calls this method of the transactions."""
+    calls: list[int] = []
+    transactions = rig.broker.transactions
+    method = getattr(transactions, name)
+    setattr(transactions, name, lambda: (calls.append(1), method()))
+    rig.broker.timers.close()
+    rig.broker._begin_housekeeping()
+    return calls
+
+
 async def test_an_hour_costs_few_steps(rig: Rig, control: Control) -> None:
     """Of the 36,000 sweeps of an hour none is made while there is nothing to end."""
     rig.topic("t")
     begin(rig.client(), timeout_ms=600_000)
-    sweeps: list[int] = []
-    sweep = rig.broker.transactions.sweep
-    rig.broker.transactions.sweep = lambda: (sweeps.append(1), sweep())  # type: ignore[method-assign]
-    rig.broker.timers.close()
-    rig.broker._begin_housekeeping()
+    sweeps = calls_of(rig, "sweep")
 
     await control.clock.advance(HOUR_MS)
 
@@ -209,10 +216,10 @@ async def test_what_clients_ask_while_time_is_moved_is_handled_when_it_has_been(
     assert second - first == HOUR_MS
 
 
-def ask_while_moving(client: Client, control: Control) -> asyncio.Future[None]:
+def ask_while_moving(rig: Rig, client: Client, control: Control) -> asyncio.Future[None]:
     """Begin to move time on, and have a request come while it is."""
     moving = asyncio.ensure_future(control.clock.advance(HOUR_MS))
-    control.clock._timers.call_later(1_000, lambda: client.feed(frame(MetadataRequest([]), 9)))
+    rig.broker.timers.call_later(1_000, lambda: client.feed(frame(MetadataRequest([]), 9)))
     return moving
 
 
@@ -221,7 +228,7 @@ async def test_requests_are_kept_for_no_longer_than_clients_wait(
 ) -> None:
     monkeypatch.setattr(control_clock, "KEPT_MS_MAX", 0)
     began_ms = rig.broker.clock.now_ms()
-    await ask_while_moving(rig.client(), control)
+    await ask_while_moving(rig, rig.client(), control)
     (request,) = control.requests.requests
     assert request.at_ms == began_ms + 1_000
 
@@ -229,7 +236,7 @@ async def test_requests_are_kept_for_no_longer_than_clients_wait(
 @pytest.mark.parametrize("what", ["the broker ends", "its node is stopped"])
 async def test_a_request_that_was_kept_is_not_handled_when(what: str, rig: Rig, control: Control) -> None:
     client = rig.client()
-    moving = ask_while_moving(client, control)
+    moving = ask_while_moving(rig, client, control)
     (node,) = rig.broker.nodes.by_id.values()
 
     def happens() -> None:
@@ -257,11 +264,7 @@ async def test_an_id_that_is_parked_does_not_make_every_look_for_expired_ids(rig
     rig.topic("t")
     control.stops.add("txn.PrepareAbort.after", {})
     begin(rig.client(), timeout_ms=60_000)
-    looks: list[int] = []
-    expire = rig.broker.transactions.expire
-    rig.broker.transactions.expire = lambda: (looks.append(1), expire())  # type: ignore[method-assign]
-    rig.broker.timers.close()
-    rig.broker._begin_housekeeping()
+    looks = calls_of(rig, "expire")
 
     await control.clock.advance(7 * 24 * HOUR_MS + HOUR_MS)
 
