@@ -173,13 +173,17 @@ class TransactionalProducer:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
-        """Begin a transaction, commit it at the end of the block, and abort it if the block or the commit raises."""
+        """Begin a transaction, commit it at the end of the block, and abort it if the block or the commit raises.
+
+        A transaction that the block has prepared is not aborted, what the block has ended itself is left as it is.
+        """
         self.begin_transaction()
         try:
             yield self
-            self.commit_transaction()
+            if self.state is not State.READY:
+                self.commit_transaction()
         except BaseException:
-            if self.can_abort:
+            if self.can_abort and self.state is not State.PREPARED_TRANSACTION:
                 self.abort_transaction()
             raise
 

@@ -121,14 +121,14 @@ class Coordination:
     async def init(self, timeout_ms: int, two_phase: bool, keep: bool) -> None:
         """InitProducerId: every other producer with the transactional id is fenced, and its transaction is aborted.
 
-        With `keep`, a transaction that was prepared stays open, and `session.ongoing` names it (KIP-939).
+        With `keep`, a transaction that was prepared stays open, and `session.prepared` names it (KIP-939).
         """
         request = InitProducerIdRequest(self._session.transactional_id, timeout_ms, *NO_PRODUCER, two_phase, keep)
         least, most = (TWO_PHASE_FROM, VERSION_MAX) if two_phase or keep else (0, TWO_PHASE_FROM - 1)
         answer = await self._init(request, least, most)
         ongoing = PreparedState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
-        self._session.ongoing = None if ongoing == NO_PRODUCER else ongoing
-        self._session.has_started = self._session.is_prepared = self._session.ongoing is not None
+        self._session.prepared = None if ongoing == NO_PRODUCER else ongoing
+        self._session.has_started = self._session.prepared is not None
 
     async def bump(self, timeout_ms: int, two_phase: bool) -> None:
         """InitProducerId with the present pair: get the next epoch, but only if nobody else has the id (KIP-360)."""
@@ -262,7 +262,7 @@ class Coordination:
         try:
             answer = await self._end(commit=True)
         except TransactionAbortableError as error:
-            if session.is_prepared:
+            if session.prepared is not None:
                 raise self._undecided(session.error or error) from error
             if session.draft_codes and error.code == TIMED_OUT_DRAFT:
                 raise  # The coordinator's word that it has aborted the transaction.
@@ -271,7 +271,7 @@ class Coordination:
         if not answer.error_code:
             return answer
         refusal = session.response_error(Request.END_TXN_COMMIT.value, answer.error_code, answer.fence_reason)
-        if session.is_prepared:
+        if session.prepared is not None:
             raise self._undecided(refusal)
         session.fail_abortable(refusal)
         return refusal

@@ -15,6 +15,7 @@ An abortable error wraps what happened once: it is the `__cause__`. A fatal erro
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 from aiokafka.errors import KafkaError
 
@@ -37,6 +38,16 @@ class ProducerError(KafkaError):  # type: ignore[misc]  # aiokafka has no types.
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
         self.code = code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let it come back from another process: pickle would call the class with the message alone."""
+        return _error_like, (type(self), self.args, vars(self))
+
+
+def _error_like(kind: type[ProducerError], arguments: tuple[Any, ...], values: dict[str, Any]) -> ProducerError:
+    error = kind.__new__(kind, *arguments)
+    vars(error).update(values)
+    return error
 
 
 class ResponseError(ProducerError):

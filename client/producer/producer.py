@@ -316,16 +316,20 @@ class TransactionalProducer:
     async def transaction(self) -> AsyncIterator[Self]:
         """Begin a transaction, commit it at the end of the block, and abort it if the block or the commit raises.
 
-        What was raised goes on. After CommitFailedError and any other TransactionAbortableError the producer is ready for
-        the next transaction; after OperationTimedOutError of the commit, `commit_transaction` has to be repeated, and so
-        it has when the task was cancelled meanwhile: the commit goes on.
+        What was raised goes on, unless the abort fails too. After CommitFailedError and any other TransactionAbortableError
+        the producer is ready for the next transaction; after OperationTimedOutError of the commit, `commit_transaction` has
+        to be repeated, and so it has when the task was cancelled meanwhile: the commit goes on.
+
+        A transaction that the block has prepared is not aborted, whatever is raised: your database may have committed. What
+        the block has ended itself is left as it is.
         """
         await self.begin_transaction()
         try:
             yield self
-            await self.commit_transaction()
+            if self.state is not State.READY:
+                await self.commit_transaction()
         except BaseException:
-            if self.can_abort:
+            if self.can_abort and self.state is not State.PREPARED_TRANSACTION:
                 await self.abort_transaction()
             raise
 
@@ -377,7 +381,7 @@ class TransactionalProducer:
             self._calls.check(call)
             if session.state is State.READY:
                 return False
-        is_commit = (session.ongoing or session.identity) == state
+        is_commit = session.prepared == state
         target = State.COMMITTING_TRANSACTION if is_commit else State.ABORTING_TRANSACTION
         result: bool = await self._calls.run(call, target, lambda: self._transactions.complete(is_commit), state)
         return result

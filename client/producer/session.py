@@ -40,16 +40,16 @@ class Session:
         """(producer id, epoch) that requests carry."""
         self.transactions = 0
         """Counts transactions: what was called in one of them must not be done in the next."""
-        self.is_prepared = False
-        """Whether the transaction may be decided elsewhere already: only its end as it was decided is allowed (KIP-939)."""
         self.last_fault: ProducerError | None = None
         """Why a request is being repeated at the moment, for the message of a time-out."""
         self.is_shared = False
         """Whether other producers write to the transaction too."""
         self.is_joined = False
         """Whether it is another producer's: who closes this one leaves it open."""
-        self.ongoing: PreparedState | None = None
-        """The pair of a prepared transaction that init_transactions kept (KIP-939)."""
+        self.prepared: PreparedState | None = None
+        """The pair of the prepared transaction, which may be decided elsewhere already: only its end as it was decided is
+        allowed (KIP-939). No later transaction may have this pair: a decision that was stored would be taken for its own.
+        """
         self.transaction_version = 0
         """The cluster's `transaction.version`, as the coordinator said when it was last connected to."""
         self.draft_codes = False
@@ -109,13 +109,12 @@ class Session:
     def reset_transaction(self) -> None:
         """Forget what the last transaction touched."""
         self.transactions += 1
-        self.is_prepared = False
         self.added.clear()
         self.groups_added.clear()
         self.has_started = False
         self.may_have_started = False
         self.is_shared = self.is_joined = False
-        self.ongoing = None
+        self.prepared = None
         self.error = None
 
     def abortable(self) -> TransactionAbortableError:

@@ -45,7 +45,7 @@ class Transactions:
             self._session.move(State.UNINITIALIZED)
             raise
         self._sender.start_epoch()
-        self._session.move(State.PREPARED_TRANSACTION if self._session.ongoing else State.READY)
+        self._session.move(State.PREPARED_TRANSACTION if self._session.prepared else State.READY)
 
     async def join(self, identity: PreparedState) -> None:
         """Go on with the transaction of a producer that has this identity."""
@@ -94,7 +94,8 @@ class Transactions:
         session = self._session
         if session.state is State.FATAL_ERROR:
             session.check(Call.BEGIN_TRANSACTION)
-        if session.needs_new_epoch:
+        # EndTxn gives a new epoch under transaction version 2 only, and nothing ends a transaction that has not started.
+        if session.needs_new_epoch or session.prepared == session.identity:
             # A late request of the transaction that has ended must not come into the next.
             if not session.is_version_2 and not session.can_get_new_epoch:
                 session.fail_fatal(UnexpectedError("brokers before Kafka 2.5 cannot give a producer a new epoch"))
@@ -110,7 +111,7 @@ class Transactions:
         await self._sender.flush()
         await self._coordination.wait_for_requests()
         self._session.check(Call.PREPARE_TRANSACTION)
-        self._session.is_prepared = True
+        self._session.prepared = self._session.identity
         self._session.move(State.PREPARED_TRANSACTION)
 
     async def complete(self, is_commit: bool) -> bool:

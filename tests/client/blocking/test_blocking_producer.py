@@ -232,6 +232,20 @@ def test_a_prepared_transaction_is_completed_by_the_text_of_its_state() -> None:
         assert broker.committed == [b"decided"]
 
 
+def test_a_block_does_not_abort_what_it_has_prepared_and_may_complete_it() -> None:
+    with ModelBroker(2) as broker, ready(broker, enable_2pc=True) as producer:
+        with pytest.raises(ConnectionError), producer.transaction():
+            producer.send("t", b"prepared")
+            stored = producer.prepare_transaction()
+            raise ConnectionError("the database did not say whether it has committed")
+        assert producer.state is State.PREPARED_TRANSACTION
+        assert producer.complete_transaction(stored)
+        with producer.transaction():
+            producer.send("t", b"completed")
+            assert producer.complete_transaction(producer.prepare_transaction())
+        assert broker.committed == [b"prepared", b"completed"]
+
+
 def test_a_closed_producer_has_no_thread_and_says_so(broker: ModelBroker) -> None:
     with ready(broker) as producer:
         producer.begin_transaction()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,11 +28,18 @@ class Crash(Exception):
     """The process ends here."""
 
 
+@contextmanager
+def broker_at(level: int) -> Iterator[Broker]:
+    with run_broker(
+        {"transaction.two.phase.commit.enable": True, "transaction.version": level},
+        topics={"payments": 1, "others": 1},
+    ) as broker:
+        yield broker
+
+
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with run_broker(
-        {"transaction.two.phase.commit.enable": True}, topics={"payments": 1, "lite": 1, "others": 1}
-    ) as broker:
+    with broker_at(2) as broker:
         yield broker
 
 
@@ -47,9 +54,12 @@ async def crash(producer: TransactionalProducer) -> None:
     await producer._close()
 
 
-async def pay(
-    producer: TransactionalProducer, topic: str, database: Database, number: int, crash_after: str | None
-) -> None:
+def has_record(number: int) -> bool:
+    """A transaction without records is prepared too, but no request ends it."""
+    return number % 4 > 0
+
+
+async def pay(producer: TransactionalProducer, database: Database, number: int, crash_after: str | None) -> None:
     """One payment, in the database and in the topic. Ends after one of the STEPS."""
 
     def after(step: str) -> None:
@@ -58,7 +68,8 @@ async def pay(
 
     await producer.begin_transaction()
     after("begin")
-    await producer.send_and_wait(topic, b"%d" % number, partition=0)
+    if has_record(number):
+        await producer.send_and_wait("payments", b"%d" % number, partition=0)
     after("send")
     state = await producer.prepare_transaction()
     after("prepare")
@@ -71,32 +82,89 @@ async def pay(
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("make_database", "topic", "crashes"), [(sqlite, "lite", 100), (postgres, "payments", 1000)])
+@pytest.mark.parametrize(
+    ("make_database", "level", "crashes"), [(sqlite, 0, 50), (sqlite, 1, 50), (sqlite, 2, 100), (postgres, 2, 1000)]
+)
 async def test_a_crash_at_any_step_leaves_database_and_topic_alike(
-    broker: Broker, tmp_path: Path, make_database: MakeDatabase, topic: str, crashes: int
+    tmp_path: Path, make_database: MakeDatabase, level: int, crashes: int
 ) -> None:
     chance, number = random.Random(939), 0
-    with make_database(tmp_path) as database:
+    with make_database(tmp_path) as database, broker_at(level) as broker:
         for _ in range(crashes):
-            producer = producer_of(broker, topic)
+            producer = producer_of(broker)
             await producer.start()
             with pytest.raises(Crash):
                 await producer.init_transactions(keep_prepared_txn=True)
                 await producer.complete_transaction(database.state())
                 for _ in range(chance.randrange(3)):
                     number += 1
-                    await pay(producer, topic, database, number, None)
+                    await pay(producer, database, number, None)
                 number += 1
-                await pay(producer, topic, database, number, chance.choice(STEPS))
+                await pay(producer, database, number, chance.choice(STEPS))
             database.crash()
             await crash(producer)
-        async with producer_of(broker, topic) as last:
+        async with producer_of(broker) as last:
             await last.init_transactions(keep_prepared_txn=True)
             await last.complete_transaction(database.state())
         numbers = database.numbers()
+        written = [int(value or b"") for value in broker.values("payments")]
 
-    assert [int(value or b"") for value in broker.values(topic)] == numbers
+    assert written == [number for number in numbers if has_record(number)]
     assert len(numbers) > crashes / 3
+
+
+@pytest.mark.parametrize("is_prepared", [False, True])
+@pytest.mark.parametrize(("level", "records"), [(0, 1), (1, 1), (2, 0), (2, 1)])
+async def test_a_stored_state_does_not_commit_the_transaction_after_its_own(
+    level: int, records: int, is_prepared: bool
+) -> None:
+    with broker_at(level) as broker:
+        first = producer_of(broker)
+        await first.start()
+        await first.init_transactions()
+        await first.begin_transaction()
+        for _ in range(records):
+            await first.send("payments", b"decided")
+        stored = await first.prepare_transaction()
+        await first.complete_transaction(stored)
+        await first.begin_transaction()
+        await first.send_and_wait("payments", b"not decided")
+        if is_prepared:
+            await first.prepare_transaction()
+        await crash(first)
+        async with producer_of(broker) as second:
+            await second.init_transactions(keep_prepared_txn=True)
+            assert not await second.complete_transaction(stored)
+
+        assert broker.values("payments") == [b"decided"] * records
+
+
+async def test_a_block_does_not_abort_what_it_has_prepared(broker: Broker) -> None:
+    async with producer_of(broker, "block") as producer:
+        await producer.init_transactions()
+        with pytest.raises(ConnectionError):
+            async with producer.transaction():
+                await producer.send("others", b"prepared in a block", partition=0)
+                state = await producer.prepare_transaction()
+                raise ConnectionError("the database did not say whether it has committed")
+        assert producer.state is State.PREPARED_TRANSACTION
+        assert await producer.complete_transaction(state)
+
+        assert b"prepared in a block" in broker.values("others")
+
+
+async def test_a_block_may_prepare_and_complete_its_transaction(broker: Broker) -> None:
+    async with producer_of(broker, "whole") as producer:
+        await producer.init_transactions()
+        for completed in (b"committed by the block", b"completed in the block"):
+            async with producer.transaction():
+                await producer.send("others", completed, partition=0)
+                state = await producer.prepare_transaction()
+                if completed == b"completed in the block":
+                    assert await producer.complete_transaction(state)
+            assert producer.state is State.READY
+
+        assert broker.values("others")[-2:] == [b"committed by the block", b"completed in the block"]
 
 
 async def test_a_prepared_transaction_takes_nothing_more_and_waits_for_its_end(broker: Broker) -> None:
