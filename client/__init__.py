@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stuntbroker.client.producer.coordination import GroupMetadata
     from stuntbroker.client.producer.errors import (
         ApplicationRecoverableError,
+        AuthenticationError,
         AuthorizationError,
         CommitFailedError,
         FailureType,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _ERRORS: Final = (
     "ApplicationRecoverableError",
+    "AuthenticationError",
     "AuthorizationError",
     "CommitFailedError",
     "FailureType",
@@ -73,6 +75,7 @@ _PLACES: Final = {
 
 __all__ = [
     "ApplicationRecoverableError",
+    "AuthenticationError",
     "AuthorizationError",
     "CommitFailedError",
     "Connections",

@@ -25,7 +25,7 @@ class Connections:
         self._twin: asynchronous.Connections | None = None
 
     def start(self) -> None:
-        """Connect to a bootstrap server. Raises aiokafka's KafkaConnectionError when none answers."""
+        """Connect to a bootstrap server. Raises aiokafka's KafkaConnectionError when none answers, AuthenticationError."""
         if self._thread is not None:
             raise IllegalStateError("the connections were started before")
         thread = LoopThread("stuntbroker connections")

@@ -82,7 +82,10 @@ class TransactionalProducer:
     # --- life
 
     def start(self) -> None:
-        """Connect to the cluster. Raises aiokafka's KafkaConnectionError when none of the bootstrap servers answers."""
+        """Connect to the cluster.
+
+        Raises aiokafka's KafkaConnectionError when none of the bootstrap servers answers, AuthenticationError.
+        """
         if self._thread is not None or self._twin.state is State.CLOSED:
             raise IllegalStateError(f"{self._name} was started before")
         thread = LoopThread(f"stuntbroker {self._name}") if self._shared is None else self._shared.thread

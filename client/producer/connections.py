@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -17,6 +18,7 @@ from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import errors as blocking_errors
 from stuntbroker.client.connection import API_VERSIONS_FIRST, Address, chosen_version, reason
+from stuntbroker.client.producer.authentication import check_authentication
 from stuntbroker.client.producer.errors import DisconnectedError, IllegalStateError, UnsupportedVersionError
 from stuntbroker.client.producer.frames import read_without_task
 from stuntbroker.client.producer.session import log
@@ -142,8 +144,13 @@ class Connections:
         self._partitions_of_ms = 0.0
 
     async def start(self) -> None:
-        """Connect to a bootstrap server and read the metadata. Raises aiokafka's KafkaConnectionError."""
-        await self._client.bootstrap()
+        """Connect to a bootstrap server and read the metadata. Raises aiokafka's KafkaConnectionError, AuthenticationError."""
+        try:
+            await self._client.bootstrap()
+        except KafkaConnectionError:
+            for host, port, _ in self._client.hosts:
+                await check_authentication(self._client, Address(host, port))
+            raise
         self.is_open = True
 
     async def stop(self) -> None:
@@ -184,8 +191,15 @@ class Connections:
         return sorted(self._client.cluster.available_partitions_for_topic(topic) or ())
 
     async def wait_for_topic(self, topic: str) -> Sequence[int]:
-        """Read metadata until it has the topic, as long as the caller waits. Raises aiokafka's TopicAuthorizationFailedError."""
+        """Read metadata until it has the topic, as long as the caller waits.
+
+        Raises aiokafka's TopicAuthorizationFailedError; AuthenticationError.
+        """
         while not self.partitions(topic):
+            node_id = self.any_node()
+            if node_id is not None:
+                with suppress(DisconnectedError):
+                    await self.link(node_id)  # aiokafka would ask brokers that refuse it for ever.
             try:
                 await self._client._wait_on_metadata(topic)
             except UnknownTopicOrPartitionError:  # Not within the time-out of one request.
@@ -214,7 +228,7 @@ class Connections:
     # --- requests
 
     async def link(self, node_id: int) -> Link:
-        """Return the connection to a broker, opened when it is first needed. Raises DisconnectedError."""
+        """Return the connection to a broker, opened when it is first needed. Raises DisconnectedError, AuthenticationError."""
         if not self.is_open:
             raise IllegalStateError("the connections are closed, or not started")
         link = self._links.get(node_id)
@@ -224,6 +238,9 @@ class Connections:
             await self.refresh()
         connection = await self._client._get_conn(node_id)
         if connection is None:
+            broker = self._client.cluster.broker_metadata(node_id)
+            if broker is not None:
+                await check_authentication(self._client, Address(broker.host, broker.port))
             raise DisconnectedError(f"no connection to broker {node_id}")
         read_without_task(connection)
         link = self._links[node_id] = await self._introduce(connection)
@@ -246,7 +263,8 @@ class Connections:
     ) -> Answer:
         """Send a request at the highest version from `least` to `most` that both sides have, and return the response.
 
-        Raises DisconnectedError: the request may or may not have been applied. Raises UnsupportedVersionError.
+        Raises DisconnectedError: the request may or may not have been applied. Raises UnsupportedVersionError,
+        AuthenticationError.
         """
         link = await self.link(node_id)
         return await _exchange(link.connection, Call(key, link.version(key, least, most), request, answer))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from stuntbroker.client.prepared_state import (
@@ -251,7 +252,8 @@ class Coordination:
                 self._session.identity = PreparedState(answer.producer_id, answer.producer_epoch)
                 self._session.needs_new_epoch = False
             was_version_2 = self._session.is_version_2
-            await self._read_transaction_version()
+            with suppress(FatalError):  # The transaction has ended: it is for the next one.
+                await self._read_transaction_version()
             # KIP-890: the first transaction of version 2 needs an epoch that no request of version 1 carries.
             self._session.needs_new_epoch |= self._session.is_version_2 and not was_version_2
         return commit
@@ -342,6 +344,9 @@ class Coordination:
             self._nodes.pop(None, None)
             self._session.last_fault = fault
             return
+        except FatalError as fault:
+            self._session.fail_fatal(fault)
+            raise
         if link is self._link:
             return
         self._link = link

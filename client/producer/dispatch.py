@@ -16,6 +16,7 @@ from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections
 from stuntbroker.client.producer.errors import (
     FailureType,
+    FatalError,
     IllegalStateError,
     OperationTimedOutError,
     ProduceFailedError,
@@ -160,6 +161,8 @@ class Dispatcher:
         except OperationTimedOutError as fault:
             is_known = bool(self._connections.partitions(topic))
             self.fail(fault if is_known else OperationTimedOutError(f"{fault}: topic {topic!r} is not known"))
+        except FatalError as fault:
+            self._session.fail_fatal(fault)
         except KafkaError as fault:
             self.fail(ProducerError(f"no metadata of topic {topic!r}: {fault}", getattr(fault, "errno", None)))
         if self._session.transactions != transaction:

@@ -46,7 +46,7 @@ class ProducerError(KafkaError):  # type: ignore[misc]  # aiokafka has no types.
 
 def _error_like(kind: type[ProducerError], arguments: tuple[Any, ...], values: dict[str, Any]) -> ProducerError:
     error = kind.__new__(kind, *arguments)
-    vars(error).update(values)
+    error.__dict__.update(values)
     return error
 
 
@@ -103,6 +103,10 @@ class InvalidProducerIdMappingError(ApplicationRecoverableError):
 
 class InvalidConfigurationError(FatalError):
     """Configuration or permissions are wrong. Trying again does not help."""
+
+
+class AuthenticationError(InvalidConfigurationError):
+    """A broker refused the credentials or the mechanism, or its certificate is not trusted."""
 
 
 class AuthorizationError(InvalidConfigurationError):

@@ -156,7 +156,10 @@ class TransactionalProducer:
     # --- life
 
     async def start(self) -> None:
-        """Connect to the cluster. Raises aiokafka's KafkaConnectionError when none of the bootstrap servers answers."""
+        """Connect to the cluster.
+
+        Raises aiokafka's KafkaConnectionError when none of the bootstrap servers answers, AuthenticationError.
+        """
         if self._is_started or self._session.state is State.CLOSED:
             raise IllegalStateError(f"producer {self.transactional_id!r} was started before")
         self._is_started = True

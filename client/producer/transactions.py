@@ -69,13 +69,16 @@ class Transactions:
         await self._sender.flush()
         await self._coordination.wait_for_requests()
         has_started = session.has_started or session.may_have_started
+        is_committed = False
         if session.state is State.COMMITTING_TRANSACTION and has_started:
             try:
-                if not await self._coordination.end(commit=True):
-                    session.has_started = session.may_have_started = False  # The coordinator had aborted it.
+                is_committed = await self._coordination.end(commit=True)
             except (TransactionAbortableError, StoppedError):
                 log.debug("%r: the commit failed", self._session.transactional_id)
-        if session.state is not State.COMMITTING_TRANSACTION:
+            else:
+                if not is_committed:
+                    session.has_started = session.may_have_started = False  # The coordinator had aborted it.
+        if not is_committed and session.state is not State.COMMITTING_TRANSACTION:
             session.check(Call.COMMIT_TRANSACTION)
         try:
             await self._finish()

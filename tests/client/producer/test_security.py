@@ -1,21 +1,31 @@
-"""Options of security reach aiokafka's connections: TLS to a broker behind a proxy, and SASL."""
+"""Options of security reach aiokafka's connections, and who is refused is told so: TLS to a broker behind a proxy, SASL."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import asynccontextmanager, suppress
+from struct import pack, unpack_from
+from typing import Any, NoReturn
 
 import pytest
 import trustme
 import uvloop
-from aiokafka.errors import KafkaConnectionError
 from model_broker import ModelBroker
 
-from stuntbroker.client import TransactionalProducer, blocking
+from stuntbroker.client import (
+    AuthenticationError,
+    Connections,
+    ProduceFailedError,
+    State,
+    TransactionalProducer,
+    blocking,
+)
 from stuntbroker.client.connection import Address
+from stuntbroker.protocol.api_keys import END_TXN
+from stuntbroker.protocol.messages.api_versions_response import ApiVersion
 
 
 @asynccontextmanager
@@ -63,7 +73,7 @@ async def write(level: int) -> None:
                         producer.send("t", b"by TLS from a thread")
 
             await asyncio.to_thread(write_blocking)
-            with pytest.raises(KafkaConnectionError):
+            with pytest.raises(AuthenticationError):
                 await TransactionalProducer(ssl_context=ssl.create_default_context(), **options).start()
         assert broker.committed == [b"by TLS", b"by TLS from a thread"]
 
@@ -74,31 +84,105 @@ def test_everything_goes_by_tls_when_it_is_asked_for(level: int, run: Any) -> No
     run(write(level))
 
 
-async def test_options_of_sasl_are_those_of_aiokafkas_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[dict[str, Any]] = []
+class SaslBroker(ModelBroker):
+    """Takes one user, by SASL/PLAIN."""
 
-    class Client:
-        def __init__(self, **options: Any) -> None:
-            given.append(options)
+    HANDSHAKE, AUTHENTICATE, FAILED = 17, 36, 58
 
-        _sync_task = None
+    def __init__(self, level: int = 2) -> None:
+        super().__init__(level)
+        self.password = "right"
 
-        async def bootstrap(self) -> None:
-            raise KafkaConnectionError("not needed")
+    def _known(self) -> list[ApiVersion]:
+        return [*super()._known(), ApiVersion(self.HANDSHAKE, 0, 1), ApiVersion(self.AUTHENTICATE, 0, 0)]
 
-        async def close(self) -> None:
-            pass
+    def _answer(self, frame: bytes) -> bytes | None:
+        key, _, correlation_id = unpack_from(">hhi", frame)
+        if key == self.HANDSHAKE:
+            answer = pack(">ihih5s", correlation_id, 0, 1, 5, b"PLAIN")
+        elif key == self.AUTHENTICATE:
+            is_right = frame.endswith(f"\0user\0{self.password}".encode())
+            answer = pack(">ihh3si", correlation_id, 0 if is_right else self.FAILED, 3, b"who", 0)
+        else:
+            return super()._answer(frame)
+        return pack(">i", len(answer)) + answer
 
-        async def _get_conn(self) -> None:
-            pass
+    def break_connections(self) -> None:
+        for each in self._sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
 
-    monkeypatch.setattr("stuntbroker.client.producer.connections.AIOKafkaClient", Client)
-    security = {
+
+def sasl(broker: SaslBroker, password: str = "right") -> dict[str, Any]:
+    return {
+        "bootstrap_servers": str(broker.address),
         "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_mechanism": "PLAIN",
         "sasl_plain_username": "user",
-        "sasl_plain_password": "password",
+        "sasl_plain_password": password,
     }
-    with pytest.raises(KafkaConnectionError):
-        await TransactionalProducer(transactional_id="id", **security).start()
-    assert security.items() <= given[0].items()
+
+
+async def test_a_user_with_the_right_password_commits() -> None:
+    with SaslBroker() as broker:
+        async with TransactionalProducer(transactional_id="id", **sasl(broker)) as producer:
+            await producer.init_transactions()
+            async with producer.transaction():
+                await producer.send("t", b"by SASL")
+
+        assert broker.committed == [b"by SASL"]
+
+
+async def test_a_wrong_password_is_fatal_at_once() -> None:
+    with SaslBroker() as broker:
+        refused = sasl(broker, "wrong")
+        with pytest.raises(AuthenticationError, match=r"trust each other.*who") as raised:
+            await TransactionalProducer(transactional_id="id", **refused).start()
+        with pytest.raises(AuthenticationError):
+            await Connections(**refused).start()
+        with pytest.raises(AuthenticationError):
+            await asyncio.to_thread(blocking.TransactionalProducer(transactional_id="id", **refused).start)
+
+    assert raised.value.code == broker.FAILED
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["a topic that is known", "another topic"])
+async def test_a_password_that_is_taken_back_ends_the_producer_instead_of_being_tried_for_ever(is_known: bool) -> None:
+    with SaslBroker() as broker:
+        async with TransactionalProducer(transactional_id="id", **sasl(broker)) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            if is_known:
+                await producer.send_and_wait("t", b"written", partition=0)
+            broker.password = "another"
+            broker.break_connections()
+            while any(link.connection.connected() for link in producer._connections._links.values()):
+                await asyncio.sleep(0)
+            with pytest.raises(ProduceFailedError if is_known else AuthenticationError):
+                await producer.send_and_wait("t", b"lost", partition=0)
+            for call in (producer.commit_transaction, producer.abort_transaction):
+                with pytest.raises(AuthenticationError):
+                    await call()
+            assert producer.state is State.FATAL_ERROR
+
+
+async def test_a_commit_that_took_place_is_reported_as_such_whatever_comes_behind_it() -> None:
+    with SaslBroker() as broker:
+        async with TransactionalProducer(transactional_id="id", **sasl(broker)) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await producer.send_and_wait("t", b"committed", partition=0)
+            end = broker.handlers[END_TXN]
+
+            async def refuse(node_id: int) -> NoReturn:
+                raise AuthenticationError("the connection broke, and the next one is refused")
+
+            def end_and_refuse(request: Any, version: int) -> Any:
+                producer._connections.link = refuse  # type: ignore[method-assign]
+                return end(request, version)
+
+            broker.handlers[END_TXN] = end_and_refuse
+            await producer.commit_transaction()
+            assert broker.committed == [b"committed"]
+            with pytest.raises(AuthenticationError):
+                await producer.begin_transaction()
