@@ -25,7 +25,8 @@ ADVICE: Final = {
     "newer_instance": "Another instance has this transactional id now. Stop this one, or give each instance an id of its own.",
     "epoch_exhausted": "Another instance has this transactional id now. Stop this one, or give each instance an id of its own.",
     "timeout": "The transaction was open for longer than transaction.timeout.ms and was aborted. Abort, and begin anew; "
-    "where work between begin and commit takes long, raise the time-out.",
+    "make a new producer where that is refused, as below transaction.version 2. "
+    "Where work between begin and commit takes long, raise the time-out.",
     "group_generation": "The consumer has left its group, or the group has a newer generation: another may have its partitions. "
     "Abort, and go on from the committed offsets.",
     "admin": "An administrator ended the transaction or fenced its producer. Abort, or make a new producer.",

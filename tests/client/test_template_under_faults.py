@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.client import ApplicationRecoverableError
+from stuntbroker.client import ApplicationRecoverableError, ProducerFencedError
 from stuntbroker.control.plan import PLANS
 from stuntbroker.fixture.broker import Broker
 
@@ -37,15 +37,15 @@ HANGS = "hanging-transaction"
 """Nobody reads what comes behind it."""
 
 
-def loop_of_the_page() -> Callable[..., Any]:
-    """Return `process` as the page has it."""
+def loop_of_the_page(name: str = "process") -> Callable[..., Any]:
+    """Return a function as the page has it."""
     for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
-        if "async def process(" in block:
+        if f"async def {name}(" in block:
             names: dict[str, Any] = {}
             exec(compile(block, PAGE.name, "exec"), names)
-            process: Callable[..., Any] = names["process"]
-            return process
-    raise AssertionError("the page has no loop")
+            loop: Callable[..., Any] = names[name]
+            return loop
+    raise AssertionError(f"the page has no {name}")
 
 
 async def run(broker: Broker, count: int = RECORDS) -> int:
@@ -82,6 +82,7 @@ NOT_OF_THE_LOOP = {("InitProducerId", "it has to be aborted", 1), ("InitProducer
     ("EndTxn", "it has to be aborted", 2)
 }
 """An error before the loop, and an abort that is refused, for which Kafka's clients have no way to go on either."""
+MISPLACED_PRODUCE = ("Produce", "it comes to the wrong broker")
 CASES = [
     (level, api, name, count)
     for level, apis in APIS.items()
@@ -98,7 +99,7 @@ async def test_a_request_that_fails_costs_no_record_and_doubles_none(
 ) -> None:
     """`count`: the first one, or the first two of the producer."""
     verb = VERBS[name]
-    if (api, name) == ("Produce", "it comes to the wrong broker"):
+    if (api, name) == MISPLACED_PRODUCE:
         verb = {"error": "NOT_LEADER_OR_FOLLOWER"}
     broker = stuntbroker_factory(**{"transaction.version": level})
     await asyncio.to_thread(prepare, broker)
@@ -107,6 +108,48 @@ async def test_a_request_that_fails_costs_no_record_and_doubles_none(
     assert processes == (1 + count if (api, name) in FATAL else 1)
     assert fault.fired
     check(broker)
+
+
+@pytest.mark.parametrize("level", APIS)
+async def test_the_loop_that_only_writes_writes_each_value_once(
+    level: int, stuntbroker_factory: Callable[..., Broker]
+) -> None:
+    write_all = loop_of_the_page("write_all")
+    broker = stuntbroker_factory(**{"transaction.version": level})
+    await asyncio.to_thread(broker.create_topic, "numbers")
+    expected = []
+    for _, api, name, count in (case for case in CASES if case[0] == level):
+        if api not in ("InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn"):
+            continue
+        verb = {"error": "NOT_LEADER_OR_FOLLOWER"} if (api, name) == MISPLACED_PRODUCE else VERBS[name]
+        fault = await asyncio.to_thread(broker.faults.add, api, transactional_id="writer-1", times=count, **verb)
+        values = [f"{api}, {name}, {count}: {number}".encode() for number in range(3)]
+        expected += values
+        for _ in range(count if (api, name) in FATAL else 0):
+            with pytest.raises(ApplicationRecoverableError):
+                await write_all(broker.bootstrap, values)
+        await write_all(broker.bootstrap, values)
+        assert fault.fired, (api, name, count)
+        await asyncio.to_thread(fault.remove)
+
+    assert broker.values("numbers") == expected
+
+
+@pytest.mark.parametrize("level", APIS)
+async def test_the_loop_that_only_writes_goes_on_after_a_time_out(
+    level: int, stuntbroker_factory: Callable[..., Broker]
+) -> None:
+    """Under transaction version 1 a time-out looks like a fence, and another producer has to go on."""
+    broker = stuntbroker_factory(**{"transaction.version": level})
+    await asyncio.to_thread(broker.create_topic, "numbers")
+    write_all = loop_of_the_page("write_all")
+    await asyncio.to_thread(broker.faults.add, "EndTxn", advance_ms=120_000, times=1)
+    if level == 1:
+        with pytest.raises(ProducerFencedError):
+            await write_all(broker.bootstrap, [b"late", b"in time"])
+    await write_all(broker.bootstrap, [b"late", b"in time"])
+
+    assert broker.values("numbers") == [b"late", b"in time"]
 
 
 @pytest.mark.parametrize("plan", sorted(set(PLANS) - {DEATH, SLOW, HANGS} - ENDS))
