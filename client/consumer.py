@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord
 from aiokafka.client import ConnectionGroup
@@ -20,7 +20,7 @@ from aiokafka.structs import TopicPartition
 
 from stuntbroker.client.producer.connections import guard_connections
 from stuntbroker.client.producer.coordination import GroupMetadata
-from stuntbroker.client.producer.errors import OperationTimedOutError, UnsupportedVersionError
+from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, UnsupportedVersionError
 from stuntbroker.client.requests import Call
 from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
 from stuntbroker.protocol.api_keys import OFFSET_FETCH
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 STABLE_VERSION: Final = 7
 """The first version with RequireStable, and the last that names a single group."""
 READ_COMMITTED: Final = "read_committed"
+RESETS: Final = ("earliest", "latest", "none")
 BACKOFF_S: Final = 0.02
 BACKOFF_S_MAX: Final = 1.0
 NO_OFFSET: Final = -1
@@ -74,6 +75,8 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         """
         if options.pop("isolation_level", READ_COMMITTED) != READ_COMMITTED:
             raise ValueError("a TransactionalConsumer reads with isolation_level='read_committed'")
+        if auto_offset_reset not in RESETS:
+            raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}: it is one of {', '.join(RESETS)}")
         if options.pop("enable_auto_commit", False):
             raise ValueError("a TransactionalConsumer does not commit by itself: use send_offsets_to_transaction")
         super().__init__(
@@ -98,6 +101,10 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         self._send_plainly = self._client.send
         self._client.send = self._send
 
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
     async def stop(self) -> None:
         """Leave the group, and close all connections. May be called twice."""
         try:
@@ -116,6 +123,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
         """Return the next record, however long it takes."""
+        self._check_started("getone")
         since_ns = time.time_ns()
         record = await super().getone(*partitions)
         self._member_of_records = self._membership
@@ -127,6 +135,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
         """Return records by partition, as soon as there are any; none after `timeout_ms`."""
+        self._check_started("getmany")
         since_ns = time.time_ns()
         records: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = await super().getmany(
             *partitions, timeout_ms=timeout_ms, max_records=max_records
@@ -136,6 +145,10 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         if self._telemetry is not None:
             self._telemetry.received(list(records.values()), since_ns)
         return records
+
+    def _check_started(self, name: str) -> None:
+        if self._fetcher is None and not self._closed:
+            raise IllegalStateError(f"{name}(): the consumer of group {self._group_name!r} is not started")
 
     def group_metadata(self) -> GroupMetadata:
         """Return group, generation, member and instance as they were when the last records were returned (KIP-447).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from stuntbroker.client.blocking.loop_thread import LoopThread
+from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
 from stuntbroker.client.producer import connections as asynchronous
 from stuntbroker.client.producer.errors import IllegalStateError
 
@@ -19,6 +19,7 @@ class Connections:
     Options are those of the class of the same name for asyncio. They are checked by `start`.
     """
 
+    @same_options(asynchronous.Connections)
     def __init__(self, **options: Any) -> None:
         self._options = options
         self._thread: LoopThread | None = None

@@ -128,6 +128,10 @@ class TransactionalConsumer:
         """Go back to the committed offset in every partition, after a transaction that was aborted. Abort it first."""
         self._call(lambda twin: twin.reset_to_committed(timeout_ms))
 
+    def commit(self, offsets: dict[TopicPartition, Any] | None = None) -> None:
+        """Commit offsets without a transaction: `{partition: offset}`, or the present positions."""
+        self._call(lambda twin: twin.commit(offsets))
+
     def committed(self, partition: TopicPartition) -> int | None:
         """Return the committed offset of a partition, None if there is none."""
         offset: int | None = self._call(lambda twin: twin.committed(partition))
@@ -202,6 +206,10 @@ class TransactionalConsumer:
         is_done: bool = self._call(lambda twin: twin.seek_to_end(*partitions))
         return is_done
 
+    def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
+        """Go to the committed offsets of these partitions, or of all. `reset_to_committed` also knows where to go without one."""
+        return self._call(lambda twin: twin.seek_to_committed(*partitions))
+
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offsets of the first records."""
         return self._call(lambda twin: twin.beginning_offsets(list(partitions)))
@@ -211,7 +219,22 @@ class TransactionalConsumer:
         return self._call(lambda twin: twin.end_offsets(list(partitions)))
 
     def offsets_for_times(
-        self, timestamps_ms: dict[TopicPartition, int]
+        self, timestamps: dict[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offsets with at least these timestamps; None where there is none."""
-        return self._call(lambda twin: twin.offsets_for_times(timestamps_ms))
+        """Return the first offsets with at least these timestamps, in ms; None where there is none."""
+        return self._call(lambda twin: twin.offsets_for_times(timestamps))
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the high watermark of a partition as of the last response, None before there is one."""
+        offset: int | None = self._do(lambda twin: twin.highwater(partition))
+        return offset
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the last stable offset of a partition as of the last response, None before there is one."""
+        offset: int | None = self._do(lambda twin: twin.last_stable_offset(partition))
+        return offset
+
+    def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
+        """Return when the last response about a partition came, in ms; None before there is one."""
+        time_ms: int | None = self._do(lambda twin: twin.last_poll_timestamp(partition))
+        return time_ms

@@ -15,6 +15,8 @@ from stuntbroker.protocol.topic_names import check_name
 Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata | tuple[int, str]"]
 OFFSET_MAX: Final = (1 << 63) - 1
 PARTITION_MAX: Final = (1 << 31) - 1
+GENERATION_MAX: Final = (1 << 31) - 1
+NO_GENERATION: Final = -1
 TEXT_BYTES_MAX: Final = (1 << 15) - 1
 """Of a text in a request."""
 
@@ -38,6 +40,14 @@ def check_text(what: str, text: Any) -> None:
         raise ValueError(f"{what} has {size} bytes: at most {TEXT_BYTES_MAX} can be sent")
 
 
+def check_names(transactional_id: Any, client_id: Any) -> None:
+    """Raise TypeError for what is no text, ValueError for one that no request can carry. `client_id` may be None."""
+    check_text("transactional_id", transactional_id)
+    check_text("client_id", client_id or "")
+    if not transactional_id:
+        raise ValueError("transactional_id is empty: a transactional producer needs a name that outlives its process")
+
+
 def identity_of(value: PreparedState | str) -> PreparedState:
     """Return a state that was given itself or as text. Raises ValueError, TypeError."""
     if isinstance(value, str):
@@ -50,8 +60,15 @@ def identity_of(value: PreparedState | str) -> PreparedState:
 def group_of(value: GroupMetadata | str) -> GroupMetadata:
     """Return the member of a group, or the group alone, that was given. Raises ValueError, TypeError."""
     group = GroupMetadata(value) if isinstance(value, str) else value
+    if not isinstance(group, GroupMetadata):
+        raise TypeError(f"a GroupMetadata or a group id is needed, not {type(value).__name__}")
     check_text("a group id", group.group_id)
+    if not group.group_id:
+        raise ValueError("a group id is empty: offsets belong to a group that has a name")
     check_text("a member id", group.member_id)
+    if group.group_instance_id is not None:
+        check_text("a group instance id", group.group_instance_id)
+    _checked("generation", group.generation_id, GENERATION_MAX, NO_GENERATION)
     return group
 
 
@@ -67,11 +84,11 @@ def offsets_of(offsets: Offsets) -> dict[TopicPartition, tuple[int, str]]:
     return checked
 
 
-def _checked(what: str, value: SupportsIndex, highest: int) -> int:
+def _checked(what: str, value: SupportsIndex, highest: int, lowest: int = 0) -> int:
     """Return a number as an int: NumPy has integers of its own."""
     if not isinstance(value, SupportsIndex):
         raise TypeError(f"the {what} is a whole number, not {type(value).__name__}")
     number = index(value)
-    if not 0 <= number <= highest:
-        raise ValueError(f"{number} is no {what}: it has to be from 0 to {highest}")
+    if not lowest <= number <= highest:
+        raise ValueError(f"{number} is no {what}: it has to be from {lowest} to {highest}")
     return number

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, Unpack
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection, CloseReason
@@ -21,6 +21,7 @@ from stuntbroker.client.connection import API_VERSIONS_FIRST, Address, chosen_ve
 from stuntbroker.client.producer.authentication import check_authentication
 from stuntbroker.client.producer.errors import DisconnectedError, IllegalStateError, UnsupportedVersionError
 from stuntbroker.client.producer.frames import read_without_task
+from stuntbroker.client.producer.options import ConnectionOptions
 from stuntbroker.client.producer.session import log
 from stuntbroker.client.requests import Answer, Call
 from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
@@ -126,7 +127,11 @@ class Connections:
     """
 
     def __init__(
-        self, *, bootstrap_servers: str | list[str] = "localhost", client_id: str | None = None, **options: Any
+        self,
+        *,
+        bootstrap_servers: str | list[str] = "localhost",
+        client_id: str | None = None,
+        **options: Unpack[ConnectionOptions],
     ) -> None:
         """Take the options; nothing is connected before `start`. An event loop has to run.
 

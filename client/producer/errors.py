@@ -74,7 +74,11 @@ class RetriableError(ProducerError):
 
 
 class OperationTimedOutError(RetriableError):
-    """The call took longer than `max_block_ms`. It goes on in the background: repeat the same call, and no other."""
+    """The call took longer than `max_block_ms`.
+
+    A commit, an abort, `init_transactions`, `join_transaction` and `complete_transaction` go on in the background: repeat the
+    same call, and no other. Any other call has been given up.
+    """
 
 
 class TransactionAbortableError(ProducerError):

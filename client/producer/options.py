@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from ssl import SSLContext
+from typing import Any, Final, TypedDict
 
 from aiokafka import codec
 
@@ -19,19 +20,29 @@ CODECS: Final[dict[str | None, tuple[int, Callable[[], bool]]]] = {
     "zstd": (4, codec.has_zstd),
 }
 """Name -> (number in a batch's attributes, whether aiokafka has the library for it)."""
-SECURITY: Final = frozenset(
-    {
-        "security_protocol",
-        "ssl_context",
-        "sasl_mechanism",
-        "sasl_plain_username",
-        "sasl_plain_password",
-        "sasl_kerberos_service_name",
-        "sasl_kerberos_domain_name",
-        "sasl_oauth_token_provider",
-    }
-)
-"""Options that are aiokafka's own."""
+
+
+class Security(TypedDict, total=False):
+    """Options of security, which are aiokafka's own."""
+
+    security_protocol: str
+    ssl_context: SSLContext | None
+    sasl_mechanism: str
+    sasl_plain_username: str | None
+    sasl_plain_password: str | None
+    sasl_kerberos_service_name: str
+    sasl_kerberos_domain_name: str | None
+    sasl_oauth_token_provider: Any
+
+
+class ConnectionOptions(Security, total=False):
+    """Options of connections that producers share."""
+
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    metadata_max_age_ms: int
+    connections_max_idle_ms: int | None
+
 
 Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 """(key, all partitions, those with a leader) -> the partition, as aiokafka calls it."""
@@ -47,10 +58,30 @@ PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def check_at_least(least: int, **values: int) -> None:
-    """Raise ValueError for a number that is too small to make sense."""
+    """Raise TypeError for what is no whole number, ValueError for one that is too small to make sense."""
     for name, value in values.items():
+        if not isinstance(value, int):
+            raise TypeError(f"{name} is {value!r}: it has to be a whole number")
         if value < least:
             raise ValueError(f"{name} is {value}: it has to be at least {least}")
+
+
+def check_fixed(acks: object, enable_idempotence: object) -> None:
+    """Raise ValueError for what a transactional producer cannot do without, and aiokafka's has options for."""
+    if acks not in ("all", -1):
+        raise ValueError(f"acks is {acks!r}: records of a transaction are acknowledged by 'all'")
+    if not enable_idempotence:
+        raise ValueError(f"enable_idempotence is {enable_idempotence!r}: a transactional producer always is idempotent")
+
+
+def check_connecting(
+    security: Mapping[str, Any], *, metadata_max_age_ms: int, connections_max_idle_ms: int | None
+) -> None:
+    """Raise TypeError, ValueError for options of connections. `connections_max_idle_ms`: None is for ever."""
+    _check_security(security)
+    check_at_least(1, metadata_max_age_ms=metadata_max_age_ms)
+    if connections_max_idle_ms is not None:
+        check_at_least(1, connections_max_idle_ms=connections_max_idle_ms)
 
 
 def timeout_ms_of(transaction_timeout_ms: int | None, enable_2pc: bool) -> int:
@@ -92,10 +123,10 @@ class SendingOptions:
         )
 
 
-def check_security(options: Mapping[str, Any]) -> None:
-    """Raise TypeError for an option that is not one of SECURITY, ValueError for those that do not go together."""
+def _check_security(options: Mapping[str, Any]) -> None:
+    """Raise TypeError for an option that is not one of Security, ValueError for those that do not go together."""
     for name in options:
-        if name not in SECURITY:
+        if name not in Security.__annotations__:
             raise TypeError(f"unknown option {name!r} of TransactionalProducer")
     protocol = options.get("security_protocol", "PLAINTEXT")
     if protocol not in PROTOCOLS:

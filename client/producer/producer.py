@@ -7,14 +7,14 @@ import contextlib
 import itertools
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata
 
 from stuntbroker.client.prepared_state import PreparedState
-from stuntbroker.client.producer.arguments import Offsets, check_text, check_topic, group_of, identity_of, offsets_of
+from stuntbroker.client.producer.arguments import Offsets, check_names, check_topic, group_of, identity_of, offsets_of
 from stuntbroker.client.producer.batches import BatchLike, Headers, RecordFuture, read_batch
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections, SharedConnections, check_shared
@@ -27,10 +27,12 @@ from stuntbroker.client.producer.errors import (
 )
 from stuntbroker.client.producer.options import (
     Partitioner,
+    Security,
     SendingOptions,
     Serializer,
     check_at_least,
-    check_security,
+    check_connecting,
+    check_fixed,
     codec_number,
     timeout_ms_of,
 )
@@ -86,6 +88,8 @@ class TransactionalProducer:
         client_id: str | None = None,
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
+        acks: Literal["all", -1] = "all",
+        enable_idempotence: Literal[True] = True,
         compression_type: str | None = None,
         max_batch_size: int = 16384,
         max_request_size: int = 1048576,
@@ -97,23 +101,24 @@ class TransactionalProducer:
         delivery_timeout_ms: int = 120_000,
         buffer_memory: int = 32 << 20,
         metadata_max_age_ms: int = 300_000,
-        connections_max_idle_ms: int = 540_000,
+        connections_max_idle_ms: int | None = 540_000,
         connections: SharedConnections | None = None,
         tracer: Tracer | None = None,
         on_measurement: OnMeasurement | None = None,
-        **security: Any,
+        **security: Unpack[Security],
     ) -> None:
         """Take the options; nothing is connected before `start`. Raises ValueError for options that do not go together.
 
         `security`: security_protocol, ssl_context, sasl_mechanism and the other sasl_* options of AIOKafkaProducer.
         """
-        if not transactional_id:
-            raise ValueError(
-                "transactional_id is empty: a transactional producer needs a name that outlives its process"
-            )
-        check_text("transactional_id", transactional_id)
+        check_names(transactional_id, client_id)
         check_at_least(1, max_block_ms=max_block_ms)
-        check_security(security)
+        check_fixed(acks, enable_idempotence)
+        times: dict[str, Any] = {
+            "metadata_max_age_ms": metadata_max_age_ms,
+            "connections_max_idle_ms": connections_max_idle_ms,
+        }
+        check_connecting(security, **times)
         self._ending: dict[str, Any] = {
             "timeout_ms": timeout_ms_of(transaction_timeout_ms, enable_2pc),
             "is_two_phase": enable_2pc,
@@ -138,13 +143,12 @@ class TransactionalProducer:
             retry_backoff_ms=retry_backoff_ms,
             buffer_memory=buffer_memory,
         )
-        self._connecting = {
+        self._connecting: dict[str, Any] = {
             "bootstrap_servers": bootstrap_servers,
             "client_id": client_id,
             "request_timeout_ms": request_timeout_ms,
             "retry_backoff_ms": retry_backoff_ms,
-            "metadata_max_age_ms": metadata_max_age_ms,
-            "connections_max_idle_ms": connections_max_idle_ms,
+            **times,
             **security,
         }
         self._partitioner = partitioner

@@ -25,6 +25,7 @@ from stuntbroker.client import (
     TransactionAbortableError,
     blocking,
 )
+from stuntbroker.client import TransactionalConsumer as AsyncConsumer
 from stuntbroker.client import TransactionalProducer as AsyncProducer
 from stuntbroker.client.blocking import SentRecord, TransactionalProducer
 
@@ -57,7 +58,7 @@ def test_it_has_the_calls_and_options_of_its_twin() -> None:
     twins = calls(AsyncProducer)
     assert {name: parameters for name, parameters in calls(TransactionalProducer).items() if name in twins} == twins
     assert inspect.signature(TransactionalProducer.__init__) == inspect.signature(AsyncProducer.__init__)
-    assert blocking.TransactionalConsumer.next_offsets({}) == {}
+    assert calls(blocking.TransactionalConsumer) == calls(AsyncConsumer)
 
 
 def test_records_are_committed_in_the_order_of_the_calls(broker: ModelBroker) -> None:

@@ -14,8 +14,10 @@ from stuntbroker.client import (
     Connections,
     FailureType,
     GroupMetadata,
+    IllegalStateError,
     ProduceFailedError,
     TransactionAbortableError,
+    TransactionalConsumer,
     TransactionalProducer,
 )
 from stuntbroker.fixture.broker import Broker
@@ -32,6 +34,18 @@ WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         ValueError,
         "transaction_timeout_ms is 1099511627776",
     ),
+    "a time that is a text": ({"linger_ms": "5"}, TypeError, "linger_ms is '5': it has to be a whole number"),
+    "a time-out that is a fraction": ({"request_timeout_ms": 30e3}, TypeError, "request_timeout_ms is 30000.0"),
+    "a time-out of transactions that is a fraction": (
+        {"transaction_timeout_ms": 1.5},
+        TypeError,
+        "transaction_timeout_ms is 1.5",
+    ),
+    "an age that is a text": ({"metadata_max_age_ms": "x"}, TypeError, "metadata_max_age_ms is 'x'"),
+    "an idle time of nothing": ({"connections_max_idle_ms": 0}, ValueError, "connections_max_idle_ms is 0"),
+    "a client id that is no text": ({"client_id": 5}, TypeError, "client_id is a text, not int"),
+    "records that nobody acknowledges": ({"acks": 0}, ValueError, "acks is 0: records of a transaction are"),
+    "no idempotence": ({"enable_idempotence": False}, ValueError, "enable_idempotence is False"),
 }
 WRONG_OFFSETS: dict[str, tuple[Any, Any, type[Exception]]] = {
     "an offset below 0": ({TopicPartition("t", 0): -5}, "group", ValueError),
@@ -41,6 +55,11 @@ WRONG_OFFSETS: dict[str, tuple[Any, Any, type[Exception]]] = {
     "metadata without UTF-8": ({TopicPartition("t", 0): (5, "\udce9")}, "group", ValueError),
     "a topic that is no name": ({TopicPartition("bad name!", 0): 5}, "group", ValueError),
     "a group that is no text": ({TopicPartition("t", 0): 5}, GroupMetadata(5), TypeError),  # type: ignore[arg-type]
+    "no group": ({TopicPartition("t", 0): 5}, None, TypeError),
+    "a group without a name": ({TopicPartition("t", 0): 5}, "", ValueError),
+    "an instance that is no text": ({TopicPartition("t", 0): 5}, GroupMetadata("g", 1, "m", 7), TypeError),  # type: ignore[arg-type]
+    "a generation that is a text": ({TopicPartition("t", 0): 5}, GroupMetadata("g", "5"), TypeError),  # type: ignore[arg-type]
+    "a generation that is too high": ({TopicPartition("t", 0): 5}, GroupMetadata("g", 1 << 40), ValueError),
     "a group without UTF-8": ({TopicPartition("t", 0): 5}, "\udce9", ValueError),
 }
 
@@ -105,8 +124,40 @@ async def test_a_name_that_no_topic_can_have_is_no_trouble_to_who_shares_the_con
 async def test_an_option_that_no_request_can_carry_is_refused_at_once(name: str) -> None:
     options, kind, text = WRONG_OPTIONS[name]
     with pytest.raises(kind) as refused:
-        TransactionalProducer(**options)
+        TransactionalProducer(**{"transactional_id": "id"} | options)
     assert str(refused.value).startswith(text)
+
+
+def test_options_that_say_what_is_always_so_are_taken() -> None:
+    for acks in ("all", -1):
+        TransactionalProducer(transactional_id="id", acks=acks, enable_idempotence=True)
+
+
+async def test_a_call_before_init_transactions_says_so(stuntbroker: Broker) -> None:
+    async with TransactionalProducer(bootstrap_servers=stuntbroker.bootstrap, transactional_id="id") as producer:
+        with pytest.raises(IllegalStateError, match="call init_transactions first"):
+            await producer.begin_transaction()
+
+
+async def test_what_a_consumer_cannot_do_is_said_by_name(stuntbroker: Broker) -> None:
+    with pytest.raises(ValueError, match="auto_offset_reset is 'sometimes': it is one of earliest, latest, none"):
+        TransactionalConsumer("orders", group_id="g", auto_offset_reset="sometimes")
+    consumer = TransactionalConsumer("orders", group_id="g", bootstrap_servers=stuntbroker.bootstrap)
+    with pytest.raises(IllegalStateError, match="the consumer of group 'g' is not started"):
+        await consumer.getmany()
+    await consumer.stop()
+
+
+async def test_a_record_of_a_producer_that_was_closed_was_not_aborted(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("orders")
+    producer = TransactionalProducer(bootstrap_servers=stuntbroker.bootstrap, transactional_id="id", linger_ms=60_000)
+    await producer.start()
+    await producer.init_transactions()
+    await producer.begin_transaction()
+    record = await producer.send("orders", b"not sent")
+    await producer.stop(leave_open=True)
+    with pytest.raises(ProduceFailedError, match="the producer was closed"):
+        await record
 
 
 @pytest.mark.parametrize("name", WRONG_OFFSETS)

@@ -357,7 +357,7 @@ async def test_a_cluster_that_goes_on_to_version_2_is_followed_with_a_new_epoch(
         ({"transactional_id": ""}, ValueError, "transactional_id is empty"),
         ({"enable_2pc": True, "transaction_timeout_ms": 1}, ValueError, "transaction_timeout_ms cannot be set"),
         ({"compression_type": "brotli"}, ValueError, "'brotli' is none of gzip, snappy, lz4, zstd, None"),
-        ({"acks": 1}, TypeError, "unknown option 'acks'"),
+        ({"linger": 1}, TypeError, "unknown option 'linger'"),
         ({"transaction_timeout_ms": 0}, ValueError, "transaction_timeout_ms is 0: it has to be at least 1"),
         ({"buffer_memory": 0}, ValueError, "buffer_memory is 0"),
         ({"linger_ms": -1}, ValueError, "linger_ms is -1: it has to be at least 0"),
