@@ -98,7 +98,7 @@ class Broker:
         self.data_dir = DataDir(data_dir or make_temporary_folder(), truncate_damaged, disk)
         try:
             self._open()
-        except BaseException:  # Whatever it was is told by who started us; the folder must be free for the next try.
+        except BaseException:  # The caller reports it; the folder must be free for the next try.
             self.data_dir.abandon()
             raise
 

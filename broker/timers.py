@@ -21,10 +21,10 @@ class TimerHandle:
         self.callback = callback
         self.interval_ms = 0
         self.wanted_at_ms: Callable[[], int | None] | None = None
-        """For calls that come again and again: before which time they do nothing; None is for as long as nobody acts."""
+        """For periodic calls: the earliest time at which they have work; None until a client changes something."""
 
     def cancel(self) -> None:
-        """Have the call not made. Nothing happens when it was made."""
+        """Cancel the call. Does nothing when it was made."""
         self.callback = None
 
 

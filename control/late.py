@@ -245,7 +245,7 @@ async def deliver(broker: Broker, described: LateRequest) -> dict[str, Any]:
 
 
 def _by_node(broker: Broker, described: LateRequest) -> dict[int, LateRequest]:
-    """What goes to each node: all of it to the coordinator, or to the leaders what is about their partitions."""
+    """Split a request by node: by the leaders of its partitions, or all of it for the coordinator."""
     if described.key in (END_TXN, ADD_PARTITIONS):
         return {coordinator_of(broker.topics.internal(TXN_STATE), described.transactional_id).leader: described}
     parts: dict[int, LateRequest] = {}

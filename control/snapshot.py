@@ -66,7 +66,7 @@ async def take_snapshot(control: Control, id_: str, name: str) -> Snapshot:
     broker = control.broker
     held = [each for each in broker.connections if not each.is_paused]
     for connection in held:
-        connection.pause_writing()  # Else a moment in which nobody is in the middle of something may never come.
+        connection.pause_writing()  # Otherwise some request might always be in progress.
     try:
         parked = await _quiet(control)
         return _state_of(control, id_, name, parked)  # Before any connection goes on, which handles what has come.

@@ -53,7 +53,7 @@ class Ports(Protocol):
     """What an actor needs from its surroundings. The broker implements it."""
 
     hold: Hold | None
-    """Asked before each effect and after the last one; None when nobody wants to be."""
+    """Asked before each effect and after the last one; None while there are no stops."""
     markers_at_once_max: int
     """The markers of a transaction of more partitions are written in slices."""
 

@@ -11,7 +11,7 @@ from stuntbroker.groups.classic.state import Group
 from stuntbroker.protocol.errors import ErrorCode
 
 GENERATION_NONE: Final = -1
-"""Of who is no member, and of a group that nobody has joined yet."""
+"""Of a client that is no member, and of a group without generations."""
 REMEMBERED_MAX: Final = 10_000
 """Groups whose generation is known from claims alone."""
 
@@ -41,5 +41,5 @@ class Generations:
         return ErrorCode.NONE
 
     def forget(self, group_id: str) -> None:
-        """The group is no more: one of the same name begins anew."""
+        """Forget the claimed generation of a deleted group."""
         self._claimed.pop(group_id, None)

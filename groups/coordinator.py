@@ -153,7 +153,7 @@ class GroupCoordinator:
         return ErrorCode.NONE
 
     def _has_room(self, more_bytes: int) -> bool:
-        """Whether members may keep so much more; if so, it is counted."""
+        """Reserve memory for what members keep; return False when the limit would be exceeded."""
         # Unlike Kafka: it keeps whatever members bring along.
         if not more_bytes:
             return True
@@ -266,7 +266,7 @@ class GroupCoordinator:
         commits: Sequence[OffsetCommit],
         version: int,
     ) -> list[ErrorCode]:
-        """Offsets that count when the transaction is committed. Whether it is open, the caller has seen to.
+        """Offsets that count when the transaction is committed. The caller has checked that it is open.
 
         One code per commit, in their order. `version` is the one of the TxnOffsetCommit request.
         """
@@ -294,7 +294,7 @@ class GroupCoordinator:
     ) -> list[FetchedTopic]:
         """The committed offsets of (topic, topic id or zeros, partitions).
 
-        `unstable` is what who requires stable ones gets where a transaction is open.
+        `unstable`: the error for a partition with a pending transactional offset, when RequireStable is set.
         """
         return fetch(self._ledger.store_of(group_id), group_id, topics, require_stable, unstable)
 
@@ -307,7 +307,7 @@ class GroupCoordinator:
     # Claims of members (KIP-447 as drafted)
 
     def claim(self, group_id: str, generation: int) -> ErrorCode:
-        """Somebody speaks for the group in a generation; who was left behind by it is refused."""
+        """Accept a claim for a generation of the group; ILLEGAL_GENERATION when a newer one is known."""
         return self._generations.claim(group_id, self.group(group_id), generation)
 
     def pending_of(self, group_id: str) -> list[tuple[Place, int, StoredOffset]]:

@@ -63,7 +63,7 @@ class Ledger:
         return store
 
     def forget(self, partition: int) -> None:
-        """Know nothing of a partition."""
+        """Drop the offsets of a partition from memory."""
         self._stores.pop(partition, None)
 
     def store_of(self, group_id: str) -> OffsetStore:

@@ -69,7 +69,7 @@ TRANSACTIONAL_ID_OF: Final[dict[int, Keys]] = {
         else [request.v3_and_below_transactional_id]
     ),
     api_keys.ADD_OFFSETS_TO_TXN: lambda request, version: [request.transactional_id],
-    api_keys.END_TXN: lambda request, version: [request[0]],
+    api_keys.END_TXN: lambda request, version: [request.transactional_id],
     api_keys.DESCRIBE_TRANSACTIONS: lambda request, version: list(request.transactional_ids),
 }
 LISTS: Final = {

@@ -69,11 +69,11 @@ class BrokerConfig:
             raise ConfigError(
                 f"group.max.session.timeout.ms: {high} is less than group.min.session.timeout.ms, which is {low}"
             )
-        most, request = self._values["queued.max.request.bytes"], self._values["socket.request.max.bytes"]
-        if 0 < most < request:
+        queued_max, request_max = self._values["queued.max.request.bytes"], self._values["socket.request.max.bytes"]
+        if 0 < queued_max < request_max:
             raise ConfigError(
-                f"queued.max.request.bytes: {most} is less than one request may have, {request} (socket.request.max.bytes): "
-                "raise it, lower the other, or set it to -1 for no limit"
+                f"queued.max.request.bytes: {queued_max} is less than one request may have, {request_max} "
+                "(socket.request.max.bytes): raise it, lower the other, or set it to -1 for no limit"
             )
         if "broker.id" in self.given and "node.id" not in self.given:
             self._values["node.id"] = self._values["broker.id"]

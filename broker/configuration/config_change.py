@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
 
 
 def refused(kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequence[str], nulls: str) -> Outcome | None:
-    """What is wrong with a resource before anyone looks at what it is.
+    """Return the error of a resource that does not depend on its type; None if there is none.
 
     `times` each resource is in the request; `nulls` are keys that came without a value.
     """

@@ -350,7 +350,7 @@ class Connection(asyncio.BufferedProtocol):
             self.broker.events.error("request_crashed", **facts, exc_info=fault)
             self.close()
             return False
-        if not self.open and self.transport is not None:  # Answered: it met somebody who waited behind this one.
+        if not self.open and self.transport is not None:  # It was answered: the fault is of a request behind it.
             self.broker.events.error("request_failed", reason=str(fault))
             return True
         self.fail("request_failed", **facts, reason=str(fault))
@@ -433,7 +433,7 @@ class Connection(asyncio.BufferedProtocol):
         self._send_when_durable(out)
 
     def _send_when_durable(self, out: bytes | bytearray) -> None:
-        """An answer goes when what it tells of is written, and as durable as configured."""
+        """Send the response once its records are written, and as durable as configured."""
         turn = self._turn
         if turn.armed:
             turn.answer(self.transport, out)

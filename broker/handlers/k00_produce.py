@@ -115,7 +115,9 @@ class _Batches:
         standing = batch.log.producers.standing(producer_id, epoch)
         if standing == STALE:
             self.stale.append(batch)
-        elif standing == NOT_OPEN and producer_id >= 0:  # Nobody's batch is in no transaction, whatever its flag says.
+        elif (
+            standing == NOT_OPEN and producer_id >= 0
+        ):  # A batch without a producer id is in no transaction, even with the transactional flag.
             self.to_add.append(batch)
 
     def are_of_several_producers(self) -> bool:
@@ -156,7 +158,7 @@ def _check(broker: Services, fields: ProduceFields, version: int, now_ms: int, i
     _, acks, topic_batches = fields
     batches = _Batches()
     batches.failed = acks_wrong = acks not in (-1, 0, 1)
-    left: ReadBudget | None = None  # For reading what is not plain.
+    budget: ReadBudget | None = None  # For reading what is not plain.
     for name, topic_id, parts in topic_batches:
         topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
         logs = () if topic is None or topic.internal else topic.partitions
@@ -173,10 +175,10 @@ def _check(broker: Services, fields: ProduceFields, version: int, now_ms: int, i
             if records is not None and header is not None:
                 accepted = AcceptedBatch(response, logs[index], records, header)
             else:
-                left = left or ReadBudget()
+                budget = budget or ReadBudget()
                 if not in_parts and records is not None and len(records) > LARGE_BATCH_SIZE:
                     return None
-                accepted = _accept(topic, index, records, version, now_ms, response, left)
+                accepted = _accept(topic, index, records, version, now_ms, response, budget)
                 if accepted is None:
                     batches.failed = True
                     continue
@@ -199,9 +201,9 @@ def _accept(
     version: int,
     now_ms: int,
     response: PartitionProduceResponse,
-    left: ReadBudget,
+    budget: ReadBudget,
 ) -> AcceptedBatch | None:
-    """What can be told of a batch that is not plain before transactions are looked at; None when that is all there is to say.
+    """Check a batch that needs the general path, before its transaction is looked at; None when nothing is left to do for it.
 
     A batch that is refused for what is in it belongs to its transaction all the same: the response has its error already.
     """
@@ -224,7 +226,7 @@ def _accept(
             if large is not None:
                 large.batch = records
         filled = None if large is None else large.is_filled
-        error, message, response.record_errors = check_content(records, header, config, now_ms, left, filled)
+        error, message, response.record_errors = check_content(records, header, config, now_ms, budget, filled)
         if error is OK:
             return AcceptedBatch(response, log, records, header)
         response.log_start_offset = log.log_start_offset

@@ -109,7 +109,7 @@ def _session(broker: Services, request: FetchRequest, version: int) -> tuple[Fet
     session, error = broker.fetch_sessions.use(request.session_id, request.session_epoch, uses_ids)
     if session is not None:
         _update_session(session, request, version)
-        for topic in request.forgotten_topics_data:  # What is wished for and forgotten is forgotten.
+        for topic in request.forgotten_topics_data:  # A partition in both lists is forgotten.
             name = topic.topic_id if uses_ids else topic.topic
             for index in topic.partitions:
                 session.partitions.pop((name, index), None)
@@ -273,7 +273,7 @@ class _Fetch:
             return False
         known.high_watermark, known.last_stable_offset, known.log_start_offset = now
         if data.error_code:
-            known.high_watermark = -2  # It is told again, until it is gone.
+            known.high_watermark = -2  # The error is in every response, until it is gone.
         return True
 
     # --- waiting

@@ -51,7 +51,7 @@ def _each(connection: Connection, request: ListOffsetsRequest, version: int) -> 
     topics = connection.broker.topics
     committed = request.isolation_level == 1
     responses = []
-    left = ReadBudget()
+    budget = ReadBudget()
     for topic in request.topics:
         times = Counter(part.partition_index for part in topic.partitions)
         partitions = []
@@ -66,7 +66,7 @@ def _each(connection: Connection, request: ListOffsetsRequest, version: int) -> 
             elif error := epoch_error(part.current_leader_epoch, log.leader_epoch):
                 answer = _error(part, error)
             else:
-                answer = _look_up(log, part, committed, left)
+                answer = _look_up(log, part, committed, budget)
                 if part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP:
                     cost = LOOKED_UP
             partitions.append(answer)
@@ -93,7 +93,7 @@ def _error(part: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartition
 
 
 def _look_up(
-    log: PartitionLog, part: ListOffsetsPartition, committed: bool, left: ReadBudget
+    log: PartitionLog, part: ListOffsetsPartition, committed: bool, budget: ReadBudget
 ) -> ListOffsetsPartitionResponse:
     if log.records:
         log.settle()
@@ -104,9 +104,9 @@ def _look_up(
     elif part.timestamp in (EARLIEST, EARLIEST_LOCAL):
         offset = log.log_start_offset
     elif part.timestamp == MAX_TIMESTAMP:
-        timestamp, offset = _latest(log, left)
+        timestamp, offset = _latest(log, budget)
     elif part.timestamp >= 0:
-        timestamp, offset = _first_at(log, part.timestamp, log.log_start_offset, left)
+        timestamp, offset = _first_at(log, part.timestamp, log.log_start_offset, budget)
     if (part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP) and offset >= end:
         timestamp, offset = -1, -1
     if part.timestamp == LATEST:
@@ -116,32 +116,32 @@ def _look_up(
     return ListOffsetsPartitionResponse(part.partition_index, ErrorCode.NONE, timestamp, offset, epoch)
 
 
-def _latest(log: PartitionLog, left: ReadBudget) -> tuple[int, int]:
+def _latest(log: PartitionLog, budget: ReadBudget) -> tuple[int, int]:
     """The record with the largest timestamp; the first of several. It may lie below the log start, as in Kafka."""
     timestamp, _ = log.latest_timestamp()
     if timestamp < 0:
         return -1, -1
-    return _first_at(log, timestamp, 0, left)
+    return _first_at(log, timestamp, 0, budget)
 
 
-def _first_at(log: PartitionLog, timestamp: int, from_offset: int, left: ReadBudget) -> tuple[int, int]:
+def _first_at(log: PartitionLog, timestamp: int, from_offset: int, budget: ReadBudget) -> tuple[int, int]:
     for header, batch in log.batches_since(timestamp, from_offset):
-        position = _first_in(header, batch, timestamp, from_offset, left)
+        position = _first_in(header, batch, timestamp, from_offset, budget)
         if position is not None:
             return position
     return -1, -1
 
 
 def _first_in(
-    header: BatchHeader, batch: Buffer, timestamp: int, from_offset: int, left: ReadBudget
+    header: BatchHeader, batch: Buffer, timestamp: int, from_offset: int, budget: ReadBudget
 ) -> tuple[int, int] | None:
     """(timestamp, offset) of the first record of a batch that is late enough; of the batch, where its records are not read."""
-    left.steps -= BATCH_STEPS
+    budget.steps -= BATCH_STEPS
     try:
-        payload, pos = left.opened(header, batch)
+        payload, pos = budget.opened(header, batch)
         for span in spans(header, payload, pos):
-            left.steps -= RECORD_STEPS
-            if left.steps < 0:
+            budget.steps -= RECORD_STEPS
+            if budget.steps < 0:
                 break
             if span.timestamp >= timestamp and span.offset >= from_offset:
                 return span.timestamp, span.offset

@@ -120,7 +120,7 @@ def _response(
 
 
 def _request_error(topics: Sequence[MetadataRequestTopic], version: int) -> ErrorCode:
-    """A topic that is asked for in a way that cannot be spoils the whole request."""
+    """Return the error of the whole request, when one of its topics is named in a way that its version has not."""
     if version < 12 and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics):
         return ErrorCode.INVALID_REQUEST
     by_id = any(topic.topic_id != ZERO_UUID for topic in topics)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.broker.transactions.fences import Identity
@@ -27,8 +27,14 @@ VERSIONS = range(0, 6)
 FLEXIBLE_FROM: Final = 3
 BUMP_FROM: Final = 5
 
-EndTxnFields = tuple[str, int, int, bool]
-"""(transactional id, producer id, producer epoch, committed)"""
+
+class EndTxnFields(NamedTuple):
+    """An EndTxn request, of any version."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
 
 
 def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
@@ -40,9 +46,9 @@ def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
         except StructError:
             tags = -1
         if not tags:
-            return str(buf[pos + 1 : stop], "utf-8", "replace"), producer_id, epoch, committed
+            return EndTxnFields(str(buf[pos + 1 : stop], "utf-8", "replace"), producer_id, epoch, committed)
     message = EndTxnRequest.decode(buf, version, pos)
-    return message.transactional_id, message.producer_id, message.producer_epoch, message.committed
+    return EndTxnFields(message.transactional_id, message.producer_id, message.producer_epoch, message.committed)
 
 
 def handle(connection: Connection, fields: EndTxnFields, version: int) -> EndTxnResponse | None:

@@ -1,4 +1,4 @@
-"""ElectLeaders, key 43, versions 0-2: the only broker leads every partition, so that no election is ever needed.
+"""ElectLeaders, key 43, versions 0-2: the preferred replica, or any that is up, becomes the leader of a partition.
 
 v1 election type, and an error of the whole request. v2 flexible.
 """

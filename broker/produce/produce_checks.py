@@ -44,7 +44,7 @@ def check_content(
     header: BatchHeader,
     config: LogConfig,
     now_ms: int,
-    left: ReadBudget,
+    budget: ReadBudget,
     is_filled: bool | None = None,
 ) -> Verdict:
     """Whether the records are what the header says, as far as they are looked at.
@@ -65,9 +65,9 @@ def check_content(
     times = ANY_TIME
     if by_client:
         times = now_ms - config.timestamp_before_ms_max, now_ms + config.timestamp_after_ms_max
-    whole = left.is_whole
+    whole = budget.is_whole
     try:
-        walked = _read(batch, header, config.compact, times, left) if read else None
+        walked = _read(batch, header, config.compact, times, budget) if read else None
     except BudgetExceeded:
         if config.compact:
             return _too_much(whole)
@@ -85,11 +85,11 @@ def check_content(
     return Verdict(ErrorCode.INVALID_TIMESTAMP, "a client cannot set the time of the log") if stamped else _FINE
 
 
-def _read(batch: Buffer, header: BatchHeader, compact: bool, times: tuple[int, int], left: ReadBudget) -> Walked:
+def _read(batch: Buffer, header: BatchHeader, compact: bool, times: tuple[int, int], budget: ReadBudget) -> Walked:
     """Open a batch and walk through its records. Raises BudgetExceeded, and CompressionError for what is not of its codec."""
-    payload, pos = left.opened(header, batch, BYTES_MAX if compact else OPENED_MAX)
-    walked = walk(payload, pos, header, left.steps, compact, times)
-    left.steps = walked.steps
+    payload, pos = budget.opened(header, batch, BYTES_MAX if compact else OPENED_MAX)
+    walked = walk(payload, pos, header, budget.steps, compact, times)
+    budget.steps = walked.steps
     if walked.unread and not walked.faults:
         raise BudgetExceeded
     return walked

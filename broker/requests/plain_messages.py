@@ -45,8 +45,8 @@ def plain_request(key: int, request: Any, elements_max: int = ALL) -> Plain:
                 for name, topic_id, parts in topics[:elements_max]
             ],
         }
-    if key == END_TXN and isinstance(request, tuple):
-        return dict(zip(("transactional_id", "producer_id", "producer_epoch", "committed"), request, strict=True))
+    if key == END_TXN and not isinstance(request, Message):  # Decoded by hand.
+        return dict(request._asdict())
     plain: Plain = _plain(request, elements_max)
     return plain
 

@@ -48,7 +48,7 @@ class Awaited:
 
 Steps = Generator[int | Awaited, None, Any]
 ANSWERED_ELSEWHERE: Final = object()
-"""What steps return that have seen to their answer themselves."""
+"""Returned by steps that have sent their response themselves."""
 
 SLICE_COST: Final = 1_000
 """Of one slice, but for its last step. A unit is about what it takes to describe one partition: ten microseconds."""

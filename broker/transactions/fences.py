@@ -176,7 +176,7 @@ class Fences:
             holder = self._holders.get(transactional_id, UNKNOWN)
             self._tell(connection, transactional_id, identity, self._new("group_generation", holder, identity))
         elif error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-            # Who has sent the marker is no producer.
+            # The sender is an old coordinator, and no producer.
             self._tell(connection, transactional_id, identity, self._new("coordinator_move", UNKNOWN, identity))
 
     def _new(self, cause: str, holder: Holder, identity: Identity) -> Fence:

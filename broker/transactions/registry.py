@@ -73,15 +73,15 @@ class Transactions:
         self._log: list[PartitionLog] = []
         """Partitions of the transaction log, once it is there."""
         self._has_moved = False
-        """Some of them have had another leader."""
+        """Whether one of them has changed its leader."""
         self.use_version(broker.features.transaction_version)
         broker.features.changed = self.use_version
         self._initial_epoch: int = broker.config["stuntbroker.initial.producer.epoch"]
         profiles = {listener.profile for listener in broker.listeners}
         self.remembers_time_outs = KIP_588 in profiles
-        """Some clients are of profile kip-588: what it has written to the log counts."""
+        """Whether a listener has profile kip-588: then epochs that timed out, as the log has them, are used."""
         self._init_version_unknown = 0 if profiles == {KIP_588} else -1
-        """Where all are, one that came before the profile was set gets the rules of it too, as an old client."""
+        """InitProducerId version of ids that were logged without one: 0, an old client, when every listener has profile kip-588."""
         self._never_syncs = broker.syncer is None
         """What is appended is as durable as configured."""
         self.hold: Hold | None = None
@@ -100,7 +100,7 @@ class Transactions:
         """How long reading back each partition of the log took at the start."""
 
     def use_version(self, level: int) -> None:
-        """Works by another level of `transaction.version` from the next request on."""
+        """Use this level of `transaction.version` from the next request on."""
         self.transaction_version = level
         self._context = NO_CONTEXT
         self._use_log(self._log)
@@ -112,7 +112,7 @@ class Transactions:
         self.node_changed()
 
     def node_changed(self) -> None:
-        """Whether markers are written in the turn that decides them: not while there are stops, or a node is stopped."""
+        """Set how many markers the turn that decides them may write: none while there are stops, or a node is stopped."""
         are_up = all(node.is_up for node in self.broker.topics.nodes.by_id.values())
         is_free = self._stops is None and are_up and not self._slices.unwritten
         self.markers_at_once_max = MARKERS_IN_A_SLICE_MAX if is_free else -1
@@ -279,7 +279,7 @@ class Transactions:
         self.broker.syncer.when_synced(self._reporting(callback))
 
     def _reporting(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """A callback whose fault is reported: who asked is answered, and nobody else is held up."""
+        """Wrap a callback so that its fault is logged, and the callbacks behind it still run."""
 
         def call() -> None:
             try:

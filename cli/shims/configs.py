@@ -32,6 +32,7 @@ DYNAMIC = (
 
 def run(command: str, arguments: list[str]) -> int:
     """Run the command; return the exit status."""
+    # Unlike Kafka: its command ends with 0 after some failures.
     what = f"Error while executing config command with args '{' '.join(arguments)}'\n"
     return guarded(what, lambda: _run(command, arguments))
 

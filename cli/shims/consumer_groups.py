@@ -35,6 +35,7 @@ TopicPartition = tuple[str, int]
 
 def run(command: str, arguments: list[str]) -> int:
     """Run the command; return the exit status."""
+    # Unlike Kafka: its command ends with 0 after some failures.
     return guarded("\nError: Executing consumer group command failed due to ", lambda: _run(command, arguments))
 
 

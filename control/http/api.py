@@ -379,7 +379,7 @@ def make_app(host: BrokerHost, more_routes: Iterable[Route]) -> Starlette:
         routes.append(Route(path, endpoint, methods=[each.method]))
     handlers: Any = {Problem: _problem, HTTPException: _http_problem}
     app = Starlette(routes=[*routes, *more_routes], exception_handlers=handlers)
-    app.router.redirect_slashes = False  # A path that there is not is told so.
+    app.router.redirect_slashes = False  # An unknown path is 404, and no redirect.
     return app
 
 

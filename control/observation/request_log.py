@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.requests.interception import handle_and_look
 from stuntbroker.broker.requests.plain_messages import Plain, decoded_answer, error_codes, error_name, plain_request
-from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID, PRODUCE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientConnection
@@ -21,8 +21,8 @@ ELEMENTS_KEPT: Final = 20
 """Elements of each list of a request: a thousand requests about thousands of partitions would fill the memory."""
 ERRORS_KEPT: Final = 10
 """Different errors of one answer."""
-PRODUCER_APIS: Final = frozenset({0, 22})
-"""A client that sends one of them is a producer: Produce, InitProducerId."""
+PRODUCER_APIS: Final = frozenset({PRODUCE, INIT_PRODUCER_ID})
+"""A client that sends one of them is a producer."""
 
 
 @dataclass(slots=True)

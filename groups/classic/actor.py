@@ -40,7 +40,7 @@ class TimerHandle(Protocol):
     """A call that is due at some time."""
 
     def cancel(self) -> None:
-        """Have the call not made."""
+        """Cancel the call."""
 
 
 class Timers(Protocol):

@@ -18,7 +18,7 @@ class JoinGroup:
 
     group_id: str
     member_id: str
-    """"" for who has none yet."""
+    """Empty when the member has no id yet."""
 
     instance_id: str | None
     client_id: str

@@ -17,8 +17,8 @@ def marked_files() -> set[str]:
 
 def listed_files() -> set[str]:
     """The files that the last column of a table names."""
-    cells = re.findall(r"\|\s*`([\w/]+\.py)`\s*\|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
-    return set(cells)
+    rows = re.findall(r"^\|.*\|([^|]*)\|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    return {path for cell in rows for path in re.findall(r"`([\w/]+\.py)`", cell)}
 
 
 def test_the_document_lists_the_files_with_a_difference_and_no_others() -> None:

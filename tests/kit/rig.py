@@ -193,7 +193,7 @@ class Client:
         self.connection.connection_lost(None)
 
     def close_unnoticed(self) -> None:
-        """The client closes its end: the transport is closed already, and the connection hears of it later (`leave`)."""
+        """The client closes its end: the transport is closed already, and the connection hears of it later (`disconnect`)."""
         self.transport.closed = self.transport.handle_closed = True
 
 
@@ -254,7 +254,7 @@ async def running_rig(
     """A running broker; at the end nothing may have been complained of in the event loop.
 
     Its data are on `disk`, or else in the folder `data_dir`, or else on a new disk in memory. `executor` stands for the thread
-    that syncs; `executor.rest()` ends what is under way. `clock`: default is one by hand.
+    that syncs; `executor.drain()` ends what is under way. `clock`: default is one by hand.
     """
     if disk is None:
         disk = MemoryDisk() if data_dir is None else LOCAL_DISK

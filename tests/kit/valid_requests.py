@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from stuntbroker.broker.requests.apis import SERVED
-from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.api_keys import APIS, FETCH, JOIN_GROUP, SYNC_GROUP
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.primitives import ZERO_UUID, Message
 from tests.kit.rig import START_MS
@@ -17,7 +17,7 @@ TXN: Final = "attacked-txn"
 TOPIC: Final = "attacked"
 CASES: Final = [(key, version) for key, (low, high, _) in SERVED.items() for version in range(low, high + 1)]
 IDS: Final = [f"{APIS[key].name}-v{version}" for key, version in CASES]
-MAY_WAIT: Final = frozenset({1, 11, 14})
+MAY_WAIT: Final = frozenset({FETCH, JOIN_GROUP, SYNC_GROUP})
 """Fetch, JoinGroup, SyncGroup: an answer may take its time."""
 
 
@@ -65,10 +65,10 @@ def _fields(key: int, version: int, topic_id: bytes, producer_id: int, epoch: in
             data = [new("TopicProduceData", TOPIC, topic_id, [new("PartitionProduceData", 0, batch())])]
             return {"acks": -1, "timeout_ms": 1_000, "topic_data": data}
         case 1:
-            expectation = new("FetchPartition", 0, -1, 0, -1, -1, 1_000)
+            partition = new("FetchPartition", 0, -1, 0, -1, -1, 1_000)
             return {
                 "max_wait_ms": 0, "min_bytes": 1, "isolation_level": 1, "session_id": 0, "session_epoch": -1,
-                "topics": [new("FetchTopic", TOPIC, topic_id, [expectation])],
+                "topics": [new("FetchTopic", TOPIC, topic_id, [partition])],
                 "forgotten_topics_data": [new("ForgottenTopic", TOPIC, topic_id, [0])],
             }  # fmt: skip
         case 2:
