@@ -115,9 +115,7 @@ class _Batches:
         standing = batch.log.producers.standing(producer_id, epoch)
         if standing == STALE:
             self.stale.append(batch)
-        elif (
-            standing == NOT_OPEN and producer_id >= 0
-        ):  # A batch without a producer id is in no transaction, even with the transactional flag.
+        elif standing == NOT_OPEN and producer_id >= 0:  # Without a producer id it is in none, whatever its flag says.
             self.to_add.append(batch)
 
     def are_of_several_producers(self) -> bool:

@@ -81,7 +81,7 @@ class Transactions:
         self.remembers_time_outs = KIP_588 in profiles
         """Whether a listener has profile kip-588: then epochs that timed out, as the log has them, are used."""
         self._init_version_unknown = 0 if profiles == {KIP_588} else -1
-        """InitProducerId version of ids that were logged without one: 0, an old client, when every listener has profile kip-588."""
+        """InitProducerId version of ids that were logged without one: 0, an old client, when all listeners are kip-588."""
         self._never_syncs = broker.syncer is None
         """What is appended is as durable as configured."""
         self.hold: Hold | None = None
