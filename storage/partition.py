@@ -13,7 +13,6 @@ from typing import Any, Final
 from stuntbroker.protocol.batches.records import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
-    SEQUENCE_MAX,
     TRANSACTIONAL,
     BatchHeader,
     one_record_batch,
@@ -28,7 +27,7 @@ from stuntbroker.storage.large_batch import LargeBatch
 from stuntbroker.storage.leader_epochs import FIRST_EPOCH, FIRST_LEADER, LeaderEpochs
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.marker import MARKER_SIZE, Marker, new_marker
-from stuntbroker.storage.producers import BATCHES_REMEMBERED, Producer, ProducerStates, last_offset_of
+from stuntbroker.storage.producers import Producer, ProducerStates, last_offset_of
 from stuntbroker.storage.segment import EPOCH_AT, INDEX_INTERVAL, OFFSETS_MAX, Segment, segment_name
 from stuntbroker.storage.segmented_log import NO_SEGMENT, OwnRecord, SegmentedLog
 from stuntbroker.storage.turn import Turn
@@ -185,18 +184,10 @@ class PartitionLog(SegmentedLog):
         else:
             _stamp.pack_into(batch, 0, base_offset)
             _stamp_epoch.pack_into(batch, EPOCH_AT, self.leader_epoch)
-        last_offset = base_offset + delta
-        self._write(batch, size, last_offset, max_timestamp)
+        self._write(batch, size, base_offset + delta, max_timestamp)
         if producer is not None:
-            if producer.txn_first_offset < 0:
-                producer.txn_first_offset = self.producers.open_txns[producer_id] = base_offset
-            last = sequence + delta
-            if last < SEQUENCE_MAX and len(producer.batches) < BATCHES_REMEMBERED:
-                producer.batches.append((sequence, last, base_offset, last_offset, max_timestamp))
-                producer.next_sequence = last + 1
-                producer.last_timestamp = max_timestamp
-            else:
-                producer.remember(sequence, delta, base_offset, max_timestamp)
+            self.producers.open_txn(producer, producer_id, base_offset)
+            producer.remember(sequence, delta, base_offset, max_timestamp)
         elif producer_id >= 0:
             self.producers.appended(header, base_offset)
         return base_offset

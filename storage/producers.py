@@ -203,11 +203,14 @@ class ProducerStates:
             producer.remember(header.base_sequence, header.last_offset_delta, base_offset, timestamp)
         producer.last_timestamp = timestamp
         if header.attributes & TRANSACTIONAL:
-            if producer.txn_first_offset < 0:
-                producer.txn_first_offset = base_offset
-                self.open_txns[producer_id] = base_offset
+            self.open_txn(producer, producer_id, base_offset)
             if self.unresolved_batches:
                 self.unresolved_batches.pop(producer_id, None)
+
+    def open_txn(self, producer: Producer, producer_id: int, base_offset: int) -> None:
+        """Take note of a batch of a transaction, which opens it here if it is the first."""
+        if producer.txn_first_offset < 0:
+            producer.txn_first_offset = self.open_txns[producer_id] = base_offset
 
     def has_open_txn(self, header: BatchHeader) -> bool:
         """The batch's transaction is open here (Kafka: hasOngoingTransaction)."""

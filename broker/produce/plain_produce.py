@@ -105,11 +105,7 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
     added = AddPartitions(producer_id, epoch, _sets.get(names) or _new_set(names), 2)
     reply = transactions.try_immediately(transactional_id, added)
     if reply is not None:
-        refused = (
-            _refusal(connection, transactional_id, accepted_batches[0].header, reply.error, version)
-            if reply.error
-            else OK
-        )
+        refused = _refusal(connection, transactional_id, accepted_batches[0].header, reply.error, version)
         _write(connection, version, head, accepted_batches, True, all_in_sequence, refused, now_ms)
     else:
         transactions.ask(
@@ -127,14 +123,14 @@ def _added(
     reply: Reply,
 ) -> None:
     """Much may have happened meanwhile."""
-    refused = (
-        _refusal(connection, transactional_id, accepted_batches[0].header, reply.error, version) if reply.error else OK
-    )
+    refused = _refusal(connection, transactional_id, accepted_batches[0].header, reply.error, version)
     _write(connection, version, head, accepted_batches, True, False, refused, connection.broker.clock.now_ms())
 
 
 def _refusal(connection: Connection, transactional_id: str, header: BatchHeader, error: int, version: int) -> int:
-    """The coordinator's error as Produce carries it."""
+    """Return the coordinator's error as Produce carries it; OK if there is none."""
+    if not error:
+        return OK
     code = leader_code(error, PRODUCE, version)
     connection.broker.transactions.fences.refuse(
         connection, transactional_id, Identity(header.producer_id, header.producer_epoch), code
