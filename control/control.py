@@ -34,3 +34,10 @@ class Control:
         self.fences = FenceLog(broker.transactions.fences)
         for key in FENCING_APIS:
             broker.router.add_interceptor(self.fences.intercept, key)
+
+    def remove_rules(self) -> None:
+        """Remove all stops and faults; requests and transactions that they keep go on."""
+        for id_ in list(self.stops.stops):
+            self.stops.remove(id_)
+        for id_ in list(self.injector.faults):
+            self.injector.remove(id_)

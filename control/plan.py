@@ -133,10 +133,7 @@ async def apply_plan(control: Control, plan: Plan, is_start: bool = False) -> No
                 seed(control.broker, each)
     if plan.seeds:
         await wait_until_durable(control.broker)
-    for id_ in list(control.stops.stops):
-        control.stops.remove(id_)
-    for id_ in list(control.injector.faults):
-        control.injector.remove(id_)
+    control.remove_rules()
     for rule in plan.faults:
         control.injector.add(rule)
     for point, rule in stops:

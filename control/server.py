@@ -76,10 +76,7 @@ class ControlServer:
         for server in self._servers:
             server.close()
         control = self._host.control
-        for id_ in list(control.stops.stops):
-            control.stops.remove(id_)
-        for id_ in list(control.injector.faults):
-            control.injector.remove(id_)
+        control.remove_rules()
         if self._protocols is not None:
             for connection in list(self._protocols.state.connections):
                 connection.transport.abort()

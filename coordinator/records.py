@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct, pack
 
-from stuntbroker.coordinator.state import MAY_EXPIRE, Phase, TopicPartition, Txn
+from stuntbroker.coordinator.state import MAY_EXPIRE, Phase, TopicPartition, Txn, partitions_by_topic
 from stuntbroker.protocol.batches.records import (
     CONTROL,
     HEADER_SIZE,
@@ -173,9 +173,7 @@ _INIT_VERSION_TAG = b"\xaa\x46\x02"
 
 
 def _partitions(partitions: frozenset[TopicPartition]) -> bytes:
-    topics: dict[str, list[int]] = {}
-    for topic, index in sorted(partitions):
-        topics.setdefault(topic, []).append(index)
+    topics = partitions_by_topic(partitions)
     out = bytearray()
     write_uvarint(out, len(topics) + 1)
     for topic, indexes in topics.items():
@@ -187,9 +185,7 @@ def _partitions(partitions: frozenset[TopicPartition]) -> bytes:
 
 
 def _value_v0(txn: Txn) -> bytes:
-    topics: dict[str, list[int]] = {}
-    for topic, index in sorted(txn.partitions):
-        topics.setdefault(topic, []).append(index)
+    topics = partitions_by_topic(txn.partitions)
     out = bytearray(b"\x00\x00")
     TransactionLogValue(
         producer_id=txn.producer_id,

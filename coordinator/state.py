@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from operator import attrgetter
 from typing import Any, Final
@@ -67,6 +68,14 @@ SUCCESSORS: Final[dict[Phase, frozenset[Phase]]] = {
 COMPLETED: Final = frozenset({COMPLETE_COMMIT, COMPLETE_ABORT})
 PREPARED: Final = frozenset({PREPARE_COMMIT, PREPARE_ABORT})
 MAY_EXPIRE: Final = frozenset({EMPTY, *COMPLETED})
+
+
+def partitions_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return partitions in order, as topic -> indexes."""
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        topics.setdefault(topic, []).append(index)
+    return topics
 
 
 class Txn:

@@ -127,7 +127,7 @@ def _elect_leaders(broker: Services, node: Node) -> None:
 def elect_preferred(broker: Services, topic: Topic, index: int) -> bool:
     """Have the first replica lead again; whether it could. Raises StorageError."""
     placement = topic.placements[index]
-    preferred = placement.replicas[0]
+    preferred = placement.preferred_leader
     if preferred not in placement.in_sync or not broker.nodes.by_id[preferred].is_up:
         return False
     change_leader(broker, topic, index, preferred)

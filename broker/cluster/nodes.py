@@ -60,6 +60,11 @@ class Placement:
         """Its leader has taken it over, and does not yet know the groups or transactional ids in it."""
 
     @property
+    def preferred_leader(self) -> int:
+        """The node that leads the partition when all are up."""
+        return self.replicas[0]
+
+    @property
     def is_loaded(self) -> bool:
         """Whether somebody knows what is coordinated in it."""
         return self.leader != NO_LEADER and not self.is_loading

@@ -99,9 +99,7 @@ def _create_topic(
         return CreatableTopicResult(
             wanted.name, error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(fault), configs=[]
         )
-    result = CreatableTopicResult(
-        wanted.name, topic.id, ErrorCode.NONE, None, 0, count, len(topic.placements[0].replicas), []
-    )
+    result = CreatableTopicResult(wanted.name, topic.id, ErrorCode.NONE, None, 0, count, topic.replication_factor, [])
     if version >= DETAILS_FROM:
         # As it was given: only DescribeConfigs shows it as it is understood.
         result.configs = [

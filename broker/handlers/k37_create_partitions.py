@@ -80,7 +80,7 @@ def _grow(broker: Services, wanted: CreatePartitionsTopic, validate_only: bool) 
                 "assignment(s) were specified.",
             )
         replicas = [list(assignment.broker_ids) for assignment in wanted.assignments]
-        if problem := problem_of_assignments(replicas, broker.nodes, len(topic.placements[0].replicas), present):
+        if problem := problem_of_assignments(replicas, broker.nodes, topic.replication_factor, present):
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem
     if not validate_only:
         try:

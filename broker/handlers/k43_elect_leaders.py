@@ -80,7 +80,7 @@ def _partition_error(broker: Services, election_type: int, name: str, index: int
     if broker.topics.log(name, index) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
     placement = topic.placements[index]
-    if placement.leader == placement.replicas[0] or (election_type == UNCLEAN and placement.leader != NO_LEADER):
+    if placement.leader == placement.preferred_leader or (election_type == UNCLEAN and placement.leader != NO_LEADER):
         return ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
     try:
         if election_type == UNCLEAN:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.coordinator.state import partitions_by_topic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from stuntbroker.protocol.messages.describe_transactions_response import (
@@ -58,9 +59,6 @@ def _describe_transaction(broker: Services, transactional_id: str) -> Transactio
     txn = broker.transactions.state_of(transactional_id)
     if txn is None:
         return TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
-    topics: dict[str, list[int]] = {}
-    for topic, index in sorted(txn.partitions):
-        topics.setdefault(topic, []).append(index)
     return TransactionState(
         ErrorCode.NONE,
         transactional_id,
@@ -69,5 +67,5 @@ def _describe_transaction(broker: Services, transactional_id: str) -> Transactio
         txn.started_at_ms,
         txn.producer_id,
         txn.producer_epoch,
-        [TopicData(name, indexes) for name, indexes in topics.items()],
+        [TopicData(name, indexes) for name, indexes in partitions_by_topic(txn.partitions).items()],
     )

@@ -43,6 +43,11 @@ class Topic:
         """Where each partition is."""
         self.internal = name in INTERNAL
 
+    @property
+    def replication_factor(self) -> int:
+        """How many replicas each partition has."""
+        return len(self.placements[0].replicas)
+
 
 class Topics:
     """Every topic by name and by id."""
@@ -190,7 +195,7 @@ class Topics:
         """Have more partitions, on these nodes, or on as many as the first one has copies. Raises StorageError."""
         more = range(len(topic.partitions), count)
         self.data_dir.check_free(topic.name, more)
-        placements = self.new_placements(more, replicas, len(topic.placements[0].replicas))
+        placements = self.new_placements(more, replicas, topic.replication_factor)
         self.journal({"partitions": topic.name, "count": count} | self._placed(placements, more.start))
         topic.placements += placements
         self._grow(topic, count)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from stuntbroker.cli.arguments import UsageError, single
-from stuntbroker.cli.commands.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_verb
+from stuntbroker.cli.commands.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_verb, states
 from stuntbroker.cli.tables import shown, table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
@@ -77,12 +77,10 @@ def group(arguments: list[str]) -> int:
 
 
 def _list(given: Options) -> Operation:
-    for state in given.get("--state", ()):
-        if state not in STATES:
-            raise UsageError(f"--state {state!r}: it must be one of {', '.join(STATES)}")
+    wanted = states(given, STATES)
 
     def operation(cluster: Cluster) -> Shown:
-        groups = list_groups(cluster, given.get("--state", ()))
+        groups = list_groups(cluster, wanted)
         rows = [(each.group_id, each.state or "-", each.protocol_type or "-") for each in groups]
         return Shown(table(("GROUP", "STATE", "PROTOCOL"), rows), {"groups": [each._asdict() for each in groups]})
 

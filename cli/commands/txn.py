@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError, number, single
-from stuntbroker.cli.commands.verbs import COMMON_USAGE, Options, Shown, Verb, optional_number, run_verb
+from stuntbroker.cli.commands.verbs import COMMON_USAGE, Options, Shown, Verb, optional_number, run_verb, states
 from stuntbroker.cli.tables import instant, shown, table
 from stuntbroker.client.admin import (
     MAX_TRANSACTION_TIMEOUT_MS,
@@ -96,9 +96,7 @@ def _verb(prepare: Callable[[Options], Operation], *names: str) -> Verb:
 
 
 def _list(given: Options) -> Operation:
-    for state in given.get("--state", ()):
-        if state not in STATES:
-            raise UsageError(f"--state {state!r}: it must be one of {', '.join(STATES)}")
+    wanted = states(given, STATES)
     # Unlike Kafka: its tool's --duration-filter also shows ids without a transaction, and finished ones.
     longer_ms = optional_number(given, "--running-longer-than-ms", 0, LONG_MAX)
     pattern = single(given, "--transactional-id", "") or None
@@ -107,7 +105,7 @@ def _list(given: Options) -> Operation:
     producer_ids = [_number("--producer-id", text, 0, LONG_MAX) for text in given.get("--producer-id", ())]
 
     def operation(admin: Admin) -> Shown:
-        listings, notes = admin.list_transactions(given.get("--state", ()), producer_ids, longer_ms, pattern)
+        listings, notes = admin.list_transactions(wanted, producer_ids, longer_ms, pattern)
         for note in notes:
             sys.stderr.write(f"stuntbroker: {shown(note)}\n")
         if longer_ms is not None:

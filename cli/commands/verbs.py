@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from stuntbroker.cli.arguments import UsageError, bootstrap, number, options, seconds, unknown_command
@@ -45,6 +45,15 @@ class Verb(NamedTuple):
     """Those without a value, beside --json."""
     words: str = ""
     """What the words are that are no options, as `NAME` or `NAME...`; they come to `prepare` under the name ""."""
+
+
+def states(given: Options, known: Iterable[str]) -> Sequence[str]:
+    """Return what was given by --state. Raises UsageError for a state that there is not."""
+    known = list(known)
+    for state in given.get("--state", ()):
+        if state not in known:
+            raise UsageError(f"--state {state!r}: it must be one of {', '.join(known)}")
+    return given.get("--state", ())
 
 
 def run_verb(noun: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int:

@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from stuntbroker.cli.shims import rpk_consume
@@ -19,6 +18,7 @@ from stuntbroker.cli.shims.arguments import (
     guarded,
     run_with_cluster,
 )
+from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.client.producing import NewRecord, produce
@@ -210,16 +210,14 @@ def _create(cluster: Cluster, options: argparse.Namespace) -> int:
             status = 1
             exists = fault.code == ErrorCode.TOPIC_ALREADY_EXISTS
             rows.append((topic, "TOPIC_ALREADY_EXISTS" if exists else str(fault)))
-    _print_table(("TOPIC", "STATUS"), rows)
+    sys.stdout.write(table(("TOPIC", "STATUS"), rows))
     return status
 
 
 def _list(cluster: Cluster, options: argparse.Namespace) -> int:
     topics = [each for each in describe_topics(cluster) if not each.is_internal]
-    _print_table(
-        ("NAME", "PARTITIONS", "REPLICAS"),
-        [(each.name, len(each.partitions), len(each.partitions[0].replicas)) for each in topics],
-    )
+    rows = [(each.name, len(each.partitions), len(each.partitions[0].replicas)) for each in topics]
+    sys.stdout.write(table(("NAME", "PARTITIONS", "REPLICAS"), rows))
     return 0
 
 
@@ -239,7 +237,7 @@ def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
         except NotFound:
             status = 1
             rows.append((topic, "UNKNOWN_TOPIC_OR_PARTITION"))
-    _print_table(("TOPIC", "STATUS"), rows)
+    sys.stdout.write(table(("TOPIC", "STATUS"), rows))
     return status
 
 
@@ -257,13 +255,6 @@ def _produce(cluster: Cluster, options: argparse.Namespace) -> int:
         sys.stdout.write(f"Produced to partition {appended.partition} at offset {appended.first_offset}.\n")
         sys.stdout.flush()
     return 0
-
-
-def _print_table(headers: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
-    lines = [headers, *(tuple(map(str, row)) for row in rows)]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(headers))]
-    for line in lines:
-        sys.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n")
 
 
 _COMMANDS = {

@@ -31,6 +31,7 @@ from stuntbroker.control.rules.faults import (
     read_fault,
     texts_in,
 )
+from stuntbroker.control.rules.numbering import RuleIds
 from stuntbroker.control.seed import seed
 from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
 from stuntbroker.protocol.errors import ErrorCode
@@ -129,7 +130,7 @@ class Injector:
         self._broker = broker
         self._log = log
         self._clock = clock
-        self._number = 0
+        self.ids = RuleIds("fault")
         self.faults: dict[str, Fault] = {}
         self._kept: dict[str, list[_Request]] = {}
         """By the fault that keeps them: requests on hold, or waiting for the next one."""
@@ -140,7 +141,7 @@ class Injector:
 
     def read(self, rule: Any) -> Fault:
         """The fault that a rule describes, which this broker can have. Raises FaultError."""
-        fault = read_fault(f"fault-{self._number + 1}", rule, self._broker.clock.monotonic_ms())
+        fault = read_fault(self.ids.next, rule, self._broker.clock.monotonic_ms())
         read_release(fault)
         check_place(fault.match, *places_of(self._broker))
         return fault
@@ -150,7 +151,7 @@ class Injector:
         if len(self.faults) >= FAULTS_MAX:
             raise FaultError(f"there are {FAULTS_MAX} faults already", "remove those that are not needed any more")
         fault = self.read(rule)
-        self._number += 1
+        self.ids.give()
         if not self.faults:
             self._broker.router.add_interceptor(self.intercept)
         self.faults[fault.id] = fault
@@ -158,10 +159,6 @@ class Injector:
             for slow in [each for each in self.faults.values() if each.is_slow_node]:
                 self.faults[slow.id] = self.faults.pop(slow.id)
         return fault
-
-    def count_on_from(self, before: Injector) -> None:
-        """Give no id that a fault of the broker before this one had."""
-        self._number = max(self._number, before._number)
 
     def take_over(self, faults: Iterable[Fault]) -> None:
         """Have these faults, with their counts, of a broker of which this one is a copy: `created_at_ms` counts from now."""
@@ -171,7 +168,7 @@ class Injector:
                 self._broker.router.add_interceptor(self.intercept)
             copied = self.faults[fault.id] = deepcopy(fault)
             copied.created_at_ms += now_ms
-            self._number = max(self._number, int(fault.id.rpartition("-")[2]))
+            self.ids.pass_over(fault.id)
 
     def remove(self, id_: str) -> Fault | None:
         """Take a fault away, and carry out what it keeps; None when there is none of this id."""

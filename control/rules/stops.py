@@ -28,6 +28,7 @@ from stuntbroker.control.rules.faults import (
     read_match,
 )
 from stuntbroker.control.rules.injector import fields_of, places_of, subject_of
+from stuntbroker.control.rules.numbering import RuleIds
 from stuntbroker.control.rules.points import (
     ACTIONS,
     AFTER,
@@ -162,10 +163,14 @@ def arm_start(broker: Broker, rules: Iterable[tuple[str, Any]]) -> None:
             if stop.point == point and stop.fires():
                 if stop.action == KILL:
                     _end_this_process()
-                raise StorageError(f"the plan has it fail at {point}")
+                raise _failure("the plan", point)
 
     if stops:
         broker.data_dir.points.on_pass = passing
+
+
+def _failure(name: str, point: str) -> StorageError:
+    return StorageError(f"{name} has it fail at {point}")
 
 
 class Stops:
@@ -175,7 +180,7 @@ class Stops:
         """`kill` ends the process; a test of ours gives another. `has_process`: it is the broker's alone, and may be ended."""
         self._broker = broker
         self._has_process = has_process
-        self._number = 0
+        self.ids = RuleIds("stop")
         self.stops: dict[str, Stop] = {}
         self._kill = kill or _end_this_process
         self._intercepts = False
@@ -190,7 +195,7 @@ class Stops:
         """The stop that a rule describes, which a running broker can have. Raises FaultError."""
         if point in START:
             raise FaultError("the broker has started, and does not come by there any more", "give it by serve --plan")
-        stop = read_stop(f"stop-{self._number + 1}", point, rule)
+        stop = read_stop(self.ids.next, point, rule)
         if stop.action == KILL and not self._has_process:
             raise FaultError("a fork has no process of its own that could end", "park there, and fork again")
         check_place(stop.match, *places_of(self._broker))
@@ -201,7 +206,7 @@ class Stops:
         if len(self.stops) >= STOPS_MAX:
             raise FaultError(f"there are {STOPS_MAX} stops already", "remove those that are not needed any more")
         stop = self.read(point, rule)
-        self._number += 1
+        self.ids.give()
         self.stops[stop.id] = stop
         self._update_hooks()
         return stop
@@ -244,10 +249,6 @@ class Stops:
 
     # --- copies
 
-    def count_on_from(self, before: Stops) -> None:
-        """Give no id that a stop of the broker before this one had."""
-        self._number = max(self._number, before._number)
-
     def parked_transactions(self) -> list[tuple[str, ParkedTransaction]]:
         """Each parked transaction, with the id of its stop."""
         return [
@@ -265,7 +266,7 @@ class Stops:
             if each.action == KILL and not self._has_process:
                 continue
             self.stops[each.id] = each.without_parked()
-            self._number = max(self._number, int(each.id.rpartition("-")[2]))
+            self.ids.pass_over(each.id)
         self._update_hooks()
         for (stop_id, transaction), suspended in parked:
             stop = self.stops[stop_id]
@@ -295,7 +296,7 @@ class Stops:
             self._end_process()
         for stop in fired:
             if stop.action == FAIL:
-                raise StorageError(f"{stop.id} has it fail at {stop.point}")
+                raise _failure(stop.id, stop.point)
         for stop in reversed(fired):  # The caller is parked at each of them in turn.
             resume = partial(self._park, stop, description, transaction, resume)
         resume()
@@ -325,7 +326,7 @@ class Stops:
             if stop.match.get("partition", partition) == partition and stop.fires():
                 if stop.action == KILL:
                     self._kill()  # Does not return, but in our own tests.
-                raise StorageError(f"{stop.id} has it fail at {point}")
+                raise _failure(stop.id, point)
 
     # --- requests
 
