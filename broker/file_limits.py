@@ -18,7 +18,7 @@ class Shares(NamedTuple):
 
 
 def share(open_files_max: int, connections_wanted: int) -> Shares:
-    """Give connections what was asked for while three quarters are enough, and the rest to segments."""
+    """Return the shares: connections get what they want, up to three quarters of the free descriptors, segments the rest."""
     free = max(open_files_max - RESERVE, 8)
     connections = min(connections_wanted, free * 3 // 4)
     return Shares(connections, free - connections)

@@ -1,4 +1,4 @@
-"""What is done now and then: cleaning compacted logs in slices, retention, forgetting silent producers and clients."""
+"""Periodic work: cleaning compacted logs in slices, retention, expiry of idle producers and clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Housekeeping:
-    """What the broker does by the clock: retention, compaction, expiry, and closing of idle connections."""
+    """Retention, compaction, expiry and closing of idle connections, called by timers."""
 
     def __init__(self, broker: Services) -> None:
         self.broker = broker
@@ -93,7 +93,7 @@ class Housekeeping:
             self.broker.data_dir.write_start_offsets()
 
     def retain_wanted_at_ms(self) -> int | None:
-        """Before which time (monotonic) `retain` finds nothing; None for as long as nobody acts."""
+        """Return the monotonic ms before which `retain` has nothing to do; None: nothing until a log changes."""
         from stuntbroker.storage.retention import retention_due_ms  # As above.
 
         return self._earliest_ms(retention_due_ms(log) for log in self._logs())
@@ -102,7 +102,7 @@ class Housekeeping:
         return (log for topic in self.broker.topics for log in topic.partitions)
 
     def _earliest_ms(self, times_ms: Iterable[int | None]) -> int | None:
-        """The first of some times since 1970, by the monotonic clock; None where there is none."""
+        """Return the earliest of some wall-clock times, converted to monotonic ms; None if there is none."""
         clock = self.broker.clock
         earliest_ms = min((each for each in times_ms if each is not None), default=None)
         return None if earliest_ms is None else earliest_ms - clock.now_ms() + clock.monotonic_ms()
@@ -114,7 +114,7 @@ class Housekeeping:
             log.producers.expire(now_ms, age_ms)
 
     def expire_producers_wanted_at_ms(self) -> int | None:
-        """Before which time (monotonic) `expire_producers` finds nobody; None for as long as nobody acts."""
+        """Return the monotonic ms before which no producer expires; None: none until a log changes."""
         age_ms = self.broker.config["producer.id.expiration.ms"]
         return self._earliest_ms(log.producers.expiry_due_ms(age_ms) for log in self._logs())
 
@@ -133,7 +133,7 @@ class Housekeeping:
         self.broker.events.log_suppressed()
 
     def look_at_descriptors(self) -> None:
-        """Says when no file can be opened any more: new clients are reset then, before anybody hears of them (libuv)."""
+        """Log when the file descriptors run out: libuv then resets new clients without reporting it."""
         known = self._spare is None
         try:
             more = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)

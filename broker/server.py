@@ -52,7 +52,7 @@ STOP_GRACE_S = 2.0
 
 
 class Broker:
-    """All nodes of a cluster, of which there is mostly one. `start` and `stop` belong to the event loop's thread."""
+    """All nodes of a cluster, usually one. Call `start` and `stop` in the event loop's thread."""
 
     def __init__(
         self,
@@ -82,9 +82,9 @@ class Broker:
         self.router = Router()
         self.authorizer: Authorizer = ConfiguredAuthorizer(config)
         self.broken = False
-        """What is in memory is not what is on the disk."""
+        """A write or sync failed: memory and disk differ."""
         self.failed: Callable[[str], None] | None = None
-        """Told when the broker cannot go on (a disk that refuses a sync)."""
+        """Called with the reason when the broker cannot continue (a failed sync, for example)."""
         self.on_config_change: list[Callable[[], None]] = []
         """Called when properties were changed while it runs."""
         self._servers: dict[int, list[asyncio.Server]] = {}
@@ -174,7 +174,7 @@ class Broker:
 
     @property
     def dynamic_config(self) -> DynamicConfig:
-        """What was set while a broker ran. Made when it is first needed."""
+        """Dynamic broker configuration; loaded on first use."""
         return self._dynamic_config or self._load_dynamic_config()
 
     def _load_dynamic_config(self) -> DynamicConfig:
@@ -220,7 +220,7 @@ class Broker:
             self._groups.load(partition, sound_batches(self.topics.logs[OFFSETS, partition]))
 
     def known_groups(self) -> list[Group]:
-        """None is known before a client needs the first one."""
+        """Return all groups; empty if the group coordinator was not needed yet."""
         return [] if self._groups is None else self._groups.list_groups()
 
     # --- start and stop
@@ -278,7 +278,7 @@ class Broker:
         for bound in sockets:
             try:
                 server = await loop.create_server(lambda: Connection(self, listener), sock=bound, backlog=backlog)
-            except OSError as fault:  # Somebody else listens since it was bound.
+            except OSError as fault:  # Another process has begun to listen on it since it was bound.
                 raise CannotListen(listener, fault) from fault
             self._servers.setdefault(listener.node_id, []).append(server)
 
@@ -326,7 +326,7 @@ class Broker:
                 server.close()
 
     def _end_requests(self) -> None:
-        """Nothing that waits goes on, and nothing is due any more."""
+        """Drop unfinished requests and timers, and stop housekeeping."""
         self.long_requests.clear()
         self.timers.close()
         if self._keeper is not None:
@@ -386,7 +386,7 @@ class Broker:
             self.request_memory.forget(connection, connection.room)
 
     def topic_deleted(self, name: str) -> None:
-        """What was known of the topic elsewhere goes too."""
+        """Delete the committed offsets of a deleted topic."""
         if self._groups is not None:
             self._groups.topic_deleted(name)
 
@@ -405,7 +405,7 @@ class Broker:
             self.failed(str(fault))
 
     def _answer_refused(self, fault: Exception) -> None:
-        """The connection is closed; what its client asked for was done."""
+        """Log a response that a transport rejected: the request was performed, and the connection is closed."""
         self.events.error("answer_refused", exc_info=fault)
 
     def _run_beside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
@@ -414,7 +414,7 @@ class Broker:
         future.add_done_callback(lambda f: done(f.exception()))
 
     def _sync_failed(self, fault: BaseException) -> None:
-        """Nothing more may be promised: the answers that wait are never sent."""
+        """Mark the broker as broken and report it: responses that wait for a sync are never sent."""
         self.broken = True
         self.events.error("sync_failed", fault=str(fault))
         if self.failed is not None:

@@ -74,7 +74,7 @@ class Services(Protocol):
 
     @property
     def dynamic_config(self) -> DynamicConfig:
-        """What was set while a broker ran."""
+        """Dynamic broker configuration."""
 
     async def open_node(self, node_id: int) -> None:
         """Listen where a node has listened before."""

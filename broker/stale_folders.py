@@ -56,7 +56,7 @@ def _remove_unless_locked(path: str, folder: int) -> None:
     lock = os.open(LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not _is_left_behind(folder):  # What was so before the lock was ours may have changed.
+        if not _is_left_behind(folder):  # Checked again: it may have changed before the lock was acquired.
             return
         last = (JOURNAL, LOCK)
         for name in (*(name for name in os.listdir(folder) if name not in last), *last):

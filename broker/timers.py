@@ -41,10 +41,10 @@ class Timers:
         self._armed_at = 0
         self._soon: deque[Callable[[], Any]] = deque()
         self.stands_still = False
-        """No call is made by itself: whoever has stopped the clock moves it."""
+        """True while the clock is stopped: `run_due` is not scheduled on the event loop."""
 
     def call_at(self, at_ms: int, callback: Callable[[], Any]) -> TimerHandle:
-        """Call back at a time, in ms of `now_ms`; at once when it is over."""
+        """Schedule a call at a time, in ms of `now_ms`; a time in the past is due immediately."""
         handle = TimerHandle(callback)
         self._number += 1
         heapq.heappush(self._heap, (at_ms, self._number, handle))
@@ -76,10 +76,10 @@ class Timers:
         callback: Callable[[], Any],
         wanted_at_ms: Callable[[], int | None] | None = None,
     ) -> None:
-        """Call again and again, for as long as the timers live. An interval that may change is asked for each time.
+        """Call periodically until `close`. An interval given as a function is evaluated before each call.
 
-        `wanted_at_ms`: before which time a call does nothing (None: for as long as nobody acts), so that whoever moves the
-        clock on need not make such calls.
+        `wanted_at_ms` returns the time before which a call has nothing to do (None: nothing until the broker's state
+        changes), so that `next_due_ms` can skip such calls.
         """
 
         def begin() -> None:
@@ -116,10 +116,10 @@ class Timers:
         self._arm()
 
     def next_due_ms(self, until_ms: int) -> int | None:
-        """When the next call is due that does something; None when that is later than `until_ms`.
+        """Return when the next call is due that has something to do; None if that is later than `until_ms`.
 
-        Calls that come again and again and do nothing before then are put off until then, and no further: what the next call
-        does may give them something to do. For whoever moves the clock from call to call.
+        Postpones idle periodic calls to that time and no further, because the next call may give them something to do.
+        Used by a manual clock that advances from call to call.
         """
         heap = self._heap
         next_ms = until_ms + 1
@@ -136,7 +136,7 @@ class Timers:
                 break
             heapq.heappop(heap)
             idle.append((wanted_ms, due_ms, handle))
-        # At the same time, the one that has something to do comes first.
+        # Among calls due at the same time, the one that has something to do runs first.
         for _, due_ms, handle in sorted(idle, key=itemgetter(0)):
             self._number += 1
             heapq.heappush(heap, (_first_tick(due_ms, handle.interval_ms, next_ms), self._number, handle))
@@ -188,6 +188,6 @@ class Timers:
 
 
 def _first_tick(due_ms: int, interval_ms: int, not_before_ms: int) -> int:
-    """When a call that is due, and again after each interval, comes first at or after a time."""
+    """Return the first tick at or after `not_before_ms` of a periodic call that is due at `due_ms`."""
     interval_ms = max(1, interval_ms)
     return due_ms + max(0, -(-(not_before_ms - due_ms) // interval_ms)) * interval_ms

@@ -35,7 +35,7 @@ MODULES: Final = {"audit": "data_folder.audit", "completion": "completion"}
 
 
 class UsageError(Exception):
-    """The command line cannot be understood; the text says what would do."""
+    """An invalid command line; the message says what is valid."""
 
 
 def module_of(command: str) -> Any:
@@ -46,7 +46,7 @@ def module_of(command: str) -> Any:
 
 
 def unknown_command(name: str, commands: Iterable[str], noun: str = "") -> UsageError:
-    """That `name` is none of the commands, those of `noun` where it has some; an empty name is missing."""
+    """Return the error for an unknown or missing (empty) command, or subcommand of `noun`."""
     problem = f"there is no command {name!r}" if name else "a command is missing"
     prefix, help_words = (f"{noun}: ", f"{noun} --help") if noun else ("", "--help")
     return UsageError(f"{prefix}{problem}; there are {', '.join(commands)} ({help_words} tells more)")

@@ -85,7 +85,7 @@ def completion(arguments: list[str]) -> int:
 
 
 def candidates(words: list[str]) -> list[str]:
-    """What may follow these words of a command line, in the order in which the help has it."""
+    """Return completions for the words of a command line, in the order of the help."""
     if not words:
         return list(COMMANDS)
     command, *others = words

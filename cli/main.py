@@ -41,7 +41,7 @@ def run(arguments: list[str]) -> int:
     except UsageError as fault:
         sys.stderr.write(f"stuntbroker: {fault}\n")
         return 2
-    except BrokenPipeError:  # Whoever read our output has seen enough. Python would say so once more at the end.
+    except BrokenPipeError:  # The reader closed the pipe. Python would report it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as fault:

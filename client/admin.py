@@ -58,7 +58,7 @@ class Listing(NamedTuple):
 
 
 class Description(NamedTuple):
-    """All that the coordinator tells of a transactional id."""
+    """Description of a transactional id by its coordinator."""
 
     transactional_id: str
     coordinator_id: int
@@ -82,7 +82,7 @@ class Description(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What `list_transactions` found. `notes` say what a broker was too old for and how it was made up for."""
+    """Result of `list_transactions`. `notes`: features that a broker is too old for, and the workaround."""
 
     listings: tuple[Listing, ...]
     notes: tuple[str, ...]
@@ -96,14 +96,14 @@ class OpenTransaction(NamedTuple):
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
-    """Of the last marker of this producer; -1 when it never had one."""
+    """Coordinator epoch of the producer's last marker; -1 if there was none."""
     start_offset: int
     last_timestamp_ms: int
-    """Of the producer's last batch."""
+    """Timestamp of the producer's last batch, in ms."""
 
 
 class Marker(NamedTuple):
-    """What an abort marker says about whom."""
+    """Producer id, producer epoch and coordinator epoch of an abort marker."""
 
     producer_id: int
     producer_epoch: int
@@ -111,11 +111,11 @@ class Marker(NamedTuple):
 
 
 class Hanging(NamedTuple):
-    """The hanging transactions, and the partitions that have no leader to be asked."""
+    """Hanging transactions, and partitions that could not be checked."""
 
     transactions: tuple[OpenTransaction, ...]
     leaderless: tuple[TopicPartition, ...]
-    """Partitions that nobody could be asked about."""
+    """Partitions without a leader, which could not be checked."""
 
 
 class Admin:
@@ -231,7 +231,7 @@ class Admin:
                         yield topic.name, partition.partition_index, producer
 
     def _open(self, partitions: Sequence[TopicPartition], node_id: int) -> list[OpenTransaction]:
-        """What one broker, which holds all these partitions, knows of open transactions in them."""
+        """Return the open transactions in these partitions, as reported by one broker that has all of them."""
         return [
             _open_transaction(topic, index, producer)
             for topic, index, producer in self._producers(partitions, node_id)
@@ -241,10 +241,10 @@ class Admin:
     def find_hanging(
         self, topic: str | None, index: int | None, broker_id: int | None, max_transaction_timeout_ms: int
     ) -> Hanging:
-        """Open transactions that nobody will end (KIP-664), of all partitions or those of a topic or on a broker.
+        """Return hanging transactions (KIP-664) of all partitions, or of those of a topic or on a broker.
 
-        One hangs if and only if its producer's last batch is older than the limit, and no transactional id has this
-        producer id, or the id that has it does not count the partition among those that still need a marker.
+        A transaction hangs if and only if its producer's last batch is older than the limit, and no transactional id has its
+        producer id, or the id that has it does not list the partition among those that still need a marker.
         """
         return self._cluster.retrying(lambda: self._find_hanging(topic, index, broker_id, max_transaction_timeout_ms))
 
@@ -283,7 +283,7 @@ class Admin:
         }
 
     def abort_at(self, topic: str, index: int, start_offset: int) -> Marker:
-        """End the open transaction that begins at this offset, in this partition only, whoever coordinates it."""
+        """Abort the open transaction that begins at this offset, in this partition only, without its coordinator."""
         sent: list[Marker] = []
 
         def attempt() -> Marker:

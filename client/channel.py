@@ -60,7 +60,7 @@ os.register_at_fork(after_in_child=_leave_to_the_parent)
 
 
 class Loop:
-    """An event loop of the calling thread, and nobody else's."""
+    """An event loop used only by the calling thread."""
 
     def __init__(self) -> None:
         self._process_id = os.getpid()
@@ -80,11 +80,11 @@ class Loop:
         """Close the loop when its transports have closed."""
         if self.usable:
             if asyncio._get_running_loop() is None:
-                self._loop.run_until_complete(asyncio.sleep(0))  # What was closed is told so by the loop.
+                self._loop.run_until_complete(asyncio.sleep(0))  # Lets the loop notify the closed transports.
             self._loop.close()
 
     def start(self, work: Coroutine[Any, Any, Result]) -> asyncio.Future[Result]:
-        """Begins something that goes on while somebody waits."""
+        """Start a task, which advances only while `run` is waiting."""
         return self._loop.create_task(work)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -130,13 +130,13 @@ class Pending(Generic[Answer]):
 
 
 def _seen(future: asyncio.Future[Any]) -> None:
-    """Nobody need ask for the answer: asyncio would complain of a fault that was not looked at."""
+    """Mark a future's exception as retrieved, so that asyncio does not log it if the result is never read."""
     if not future.cancelled():
         future.exception()
 
 
 _FAULTS: Final = (KafkaError, OSError, EOFError, DecodeError, IndexError, asyncio.CancelledError, asyncio.TimeoutError)
-"""Whatever aiokafka lets through when a connection breaks or says nonsense."""
+"""Exceptions that aiokafka raises if a connection breaks or sends invalid data."""
 
 
 class Channel:
@@ -168,7 +168,7 @@ class Channel:
         await asyncio.wait_for(self._wire.connect(), wait_s)
 
     def _agree(self, deadline: Deadline) -> None:
-        """aiokafka asks for the versions too, but in a way that tells nothing of features."""
+        """Request ApiVersions again: aiokafka's own request does not return features."""
         request = ApiVersionsRequest(CLIENT_ID, "0")
         assert self._wire is not None
         first = min(API_VERSIONS_FIRST, self._wire._versions.get(API_VERSIONS, (0, 0))[1])

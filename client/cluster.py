@@ -1,7 +1,7 @@
-"""Who is where: from the addresses that we were given to the brokers, the leader of a partition, the coordinator of an id.
+"""Routing: from bootstrap addresses to brokers, partition leaders and coordinators.
 
-Routes are asked for when they are needed and kept until something fails. An operation is a function that may be run
-again: `Cluster.retrying` does so, with all routes forgotten, while its failure is retriable and there is time left.
+Routes are looked up on demand and cached until an operation fails. An operation is a function that can be repeated:
+`Cluster.retrying` clears all routes and repeats it while its failure is retriable and there is time left.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 class Link(Protocol):
-    """What a cluster needs of a connection: `connection.Connection` and `channel.Channel` are such."""
+    """Interface of a connection; implemented by `connection.Connection` and `channel.Channel`."""
 
     versions: dict[int, tuple[int, int]]
     """API key -> (lowest, highest) version of the broker."""
@@ -86,7 +86,7 @@ class Cluster:
         is_total: bool = False,
         client_id: str = CLIENT_ID,
     ) -> None:
-        """`is_total`: the time-out is for everything that is ever asked of the cluster, not for each operation."""
+        """`is_total`: the time-out is for all operations together, not for each one."""
         self.bootstrap = tuple(bootstrap)
         self._client_id = client_id
         self._timeout_s = timeout_s
@@ -171,10 +171,10 @@ class Cluster:
         return answer.controller_id if answer.controller_id >= 0 else min(self._addresses)
 
     def partitions(self, topics: Collection[str] | None, create: bool = False) -> list[Partition]:
-        """The partitions of these topics, or of all. Raises NotFound.
+        """Return the partitions of these topics, or of all. Raises NotFound.
 
-        `create`: topics that are not there are made if the brokers do so (`auto.create.topics.enable`); until a new one
-        has leaders, a retriable BrokerError says so.
+        `create`: let brokers create missing topics (`auto.create.topics.enable`); raises a retriable BrokerError until a new
+        topic has leaders.
         """
         partitions = []
         for topic in self.metadata(topics, create).topics:
@@ -288,7 +288,7 @@ class Cluster:
         return Connection(address, self._deadline, self._client_id)
 
     def forget(self) -> None:
-        """Something has moved or broken: brokers are kept to be tried, everything else is asked for again."""
+        """Close all connections and clear all routes; the known brokers stay as addresses to try."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()

@@ -120,11 +120,11 @@ def list_configured(cluster: Cluster, kind: ResourceType) -> list[str]:
 
 
 def topic_config(cluster: Cluster, topic: str, name: str) -> str | None:
-    """What one property of a topic is. Raises BrokerError when there is no such topic."""
+    """Return the value of a topic property. Raises BrokerError if there is no such topic."""
     return next((entry.value for entry in describe_config(cluster, ResourceType.TOPIC, topic, [name])), None)
 
 
 def _broker_of(cluster: Cluster, kind: ResourceType, name: str) -> int:
-    """The broker to ask: a broker is asked about itself."""
+    """Return the broker to query: a broker for its own configuration, else the controller."""
     is_broker = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
     return int(name) if is_broker and name.isdecimal() else cluster.controller_id()

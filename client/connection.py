@@ -23,7 +23,7 @@ from stuntbroker.protocol.messages.api_versions_response import ApiVersionsRespo
 from stuntbroker.protocol.primitives import DecodeError, Message, skip_tags
 
 API_VERSIONS_FIRST: Final = 3
-"""What is tried first. A broker that is older than that answers at version 0, with the error and its own versions."""
+"""ApiVersions version tried first. An older broker responds at version 0, with an error and its own versions."""
 FRAME_SIZE_MAX: Final = 100 << 20
 """Bytes in an answer; Kafka's own limit for requests (`socket.request.max.bytes`) is as high."""
 CONNECT_S_MAX: Final = 5.0
@@ -103,7 +103,7 @@ class Connection:
             if correlation_id != self._correlation_id:
                 raise DecodeError(f"the answer is one to request {correlation_id}, not {self._correlation_id}", 0)
             if key == API_VERSIONS:
-                # Its answer begins the same at all versions, and is at version 0 when it says that ours is unknown.
+                # The response header is the same in all versions; the body is version 0 if the broker does not know ours.
                 unknown = frame[4:6] == pack(">h", ErrorCode.UNSUPPORTED_VERSION)
                 return answer.decode(frame, 0 if unknown else version, 4)
             return answer.decode(frame, version, skip_tags(frame, 4) if flexible else 4)
@@ -112,7 +112,7 @@ class Connection:
             raise ConnectionFailed(f"{APIS[key].name} to {self.address}: {reason(fault)}") from fault
 
     def _agree(self, deadline: Deadline) -> dict[int, tuple[int, int]]:
-        """Asks for the versions of all APIs."""
+        """Request and return the versions of all APIs."""
         request = ApiVersionsRequest(CLIENT_ID, "0")
         answer = self.ask(API_VERSIONS, API_VERSIONS_FIRST, request, ApiVersionsResponse, deadline)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:

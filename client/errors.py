@@ -22,7 +22,7 @@ class ConnectionFailed(ClientError):
 
 
 class Unreachable(ClientError):
-    """None of the addresses that we were given has ever answered."""
+    """None of the bootstrap addresses has ever answered."""
 
 
 class UnsupportedVersion(ClientError):
@@ -48,7 +48,7 @@ class BrokerError(ClientError):
 
 
 class ProducerFenced(BrokerError):
-    """Somebody else has the transactional id now. This producer can do nothing more."""
+    """Another producer holds the transactional id now. This producer cannot continue."""
 
 
 class ProducerUnknown(BrokerError):
@@ -70,7 +70,7 @@ PRODUCER_FAULTS: Final[dict[int, type[BrokerError]]] = {
     ErrorCode.TRANSACTION_ABORTABLE: TransactionAbortable,
     ErrorCode.INVALID_TXN_STATE: TransactionEnded,
 }
-"""What the codes mean in the answer to whatever a transactional producer asks of its coordinator."""
+"""Exceptions for error codes in coordinator responses to transactional producers."""
 
 
 def producer_fault(what: str, code: int, message: str | None = None) -> BrokerError:

@@ -46,7 +46,7 @@ class Topic(NamedTuple):
 
 
 class FetchSizes(NamedTuple):
-    """What one Fetch may bring, unless its first batch alone is larger, and how long it may wait for some."""
+    """Limits of one Fetch: bytes, which a first batch alone may exceed, and how long it waits for records."""
 
     bytes_max: int
     partition_bytes_max: int
@@ -135,7 +135,7 @@ class PartitionFetch:
         """Put the request for what is at `offset` on its way. If it fails, `take` will ask again."""
         try:
             self._ahead = offset, self._send(offset, bytes_max)
-            # The loop runs only while somebody waits: once round it, and the request is on the wire.
+            # The loop runs only inside `run`: one iteration sends the request.
             self._cluster.loop.run(asyncio.sleep(0))
         except ConnectionFailed:
             self._ahead = None

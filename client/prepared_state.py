@@ -9,7 +9,7 @@ PAIR_FROM: Final = 3
 TWO_PHASE_FROM: Final = 6
 PRODUCE_V2_FROM: Final = 12
 END_TXN_V2_FROM: Final = 5
-"""Of Produce and EndTxn, the first versions of transaction version 2 (KIP-890)."""
+"""First versions of Produce and EndTxn with transaction version 2 (KIP-890)."""
 
 
 class PreparedState(NamedTuple):

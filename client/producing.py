@@ -39,7 +39,7 @@ class NewRecord(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """Where a batch went."""
+    """A batch that was appended: partition, first offset, number of records."""
 
     partition: int
     first_offset: int
@@ -64,11 +64,11 @@ def produce(
 ) -> list[Appended]:
     """Write records with acks=all, each partition's in order. Raises BrokerError, NotFound.
 
-    `written` gets every batch when it is written, for who must know after a failure.
+    `written`: list to which each appended batch is added, for use after a failure.
 
     `choose`: see `batches_by_partition`.
 
-    After ConnectionFailed or TimedOut some may have been written: there is no producer id by which to tell.
+    After ConnectionFailed or TimedOut, the batch in flight may have been appended: without a producer id this is unknown.
     """
     partitions = partition_count(cluster, topic)
     written = [] if written is None else written
@@ -87,7 +87,7 @@ def partition_count(cluster: Cluster, topic: str) -> int:
         except NotFound as fault:
             if time.monotonic() >= give_up_s:
                 raise
-            # A broker of Kafka says so too while it creates the topic.
+            # Kafka also returns this error while it creates the topic.
             raise BrokerError(f"topic {topic!r}", ErrorCode.LEADER_NOT_AVAILABLE) from fault
 
     return cluster.retrying(attempt)
@@ -164,7 +164,7 @@ def _append(cluster: Cluster, topic: str, partition: int, batch: bytearray) -> i
 
 
 def any_partition() -> int:
-    """Where records without a key begin, as with Kafka's clients: anywhere."""
+    """Return a random start for the partitioning of records without a key, as Kafka's clients do."""
     return random.randrange(1 << 31)
 
 

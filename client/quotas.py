@@ -27,7 +27,7 @@ Entity = dict[str, str | None]
 
 
 class Quota(NamedTuple):
-    """What is set for a user, a client id, both together, or an address."""
+    """Quotas of a user, a client id, both together, or an IP address."""
 
     entity: Entity
     values: dict[str, float]

@@ -54,7 +54,7 @@ class Row(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """The end of a transaction in a partition, as a control record says it."""
+    """A transaction marker, read from a control record."""
 
     offset: int
     timestamp_ms: int
@@ -117,9 +117,9 @@ class LastValues:
         self._next: int | None = None
 
     def refresh(self) -> None:
-        """Everything that is committed by now. Raises TimedOut.
+        """Read everything that is committed by now. Raises TimedOut.
 
-        What is behind an open transaction of somebody else may be committed, and is hidden: that one is waited for.
+        Waits for open transactions of other producers, which hide committed records behind them.
         """
         cluster, (topic, partition) = self._cluster, self._where
         written, deadline = end_offset(cluster, topic, partition, READ_UNCOMMITTED), cluster.start_operation()
@@ -132,7 +132,7 @@ class LastValues:
         self.read_on()
 
     def read_on(self) -> None:
-        """What is committed by now, as far as nobody's open transaction hides it. Raises NotFound."""
+        """Read committed records up to the last stable offset. Raises NotFound."""
         cluster, (topic, partition) = self._cluster, self._where
         if self._next is None:
             self._next = list_offset(cluster, topic, partition, EARLIEST, READ_COMMITTED)
@@ -216,7 +216,7 @@ def _rows(header: BatchHeader, batch: memoryview) -> list[Row]:
 
 
 def _marker(header: BatchHeader, batch: memoryview) -> Marker | None:
-    """None for a control record that ends no transaction."""
+    """Decode a control batch; return None if it is not a transaction marker."""
     try:
         record = next(read_records(header, batch, HEADER_SIZE), None)
     except DecodeError as fault:

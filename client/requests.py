@@ -1,4 +1,4 @@
-"""Our messages as aiokafka's connection sends them: one adapter for every API and version that we have a codec for.
+"""Adapter that lets aiokafka's connection send our messages, for every API and version with a codec.
 
 aiokafka asks a request for its version (`prepare`), header and bytes, and its response type for the decoded answer. It
 has transactional requests of its own, of version 0 only; these take their place.

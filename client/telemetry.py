@@ -27,7 +27,7 @@ SENT: Final = "messaging.client.sent.messages"
 CONSUMED: Final = "messaging.client.consumed.messages"
 DURATION: Final = "messaging.client.operation.duration"
 LINKS_MAX: Final = 128
-"""Of a span for records that were read: as many as OpenTelemetry keeps."""
+"""Maximum links of a consumer span: OpenTelemetry keeps no more."""
 
 
 class Measurement(NamedTuple):
@@ -44,7 +44,7 @@ OnMeasurement = Callable[[Measurement], object]
 
 
 class Telemetry:
-    """What a producer and a consumer have in common."""
+    """Telemetry common to producers and consumers."""
 
     def __init__(self, tracer: Tracer | None, on_measurement: OnMeasurement | None) -> None:
         self.tracer = tracer
@@ -115,7 +115,7 @@ class ProducerTelemetry(Telemetry):
     # --- records
 
     def begin_record(self, topic: str, partition: int, headers: Headers) -> tuple[Span, Headers]:
-        """Return the span of a record, and its headers with the context that whoever reads it links to.
+        """Return the span of a record, and its headers with the trace context, to which consumers link.
 
         Its parent is the current span, or the transaction's if there is none.
         """
@@ -180,7 +180,7 @@ class ProducerTelemetry(Telemetry):
 
 
 def error_type(error: BaseException) -> str:
-    """Return Kafka's name of an error, or that of the class which says most."""
+    """Return Kafka's name of an error; without a code, the class name of its cause or its own."""
     code = error.code if isinstance(error, ProducerError) else None
     return type(error.__cause__ or error).__name__ if code is None else NAMES.get(code, str(code))
 

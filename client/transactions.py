@@ -33,7 +33,7 @@ class Initialised(NamedTuple):
     """The (producer id, epoch) of a producer, and the prepared transaction that it has taken over, if any."""
 
     pair: PreparedState
-    """What the client bears from now on."""
+    """Producer id and epoch to use from now on."""
     ongoing: PreparedState | None
     """The pair of the transaction that was kept open for it (KIP-939)."""
 
@@ -82,10 +82,10 @@ def init_producer(
     keep: bool = False,
     owner: PreparedState = NO_PRODUCER,
 ) -> Initialised:
-    """InitProducerId until it is answered for good. Without `keep` an open transaction of the id is aborted.
+    """Send InitProducerId until the response is final. Without `keep`, an open transaction of the id is aborted.
 
-    `owner`: only as the one who bears this pair (KIP-360). Raises ProducerFenced when somebody else does by now,
-    UnsupportedVersion when the broker has no two-phase commit and it is asked for.
+    `owner`: producer id and epoch that the caller must still hold (KIP-360). Raises ProducerFenced if another producer
+    does, UnsupportedVersion if two-phase commit is requested and the broker does not support it.
     """
     request = InitProducerIdRequest(transactional_id, timeout_ms, *owner, two_phase, keep)
     if two_phase or keep:

@@ -21,7 +21,7 @@ CALLS_AT_ONCE: Final = 100
 
 
 class TestClock(Clock):
-    """The machine's time, moved on by as much as a test has asked for; or a moment that lasts, while it is paused."""
+    """The machine's time plus the amount that a test has advanced it; constant while paused."""
 
     __slots__ = ("_paused_at", "moved_ms")
     __test__ = False  # For pytest: its name begins as that of a test.
@@ -62,7 +62,7 @@ class TestClock(Clock):
             self.moved_ms = shown_ms - super().monotonic_ms()
 
     def set_to(self, now_ms: int, is_paused: bool) -> None:
-        """Show this time of the wall clock, and stand there or go on from it. Nobody may have read the clock before."""
+        """Set the wall clock, and pause it or let it run from there. To be called before the clock is first read."""
         if is_paused:
             self.pause()
         self.moved_ms += now_ms - self.now_ms()
@@ -92,7 +92,7 @@ class ClockControl:
         self._is_over = False
         """Whether the broker is gone."""
         self._waiting: list[tuple[Connection, Callable[[], None]]] = []
-        """The requests that have come while time is moved, in their order: of whom, and what handles it."""
+        """Requests that arrived while time is advanced, in order: (connection, function that handles it)."""
 
     @property
     def is_paused(self) -> bool:

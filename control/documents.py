@@ -15,7 +15,7 @@ VALUES_MAX: Final = 200_000
 
 
 def read_plan_file(path: str | os.PathLike[str]) -> Any:
-    """Return the plan in a file, as plain values that nobody has checked. YAML by its suffix. Raises OSError, ValueError."""
+    """Return the plan in a file as unvalidated plain values; YAML if its suffix says so. Raises OSError, ValueError."""
     content = Path(path).read_bytes()
     return parse_yaml(content) if Path(path).suffix.lower() in YAML_SUFFIXES else parse_json(content)
 
@@ -31,7 +31,7 @@ def parse_json(content: str | bytes | bytearray) -> Any:
 
 
 def parse_yaml(content: bytes) -> Any:
-    """The value in a YAML document, of which nothing is taken that JSON does not have. Raises ValueError, in one line."""
+    """Return the value of a YAML document that is limited to JSON's types. Raises ValueError with one line."""
     text = content.decode()
     if "<<" in text:  # A few lines of merges within merges take PyYAML minutes.
         raise ValueError("the merge key << is not taken: write its names out")

@@ -42,7 +42,7 @@ class BrokerHost:
         self.snapshots: dict[str, Snapshot] = {}
         self.forks: dict[str, BrokerHost] = {}
         self.control_address = ""
-        """Where the control API of this host is; empty when it has none."""
+        """Address of this host's control API; empty if it has none."""
         self.open_control: Callable[[BrokerHost], Awaitable[Callable[[], None]]] | None = None
         """Opens a control API for a fork, sets its address, and returns what closes it."""
         self.replaced: list[Callable[[Broker], None]] = []

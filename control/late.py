@@ -59,7 +59,7 @@ class LateRequest:
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
-    """Of a marker: the epoch of the coordinator that has sent it."""
+    """Coordinator epoch of a marker."""
     committed: bool
     places: list[tuple[str, int]]
     values: list[str]

@@ -65,7 +65,7 @@ def known_node(control: Control, node_id: Any) -> Node:
 
 
 def read_node_change(change: Any) -> dict[str, Any]:
-    """What is to become of a node. Raises FaultError."""
+    """Validate a node change: state, slow_ms. Raises FaultError."""
     given = part_of({"node": change}, "node", {"state", "slow_ms"})
     check_number(given, "node", "slow_ms", 0, TIMES_MS_MAX)
     state = given.get("state")
@@ -86,7 +86,7 @@ async def change_node(control: Control, node: Node, change: Any) -> None:
 
 
 def read_move(rule: Any) -> dict[str, Any]:
-    """What moves, and where to. Raises FaultError."""
+    """Validate a move: what moves, and to which node. Raises FaultError."""
     move = part_of({"move": rule}, "move", MOVE_FIELDS)
     for name in ("topic", "group", "transactional_id"):
         check_text(move, "move", name)
@@ -106,9 +106,9 @@ def read_move(rule: Any) -> dict[str, Any]:
 
 
 def move(control: Control, rule: Any) -> dict[str, Any]:
-    """Have another node lead a partition, or coordinate a group or a transactional id.
+    """Make another node the leader of a partition, or the coordinator of a group or a transactional id.
 
-    Raises FaultError: NoSuchPlaceError, NodeStoppedError, or for what cannot be; StorageError.
+    Raises FaultError (NoSuchPlaceError, NodeStoppedError, or for an invalid move) and StorageError.
     """
     broker = control.broker
     given = read_move(rule)

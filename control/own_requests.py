@@ -31,7 +31,7 @@ _RETRIABLE: Final = {
 
 
 class NotAnswered(Exception):
-    """A request got no answer; the text says why."""
+    """A request without a response; the message has the reason."""
 
 
 def version_range(broker: Broker, key: int) -> tuple[int, int]:
@@ -89,7 +89,7 @@ async def begin_newer_instance(broker: Broker, transactional_id: str) -> None:
 
 
 async def _exchange(address: Address, frame: bytes) -> bytes:
-    """What is answered to a frame, without its length."""
+    """Send a frame; return the response frame without its length. Raises NotAnswered."""
     writer = None
     try:
         reader, writer = await asyncio.open_connection(address.host, address.port)

@@ -25,7 +25,7 @@ LOOK_MS: Final = 20_000
 
 
 class Plan(NamedTuple):
-    """What `read_plan` has found right."""
+    """A plan that `read_plan` has validated."""
 
     seeds: list[dict[str, Any]]
     faults: list[dict[str, Any]]
@@ -35,7 +35,7 @@ class Plan(NamedTuple):
     """(node id, what becomes of it)"""
     moves: list[dict[str, Any]]
     is_paused: bool | None
-    """None: the clock stays as it is."""
+    """None: leave the clock running or paused."""
     advance_ms: int
 
 
@@ -161,12 +161,12 @@ def _seeds_of_topics(control: Control, rule: dict[str, Any]) -> list[dict[str, A
 
 
 def plan_of(control: Control) -> dict[str, Any]:
-    """What is at work now, as a plan. What has moved from node to node is not in it: that is done."""
+    """Return the active faults, stops and clock state as a plan; completed moves between nodes are not included."""
     faults = [fault.as_json() for fault in control.injector.faults.values() if not fault.is_slow_node]
     stops = []
     for stop in control.stops.stops.values():
         shown = stop.as_json()
-        if POINTS[stop.point].apis:  # The point says it.
+        if POINTS[stop.point].apis:  # Implied by the point.
             del shown["match"]["api"]
         stops.append({name: shown[name] for name in ("point", "action", "match", "nth", "times")})
     return {

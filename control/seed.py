@@ -25,7 +25,7 @@ KINDS: Final = {
     "next_sequence": {"topic", "partition", "producer_id", "producer_epoch", "sequence"},
     "coordinator_epoch": {"transactional_id", "epoch"},
 }
-"""What can be seeded, and the fields of each."""
+"""Kinds of seeds, and the fields of each."""
 PRODUCER_ID_MAX: Final = 1 << 62
 """So that enough are left behind it."""
 AGE_MS: Final = 3_600_000
@@ -34,7 +34,7 @@ AGE_MS_MAX: Final = 366 * 24 * 3_600_000
 COORDINATOR_EPOCH_MAX: Final = (1 << 31) - 1_000
 """Changes of the coordinator raise it further."""
 OFFSET_MAX: Final = (1 << 63) - 1_000_000
-"""What follows must have offsets, too."""
+"""Leaves room for the offsets of later records."""
 
 
 def read_seed(rule: Any) -> tuple[str, dict[str, Any]]:
@@ -143,7 +143,7 @@ def _owner_of(broker: Broker, producer_id: int) -> str | None:
 
 
 def _coordinator_epoch(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
-    """Have the coordinator of a transactional id be in this epoch: that of its partition of the transaction log."""
+    """Raise the coordinator epoch of a transactional id: the leader epoch of its transaction log partition."""
     id_ = fields.get("transactional_id")
     if not id_:
         raise FaultError(

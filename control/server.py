@@ -61,7 +61,7 @@ class ControlServer:
         return addresses[0]
 
     def stop(self) -> None:
-        """Close it, and warn of faults and stops that never fired: whoever made them has tested something else."""
+        """Close the server, and warn of faults and stops that never fired: their tests did not test what they meant to."""
         control, events = self._host.control, self._host.broker.events
         for fault in control.injector.unfired():
             rule = fault.as_json()
@@ -148,7 +148,7 @@ class Guard:
         elif origin is not None and origin != b"http://" + host:
             refusal = problem_response(403, "a page of another site must not ask this", "send no Origin header")
         elif self._token and self._is_right(_token_in_query(scope).encode()):
-            # Whoever comes with the token in the address of the page keeps it in a cookie, and not in the address.
+            # A browser with the token in the page's address gets it as a cookie, and is redirected to an address without it.
             cookie = f"{_cookie_name(host)}={self._token}; Path=/; HttpOnly; SameSite=Strict"
             refusal = RedirectResponse("/", 303, {"Set-Cookie": cookie})
         elif self._token and not self._is_right(_token_of(headers, host)):
@@ -161,7 +161,7 @@ class Guard:
 
 
 def _cookie_name(host: bytes) -> str:
-    """Of the broker at this Host header: browsers share cookies among the ports of a machine."""
+    """Return the cookie name for a Host header; it has the port, as browsers share cookies among a machine's ports."""
     port = host.rpartition(b":")[2]
     return f"{COOKIE}-{port.decode() if port.isdigit() else 80}"
 

@@ -32,7 +32,7 @@ class Snapshot:
 
     id: str
     name: str
-    """What the test calls it; empty for nothing."""
+    """Name given by the test; may be empty."""
     files: dict[str, bytes]
     """Path from the data folder -> content."""
     now_ms: int
@@ -49,7 +49,7 @@ class Snapshot:
         return sum(map(len, self.files.values()))
 
     def as_json(self) -> dict[str, object]:
-        """What a list of snapshots shows."""
+        """Return the snapshot's entry in a listing."""
         parked = [each.transactional_id for _, each in self.parked]
         return {
             "id": self.id,

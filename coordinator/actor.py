@@ -33,24 +33,24 @@ MARKERS_IN_A_SLICE_MAX: Final = 100
 MARKERS_WRITTEN: Final = MarkersWritten()
 OnReply = Callable[[Reply], None]
 Hold = Callable[["Actor", Request, tuple[Effect, ...], int, Callable[[], None]], bool]
-"""Asked with the request, its effects, how many of them were performed, and what goes on with the others.
+"""Called with the actor, the request, its effects, the number performed so far, and a function that resumes the others.
 
-True when it will call that; False when nothing stops them. May raise StorageError, as the performing of an effect does.
+Returns True if it holds the request and will call that function; False to continue. May raise StorageError.
 """
 
 
 class AfterMarkers(NamedTuple):
-    """What is called when markers have been written in several turns of the event loop: one of these."""
+    """Callbacks for writing markers in several turns of the event loop; exactly one is called."""
 
     written: Callable[[], None]
     """All are written, and as durable as configured."""
     failed: Callable[[], None]
     waiting: Callable[[], None]
-    """Some partition has no leader to write its marker. `Actor.finish` is called when it has one."""
+    """Some partition has no leader to write its marker. `Actor.finish` is called once it has a leader."""
 
 
 class Ports(Protocol):
-    """What an actor needs from its surroundings. The broker implements it."""
+    """Interface of an actor to the broker, which implements it."""
 
     hold: Hold | None
     """Asked before each effect and after the last one; None while there are no stops."""
@@ -61,10 +61,10 @@ class Ports(Protocol):
         """The time, the transaction version and the next producer id."""
 
     def producer_id_allocated(self) -> None:
-        """The next producer id of the last context belongs to a transactional id now."""
+        """Record that a decision has allocated the next producer id of the last context."""
 
     def append(self, actor: Actor, txn: Txn, deferred: bool) -> bool:
-        """Append the state to the log. True when it is as durable as configured; if not, `when_synced` tells when it is.
+        """Append the state to the log; return whether it is durable as configured. If not, `when_synced` calls back when it is.
 
         `deferred`: the state may be written together with the next one, and in any case after the markers.
         """
@@ -73,16 +73,16 @@ class Ports(Protocol):
         """Call back when everything that was written until now is as durable as configured."""
 
     def write_markers(self, txn: Txn) -> bool:
-        """End the prepared transaction in every partition that still exists. True when that is as durable as configured."""
+        """Write a marker to every partition that still exists; return whether they are durable as configured."""
 
     def write_markers_in_slices(self, txn: Txn, following: AfterMarkers) -> None:
-        """Do what `write_markers` does, and give others their turn meanwhile. Calls one of `following`, after it returns."""
+        """Write the markers in several turns of the event loop. Calls one of `following`, after this function returns."""
 
     def reject_new_records(self, txn: Txn) -> None:
         """Refuse further records in the transaction unless the coordinator agrees."""
 
     def phase_changed(self, actor: Actor, before: Txn) -> None:
-        """The transaction is in another phase now."""
+        """Handle a change of the transaction's phase."""
 
 
 class _Execution:
@@ -93,13 +93,13 @@ class _Execution:
     def __init__(self, request: Request, on_reply: OnReply | None) -> None:
         self.request = request
         self.on_reply = on_reply
-        """None when nobody waits for the reply, or when it was given."""
+        """None if the reply is not needed or was already sent."""
         self.context: Context
         self.effects: tuple[Effect, ...] = ()
         self.position = 0
         """Index of the effect that is performed next."""
         self.held_at = -1
-        """The last position at which `Ports.hold` was asked."""
+        """Last position at which `Ports.hold` was called."""
 
     def reply(self, reply: Reply) -> None:
         on_reply, self.on_reply = self.on_reply, None
@@ -107,12 +107,12 @@ class _Execution:
             on_reply(reply)
 
     def refuse(self) -> None:
-        """A fault stopped the request after its caller had left: the client may send it again."""
+        """Reply COORDINATOR_NOT_AVAILABLE, a retriable error, after an exception."""
         self.reply(Reply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
 
 class Suspended:
-    """A request that was stopped on its way in another broker, of which this one is a copy. Nobody waits for its reply."""
+    """A request that was held at a stop point in the broker that this one is a copy of. Its reply is dropped."""
 
     __slots__ = ("_actor", "_execution", "_ports")
 
@@ -143,7 +143,7 @@ class Actor:
         self.busy = False
 
     def ask(self, request: Request, on_reply: OnReply | None, ports: Ports) -> None:
-        """Decide and perform. `on_reply` gets the one reply, now or later; a retriable error when the mailbox is full."""
+        """Handle a request. Calls `on_reply` once, now or later; with CONCURRENT_TRANSACTIONS if the mailbox is full."""
         execution = _Execution(request, on_reply)
         if not self.busy:
             self._run(execution, ports)
@@ -155,7 +155,7 @@ class Actor:
             execution.reply(Reply(ErrorCode.CONCURRENT_TRANSACTIONS))
 
     def try_immediately(self, request: AddPartitions | EndTxn, ports: Ports) -> Reply | None:
-        """The reply, when nothing prevents it; else None, and nothing was done.
+        """Handle a request if the actor is idle and return the reply; else return None and do nothing.
 
         Only for ports that never sync, and for transactions with up to MARKERS_IN_A_SLICE_MAX partitions.
         """
@@ -166,7 +166,7 @@ class Actor:
         return replies[0]
 
     def set_ids(self, producer_id: int | None, producer_epoch: int, now_ms: int, ports: Ports) -> None:
-        """Have an idle id without an open transaction go on from another producer id and epoch: for a test."""
+        """Set producer id and epoch of an idle transactional id without an open transaction, for tests."""
         timeout_ms = max(self.txn.timeout_ms, 0)
         after = advance(
             self.txn,
@@ -182,7 +182,7 @@ class Actor:
         self._append(after, ports, deferred=False)
 
     def suspend(self, request: Request, effects: tuple[Effect, ...], position: int, ports: Ports) -> Suspended:
-        """Be in the middle of a request, of which `position` effects are performed, until the caller has it go on."""
+        """Recreate a request of which `position` effects were performed; the caller resumes it by the returned object."""
         execution = _Execution(request, None)
         execution.context = ports.context()
         execution.effects, execution.position, execution.held_at = effects, position, position
@@ -207,7 +207,7 @@ class Actor:
                 self._drain_mailbox(ports)
 
     def _drain_mailbox(self, ports: Ports) -> None:
-        """Nothing is under way: perform the requests that wait. A fault stops only its own request, and is raised at the end."""
+        """Handle the requests in the mailbox. An exception ends only its own request; the first one is raised at the end."""
         fault: Exception | None = None
         while self.mailbox:
             execution = self.mailbox.pop(0)
@@ -276,7 +276,7 @@ class Actor:
         return True
 
     def _reply_before_markers(self, execution: _Execution) -> None:
-        """Give the reply that the Prepare record has made true, if that is what follows the markers."""
+        """Send the reply that follows the markers, if there is one: the Prepare record already guarantees the outcome."""
         effects, position = execution.effects, execution.position
         if position < len(effects) and isinstance(reply := effects[position], Reply):
             execution.position = position + 1
@@ -294,7 +294,7 @@ class Actor:
         )
 
     def _append(self, txn: Txn, ports: Ports, deferred: bool) -> bool:
-        """Append the state, then take it over."""
+        """Append the state to the log, then make it the current one; return whether it is durable."""
         is_durable = ports.append(self, txn, deferred)
         before, self.txn = self.txn, txn
         if txn.phase is not before.phase:
@@ -302,11 +302,11 @@ class Actor:
         return is_durable
 
     def _complete(self, context: Context, ports: Ports) -> None:
-        """The Complete record decides nothing that the Prepare record has not decided: nobody waits until it is durable."""
+        """Append the Complete record, deferred: no reply waits for it, as the Prepare record has decided the outcome."""
         self._append(decide(self.txn, MARKERS_WRITTEN, context).txn, ports, deferred=True)
 
     def _complete_and_continue(self, execution: _Execution, ports: Ports) -> None:
-        """The markers are durable."""
+        """Append the Complete record once the markers are durable, then resume the request."""
         try:
             self._complete(execution.context, ports)
         except Exception:
@@ -328,12 +328,12 @@ class Actor:
                 self._drain_mailbox(ports)
 
     def _stay_prepared(self, execution: _Execution, ports: Ports) -> None:
-        """Markers wait for the leader of their partition: whoever wants a new transaction meanwhile has to come again."""
+        """Stay prepared while a partition has no leader to write its marker; a request for a new transaction is to be retried."""
         self._reply_before_markers(execution)
         execution.reply(Reply(ErrorCode.CONCURRENT_TRANSACTIONS))
         self._drain_mailbox(ports)
 
     def _give_up(self, execution: _Execution, ports: Ports) -> None:
-        """A marker could not be written: the transaction stays prepared until `finish` succeeds."""
+        """Refuse the request because a marker could not be written; the transaction stays prepared until `finish` succeeds."""
         execution.refuse()
         self._drain_mailbox(ports)

@@ -38,7 +38,7 @@ _VALUE_VERSIONS = (b"\x00\x01", b"\x00\x00")
 _PHASES = tuple(Phase)
 _IDLE = frozenset(int(phase) for phase in MAY_EXPIRE)
 _PRODUCER_ID_AT, _PHASE_AT, _PARTITIONS_AT = 2, 16, 17
-"""Where they stand in a value of either version."""
+"""Byte positions of these fields in a record value, versions 0 and 1."""
 _unpack_q = Struct(">q").unpack_from
 
 
@@ -254,7 +254,7 @@ def producer_id_of(value: bytes) -> int:
 
 def updated_at_ms_of(value: bytes) -> int:
     """When the state in a value of the log was written, in milliseconds since 1970. Raises DecodeError."""
-    if value[1] and value[_PARTITIONS_AT] <= 1:  # There are no partitions, as in nearly every id that nobody uses.
+    if value[1] and value[_PARTITIONS_AT] <= 1:  # No partitions, as in nearly every idle transactional id.
         updated_at_ms: int = _unpack_q(value, _PARTITIONS_AT + 1)[0]
         return updated_at_ms
     return state_of("", value).updated_at_ms

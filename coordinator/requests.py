@@ -1,6 +1,6 @@
 """The requests to a transaction, and the effects that a decision asks the shell to perform. Values only.
 
-Requests and effects are classes, which a compiled module makes and reads without the interpreter; nobody changes them.
+Requests and effects are immutable classes, which compiled code creates and reads without the interpreter.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Value:
 
 
 class InitProducerId(Value):
-    """Take the transactional id over. The shell has checked `timeout_ms`; TIMEOUT_NONE asks for a two-phase transaction."""
+    """Take over the transactional id. The shell has checked `timeout_ms`; TIMEOUT_NONE asks for a two-phase transaction."""
 
     __match_args__: ClassVar[tuple[str, ...]] = (
         "timeout_ms",
@@ -111,13 +111,13 @@ Request = InitProducerId | AddPartitions | Verify | EndTxn | TimeOut | MarkersWr
 
 
 class Context(NamedTuple):
-    """What a decision may depend on besides the transaction and the request."""
+    """Inputs of a decision besides the transaction and the request."""
 
     now_ms: int
     transaction_version: int
     """Finalized level of the feature `transaction.version`: 0, 1 or 2."""
     next_producer_id: int
-    """A producer id that nobody has; the decision says whether it allocated it."""
+    """An unused producer id; the decision says whether it allocated it."""
     initial_epoch: int = 0
     """Epoch that a new transactional id starts with."""
 

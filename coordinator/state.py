@@ -81,8 +81,8 @@ def partitions_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[
 class Txn:
     """Everything that is known of a transactional id. Ids, epochs and times are -1 where there is none.
 
-    A value: nobody changes it. `new_txn` makes the first one, `advance` every later one, and `coordinator.records` those that
-    the log holds.
+    Immutable. `new_txn` returns the initial state, `advance` every later one, and `coordinator.records` decodes those in
+    the log.
     """
 
     __slots__ = (
@@ -197,7 +197,7 @@ values_of: Final = attrgetter(*FIELDS)
 
 
 def new_txn(transactional_id: str, producer_id: int, producer_epoch: int = -1) -> Txn:
-    """The state of a transactional id that nobody has used yet. Nothing of it is in the log."""
+    """Return the state of an unused transactional id, which is not in the log."""
     return Txn(
         transactional_id=transactional_id,
         producer_id=producer_id,

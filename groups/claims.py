@@ -1,6 +1,6 @@
-"""Claims to partitions, by which a group fences its members of old (KIP-447 as drafted; nothing that Kafka has).
+"""Claims to partitions, by which a group fences members of older generations (KIP-447 as drafted; Kafka has none).
 
-A claim is what a member says when it asks for a producer id: its group, its generation, the partitions that it was assigned.
+A claim is part of InitProducerId: the producer's group, its generation and its assigned partitions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stuntbroker.protocol.errors import ErrorCode
 GENERATION_NONE: Final = -1
 """Of a client that is no member, and of a group without generations."""
 REMEMBERED_MAX: Final = 10_000
-"""Groups whose generation is known from claims alone."""
+"""Maximum number of groups whose claimed generation is remembered."""
 
 
 class Generations:
@@ -29,14 +29,14 @@ class Generations:
         return max(claimed, reached)
 
     def claim(self, group_id: str, group: Group | None, generation: int) -> ErrorCode:
-        """ILLEGAL_GENERATION for who was left behind; as a plain commit of such a member gets it."""
+        """Record a claimed generation; return ILLEGAL_GENERATION for an older one, as OffsetCommit does."""
         newest = self.newest(group_id, group)
         if generation < newest:
             return ErrorCode.ILLEGAL_GENERATION
         if generation > newest:
             self._claimed.pop(group_id, None)
             if len(self._claimed) >= REMEMBERED_MAX:
-                del self._claimed[next(iter(self._claimed))]  # The one that has not moved for longest.
+                del self._claimed[next(iter(self._claimed))]  # The one claimed longest ago.
             self._claimed[group_id] = generation
         return ErrorCode.NONE
 

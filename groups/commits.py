@@ -37,7 +37,7 @@ def commit_error(
 
 
 def missing_group_error(generation: int, transactional: bool, version: int) -> ErrorCode:
-    """What a commit for a group that does not exist gets. NONE: a simple group comes to be."""
+    """Return the error of a commit for a group that does not exist; NONE if the commit creates a simple group."""
     if generation < 0:
         return ErrorCode.NONE
     names_missing_group = version >= (6 if transactional else 9)
@@ -107,7 +107,7 @@ def _fetch_partition(
     if offset is None:
         return FetchedOffset(number)
     if offset.topic_id != topic_id and ZERO_UUID not in (offset.topic_id, topic_id):
-        return FetchedOffset(number)  # Of a topic of that name that was there before.
+        return FetchedOffset(number)  # Committed for a deleted topic of the same name.
     return FetchedOffset(number, offset.offset, offset.leader_epoch, offset.metadata)
 
 

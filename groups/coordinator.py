@@ -1,8 +1,8 @@
-"""The group coordinator: all groups of a broker, their offsets, and the log that both are in.
+"""The group coordinator: all groups of a broker, their offsets, and the log that stores both.
 
-Everything is a plain call. JoinGroup and SyncGroup answer through the `reply` that comes with them, at once
-or later; all others return their answer. What changes anything is in the log before it is answered. A fault
-of the log goes through to the caller, and nothing has happened then.
+All methods are synchronous. `join` and `sync` call the given `reply`, immediately or later; all others return
+their result. A change is appended to the log before it is answered. If the append fails, its exception is
+passed to the caller and nothing has changed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class GroupCoordinator:
         self._generations = Generations()
         self._sweep: TimerHandle | None = None
         self._members_bytes = 0
-        """What the members of all groups keep, or more: what they gave up is subtracted when the limit is met."""
+        """Upper bound of the bytes kept for all members; recounted exactly when the limit is reached."""
 
     # Start and stop
 
@@ -86,7 +86,7 @@ class GroupCoordinator:
                     self._actors[group_id] = GroupActor(group, self._ports)
 
     def start(self) -> None:
-        """All partitions are replayed: members have their session time-out from now on to be heard of."""
+        """Start timers after all partitions were replayed: each member's session time-out begins now."""
         self._members_bytes = self._count_members_bytes()
         for actor in tuple(self._actors.values()):
             if actor.group.members:
@@ -94,7 +94,7 @@ class GroupCoordinator:
         self._arm_sweep()
 
     def unload(self, partition: int) -> None:
-        """Forget the groups of a partition; whoever waits is told to look for another coordinator."""
+        """Forget the groups of a partition; waiting requests get NOT_COORDINATOR."""
         for group_id, actor in list(self._actors.items()):
             if self.partition_of(group_id) == partition:
                 del self._actors[group_id]
@@ -103,7 +103,7 @@ class GroupCoordinator:
         self._ledger.forget(partition)
 
     def load(self, partition: int, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
-        """Take up the groups of a partition that was unloaded: members have their session time-out from now on."""
+        """Load the groups of a partition that was unloaded; their members' session time-outs begin now."""
         self._ledger.forget(partition)
         self.replay(partition, batches)
         self._members_bytes = self._count_members_bytes()
@@ -112,7 +112,7 @@ class GroupCoordinator:
                 actor.ask(Loaded())
 
     def stop(self) -> None:
-        """No timer runs from now on."""
+        """Cancel all timers."""
         for actor in self._actors.values():
             actor.disarm_all()
         if self._sweep is not None:
@@ -122,7 +122,7 @@ class GroupCoordinator:
     # Membership
 
     def join(self, request: JoinGroup, reply: Callable[[JoinReply], None]) -> None:
-        """Have a member join; `reply` gets the answer when the rebalance is complete."""
+        """Handle JoinGroup; calls `reply` when the rebalance is complete, or immediately with an error."""
         error = self._join_error(request)
         if error is not ErrorCode.NONE:
             reply(JoinReply(error, request.member_id))
@@ -216,7 +216,7 @@ class GroupCoordinator:
         return None if actor is None else actor.group
 
     def list_groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Group]:
-        """The groups in one of the states and of one of the types; no filter lets all through."""
+        """Return the groups with one of the states and types; an empty filter matches all."""
         if types and GROUP_TYPE not in {name.lower() for name in types}:
             return []
         wanted = {name.lower().strip() for name in states}
@@ -243,7 +243,7 @@ class GroupCoordinator:
         version: int,
         retention_ms: int = -1,
     ) -> list[ErrorCode]:
-        """One code per commit, in their order. `version` is the one of the OffsetCommit request."""
+        """Commit offsets; return one error per commit, in order. `version`: of the OffsetCommit request."""
         actor = self._actors.get(group_id)
         if actor is None:
             error = missing_group_error(generation, False, version)
@@ -282,7 +282,7 @@ class GroupCoordinator:
         return self._commit(group_id, commits, -1, producer_id, producer_epoch)
 
     def apply_marker(self, partition: int, producer_id: int, commit: bool) -> None:
-        """A marker was appended to a partition of `__consumer_offsets`."""
+        """Commit or drop a producer's pending offsets after its marker was appended to a `__consumer_offsets` partition."""
         self._ledger.store(partition).end_txn(producer_id, commit)
 
     def fetch(
@@ -311,15 +311,15 @@ class GroupCoordinator:
         return self._generations.claim(group_id, self.group(group_id), generation)
 
     def pending_of(self, group_id: str) -> list[tuple[Place, int, StoredOffset]]:
-        """(place, producer id, offset) of what open transactions would commit for a group."""
+        """Return (place, producer id, offset) of each pending transactional offset of a group."""
         return self._ledger.store_of(group_id).pending_of(group_id)
 
     def pending_producers(self, group_id: str, places: Iterable[Place]) -> set[int]:
-        """The producer ids that have an offset of the group pending at one of the places."""
+        """Return the producer ids that have a pending offset of the group at one of the places."""
         return self._ledger.store_of(group_id).pending_producers(group_id, places)
 
     def delete_offsets(self, group_id: str, places: Sequence[Place]) -> tuple[ErrorCode, list[ErrorCode]]:
-        """The code of the request, and when it is NONE one per place."""
+        """Delete offsets; return the error of the request and, if that is NONE, one per place."""
         if not group_id:
             return ErrorCode.INVALID_GROUP_ID, []
         group = self.group(group_id)
@@ -334,12 +334,12 @@ class GroupCoordinator:
         return ErrorCode.NONE, errors
 
     def topic_deleted(self, name: str) -> None:
-        """Nobody needs to know how far it was read in a topic that is no more."""
+        """Delete all offsets of a topic that was deleted."""
         for group_id, places in self._ledger.places_of_topic(name):
             self._remove(group_id, places)
 
     def expire(self) -> None:
-        """Remove offsets whose time is over, and empty groups that hold none."""
+        """Remove expired offsets, and empty groups that have no offsets left."""
         now_ms = self._now_ms()
         for group_id, actor in tuple(self._actors.items()):
             store = self._ledger.store_of(group_id)
@@ -353,11 +353,11 @@ class GroupCoordinator:
         self._sweep = self._timers.call_at(at_ms, self._swept)
 
     def _swept(self) -> None:
-        self._arm_sweep()  # First, so that a fault does not end it.
+        self._arm_sweep()  # First, so that an exception does not end the sweeps.
         self.expire()
 
     def _actor_for_offsets(self, group_id: str) -> None:
-        """Whoever commits for a group that does not exist makes a simple one: offsets without members."""
+        """Create a simple group (offsets without members) if the group does not exist."""
         if group_id not in self._actors:
             self._actors[group_id] = GroupActor(Group(group_id, entered_at_ms=self._now_ms()), self._ports)
 

@@ -88,7 +88,7 @@ class Ledger:
                     continue
                 read = read_record(record.offset, record.key, record.value)
                 if read is None:
-                    continue  # Of a group of another type, which nobody here can be in.
+                    continue  # A record of an unsupported group type.
                 if isinstance(read, OffsetRecord):
                     if read.offset is None:
                         store.remove(read.group_id, read.place)

@@ -1,4 +1,4 @@
-"""What is asked and answered about offsets, whatever kind of group they belong to."""
+"""Offsets to commit and fetched offsets, the same for every group type."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class StoredOffset(NamedTuple):
     """A committed offset. Times in ms; `expires_at_ms` is -1 when the group's retention decides."""
 
     record_offset: int
-    """Where its record is in the log."""
+    """Offset of its record in the `__consumer_offsets` partition."""
 
     offset: int
     leader_epoch: int
@@ -131,11 +131,11 @@ class OffsetStore:
         return self.get(group_id, place) is not None or self.is_pending(group_id, place)
 
     def places(self, group_id: str) -> list[Place]:
-        """Where the group has an offset, committed or pending."""
+        """Return the partitions for which the group has an offset, committed or pending."""
         return list({**self._committed.get(group_id, {}), **self._open.get(group_id, {})})
 
     def places_of_topic(self, topic: str) -> Iterator[tuple[str, list[Place]]]:
-        """Group by group, where it has an offset in the topic."""
+        """Yield each group with offsets in the topic, and the partitions that they are for."""
         for group_id in [*self._committed, *(self._open.keys() - self._committed.keys())]:
             places = [place for place in self.places(group_id) if place[0] == topic]
             if places:
@@ -143,7 +143,7 @@ class OffsetStore:
 
 
 def expired_places(store: OffsetStore, group: Group, now_ms: int, config: GroupConfig) -> list[Place]:
-    """The committed offsets of a group whose time is over."""
+    """Return the partitions whose committed offset has expired."""
     is_simple = group.protocol_type is None
     is_empty = group.state is GroupState.EMPTY
     is_known = group.state is GroupState.STABLE and group.protocol_type == CONSUMER_PROTOCOL

@@ -113,7 +113,7 @@ def group_value(group: Group) -> bytearray:
 
 
 def read_record(record_offset: int, key: bytes | None, value: bytes | None) -> OffsetRecord | GroupRecord | None:
-    """None for a record of another kind. Raises DecodeError for bytes that are no record at all."""
+    """Decode a record; return None for one of another kind. Raises DecodeError for invalid bytes."""
     if key is None or len(key) < 2:
         raise DecodeError("a record of the offsets topic has no key", 0)
     kind = _INT16.unpack_from(key)[0]
@@ -180,7 +180,7 @@ def _read_member(member: MemberMetadata, protocol_name: str | None) -> Member:
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """What the members say that they read, under the chosen protocol; None when that cannot be known."""
+    """Return the topics in the members' subscriptions under the chosen protocol; None if they cannot be decoded."""
     if group.protocol_type != CONSUMER_PROTOCOL:
         return None
     if not group.members:

@@ -34,7 +34,7 @@ from stuntbroker.protocol.batches.records import build_batch
 
 CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(4 << 20), "min.cleanable.dirty.ratio": "0.1"}
 ATTEMPTS: Final = 5
-"""Times that a change is begun again because somebody else has initialised the id."""
+"""Attempts of a change that is repeated because another process has initialised the id."""
 
 State = dict[str, Any]
 """`owner`, and with a decision `done` and what `decisions.to_json` gives."""
@@ -52,7 +52,7 @@ class DecisionTopic:
         self._writer = TransactionalWriter(cluster, f"{sink_id}-decisions")
         self._values = LastValues(cluster, topic, 0)
         self._current = False
-        """Nobody is known to have initialised the id since we read."""
+        """True while no other process is known to have initialised the id since the last read."""
 
     def take(self) -> int:
         """Become the owner; return the claim. Earlier owners cannot decide any more."""
@@ -111,7 +111,7 @@ class DecisionTopic:
         """The cluster is the caller's."""
 
     def _read(self) -> State:
-        """The state as nobody but us can change it. Raises Superseded."""
+        """Fence other writers, then return the current state. Raises Superseded."""
         if not self._current:
             self._writer.init()
             self._values.refresh()

@@ -40,19 +40,19 @@ LOCK_WAIT_S: Final = 30.0
 """Taking a sink locks its folder for some milliseconds. After this time the holder is stuck."""
 POLL_INTERVAL_S: Final = 0.02
 WRITE_IDS_MAX: Final = 1_000
-"""Of one sink: every decision names all of them."""
+"""Maximum number of write ids per sink, as every decision lists all of them."""
 
 
 class DecisionError(Exception):
-    """A decision that must not be made. Each says in one line what is wrong and what to do."""
+    """A decision that is not allowed. The message is one line: the problem and what to do."""
 
 
 class Superseded(DecisionError):
-    """Somebody else has taken the sink."""
+    """Another driver has taken the sink."""
 
 
 class FolderLocked(DecisionError):
-    """Somebody is about to take the sink, and does not come to an end."""
+    """Another process holds the lock for taking the sink, and does not release it."""
 
 
 class OtherQuery(DecisionError):
@@ -113,7 +113,7 @@ class Stored(NamedTuple):
 
 
 class Decisions(Protocol):
-    """A store, for one sink. After `take` or `resume`; all methods raise Superseded when somebody else took the sink."""
+    """Store of one sink's decisions. After `take` or `resume`, all methods raise Superseded if another driver took the sink."""
 
     def take(self) -> int:
         """Becomes the owner. Gives the claim: a number, higher than all before."""
@@ -128,10 +128,10 @@ class Decisions(Protocol):
         """The decision with the highest batch id."""
 
     def peek(self) -> Stored | None:
-        """The same for anybody, who shuts nobody out by it. It may be a little behind."""
+        """Return the last decision without becoming the owner; it may be slightly outdated."""
 
     def decide(self, decision: Decision) -> None:
-        """Durable when it returns. When it raises anything but a DecisionError, only `last` can tell."""
+        """Store a decision durably. After an exception other than DecisionError, only `last` shows whether it was stored."""
 
     def done(self, batch_id: int) -> None:
         """Mark the last decision."""
@@ -232,7 +232,7 @@ class DecisionFolder:
     def __init__(
         self, path: Path, sink_id: str, pause: Callable[[float], None] | None = None, wait_s: float = LOCK_WAIT_S
     ) -> None:
-        """`pause` sleeps for seconds; without it nobody waits for the lock."""
+        """`pause` sleeps for some seconds; without it, a held lock fails immediately."""
         check_sink_id(sink_id)
         self._base = path / sink_id
         self._pause = pause
@@ -246,7 +246,7 @@ class DecisionFolder:
     def take(self) -> int:
         """Become the owner; return the claim. Earlier owners cannot decide any more."""
         self._base.mkdir(parents=True, exist_ok=True)
-        with self._locked():  # A listing while somebody renames may miss the folder: whoever takes, takes alone.
+        with self._locked():  # A listing during a rename may miss the folder, so owners change under a lock.
             before = self._owner()
             self._claim = before + 1
             if before:
@@ -304,7 +304,7 @@ class DecisionFolder:
         """Return the last decision without being the owner."""
         if not self._base.is_dir():
             return None
-        with self._locked():  # Whoever takes it renames the folder.
+        with self._locked():  # Taking the sink renames the folder.
             owner = self._owner()
             return _last_in(self._base / f"owner-{owner}") if owner else None
 

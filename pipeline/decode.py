@@ -29,14 +29,14 @@ from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer
 
 OPEN_BYTES_MAX: Final = 1 << 24
-"""Of compressed batches opened at once, unless one is larger."""
+"""Maximum decompressed bytes of batches opened together, unless a single one is larger."""
 _MAGIC_AT: Final = 16
 _length_of = Struct(">8xi").unpack_from
 _CRC_FROM: Final = 21
 
 
 class BadBatch(ValueError):
-    """A batch that is not what it says: a wrong CRC, records that do not fit, a format before version 2."""
+    """An invalid batch: wrong CRC, records that do not match the header, or a format before version 2."""
 
 
 class Batches(NamedTuple):
@@ -49,7 +49,7 @@ class Batches(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """Behind the last of them, of which there must be one."""
+        """Offset after the last batch; there must be at least one."""
         last = self.headers[-1]
         return int(last["base_offset"]) + int(last["last_offset_delta"]) + 1
 
@@ -68,7 +68,7 @@ class Columns(NamedTuple):
     key: pa.Array
     value: pa.Array
     headers: pa.Array | None
-    """Rows of HEADERS, null for a record without any. None when they were not asked for."""
+    """Rows of HEADERS, null for a record without any. None if headers were not requested."""
 
 
 def find_batches(records: Buffer) -> Batches:
@@ -114,7 +114,7 @@ def aborted_rows(headers: Array, producer_ids: Sequence[int], first_offsets: Seq
 
 
 def decode(batches: Batches, with_headers: bool) -> Iterator[Columns]:
-    """The records of these batches, of which none is a control batch. Raises BadBatch."""
+    """Decode the records of batches that include no control batch. Raises BadBatch."""
     _check_crcs(batches)
     codecs = batches.headers["attributes"] & CODEC_MASK
     if not len(codecs):

@@ -18,7 +18,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_response import PartitionData
 
 RECORD_BYTES_GUESS: Final = 1_024
-"""Of a partition of which nothing has been read yet."""
+"""Assumed bytes per record until the partition's first records are read."""
 MISSING_S: Final = 2.0
 """A partition is gone when it is missing for that long: a broker may have heard of it later than another one."""
 POLL_INTERVAL_S: Final = 0.2
@@ -27,7 +27,7 @@ SPARE_BYTES: Final = 1 << 16
 
 
 class Wanted(NamedTuple):
-    """The offsets from `start` up to `end`, without it. The end was there when it was asked for."""
+    """Offsets to fetch, from `start` (inclusive) to `end` (exclusive), which existed when it was looked up."""
 
     where: TopicPartition
     start: int
@@ -40,10 +40,10 @@ class Wanted(NamedTuple):
 
 
 def fetch_range(cluster: ChannelCluster, wanted: Wanted, lost: Callable[[str], None]) -> Iterator[Columns]:
-    """The records in these offsets, in their order. Control batches are left out; with READ_COMMITTED what was aborted too.
+    """Yield the records in these offsets, in order, without control batches and, with READ_COMMITTED, aborted records.
 
-    `lost` is told of offsets that are gone, and may raise; if it does not, the rest follows. Offsets that have no record
-    because the log was compacted are not lost. Raises BadBatch, TimedOut, ClientError.
+    `lost` is called for deleted offsets and may raise; otherwise the remaining records follow. Offsets removed by
+    compaction are not lost. Raises BadBatch, TimedOut, ClientError.
     """
     fetch = PartitionFetch(cluster, wanted.where, wanted.isolation, wanted.sizes)
     at, end = wanted.start, wanted.end

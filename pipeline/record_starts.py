@@ -214,7 +214,7 @@ def _pairs(view: Array) -> Array:
 
 
 def _advances() -> Array:
-    """How far the next record is, for each pair of bytes that a record can begin with; 0 if they do not tell."""
+    """Return the distance to the next record for each pair of leading bytes; 0 if two bytes do not determine it."""
     pair = np.arange(1 << 16)
     first, second = pair & 0xFF, pair >> 8
     zigzag = np.where(first < 0x80, first, first & 0x7F | second << 7)
@@ -251,7 +251,7 @@ def _follow(view: Array, entries: Array, bounds: Array, steps: int) -> _Lanes:
 
 
 def _stepped(view: Array, begins: Array, steps: int, long: bool) -> Array:
-    """Where the records begin that follow, a row for each step; a lane stays where the size cannot be told.
+    """Return the starts of the following records, one row per step; a lane stops where the size cannot be read.
 
     With `long`, sizes may be of more than two bytes.
     """

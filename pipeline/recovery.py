@@ -35,7 +35,7 @@ GONE: Final = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 )
-"""The pair is not the client's any more: the transaction is gone, or was kept by somebody (KIP-939)."""
+"""Errors for an outdated producer id and epoch: the transaction has ended, or another client kept it (KIP-939)."""
 TIMEOUT_MS: Final = 60_000
 PARTITION_AND_SLOT: Final = re.compile("[0-9]+-[0-9]+")
 
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What recovery did: the last decision, and how many transactions it committed and aborted."""
+    """Result of recovery: the last decision, and the numbers of committed and aborted transactions."""
 
     last: Stored | None
     committed: int
@@ -69,7 +69,7 @@ def transactional_id(sink_id: str, partition: int, slot: int) -> str:
 
 
 def pattern(sink_id: str) -> str:
-    """What all ids of a sink match, and few others: simple enough for a Stuntbroker without RE2."""
+    """Return a pattern that matches all ids of a sink and few others, without needing RE2 in Stuntbroker."""
     check_sink_id(sink_id)
     return re.escape(sink_id) + "-.*-.*"
 
@@ -81,10 +81,10 @@ def is_of_sink(transactional_id: str, sink_id: str) -> bool:
 
 
 def plan(last: Stored | None, descriptions: Iterable[Description] = ()) -> Plan:
-    """What has to be done, from the last decision and from what the coordinators say of the sink's ids.
+    """Return the commits and aborts required by the last decision and the coordinators' descriptions of the sink's ids.
 
-    An id without a transaction (Empty) may belong to a task that is late and would begin one: to abort it, which
-    transaction version 2 allows, takes its pair from it.
+    An id without a transaction (Empty) may belong to a slow task that would still begin one: aborting it, which
+    transaction version 2 allows, invalidates the task's producer id and epoch.
     """
     decided: Collection[Transaction] = last.decision.transactions if last else ()
     named = set(decided)
@@ -158,7 +158,7 @@ def _end(cluster: ChannelCluster, admin: Admin, ends: Sequence[End], empty: Coll
 
 
 def _end_kept(cluster: ChannelCluster, end: End) -> bool:
-    """A transaction that somebody kept is ended by who keeps it next. False when it is not there any more."""
+    """End a transaction that another client kept, by keeping it (KIP-939); return False if it has ended."""
     try:
         initialised = init_producer(cluster, end.transactional_id, TIMEOUT_MS, two_phase=True, keep=True)
     except UnsupportedVersion:

@@ -53,13 +53,13 @@ FAULTS: Final[dict[int, type[BrokerError]]] = {
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: ProducerUnknown,
     ErrorCode.UNKNOWN_PRODUCER_ID: ProducerUnknown,
 }
-"""What an error code says of the producer, whether or not its transaction can still be aborted."""
+"""Exceptions for error codes, whether or not the transaction can still be aborted."""
 
 TopicPartition = tuple[str, int]
 
 
 class Written(NamedTuple):
-    """What a transaction has put into one partition."""
+    """Offset range and number of records of a transaction in one partition."""
 
     first_offset: int
     last_offset: int
@@ -89,7 +89,7 @@ class TransactionalWriter:
 
     @property
     def written(self) -> dict[TopicPartition, Written]:
-        """What of this transaction is acknowledged, by partition."""
+        """Acknowledged records of this transaction, by partition."""
         written: dict[TopicPartition, Written] = {}
         for where, sent, records in self._sent:
             if not sent.done() or sent.exception() is not None:
@@ -108,9 +108,9 @@ class TransactionalWriter:
     # --- begin
 
     def init(self, two_phase: bool = False, keep: bool = False) -> bool:
-        """Take the id over: nobody who had it can go on. Return whether a transaction of it was kept, as `keep` asks (KIP-939).
+        """Initialise the id, fencing its earlier producers; return whether an open transaction was kept (`keep`, KIP-939).
 
-        One that was kept takes no more records. Raises ProducerFenced, UnsupportedVersion, TimedOut.
+        A kept transaction accepts no more records. Raises ProducerFenced, UnsupportedVersion, TimedOut.
         """
         options = {"enable_2pc": True} if two_phase else {"transaction_timeout_ms": self._timeout_ms}
         with self._translated("InitProducerId"):

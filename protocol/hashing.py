@@ -1,4 +1,4 @@
-"""Where a key of an internal topic lives: Java's string hash, as every broker computes it."""
+"""Partition of a key in an internal topic, by Java's string hash, as in Kafka."""
 
 from __future__ import annotations
 

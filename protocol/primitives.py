@@ -15,7 +15,7 @@ Buffer = bytes | bytearray | memoryview
 
 ZERO_UUID: Final = bytes(16)
 STRING_MAX: Final = 0x7FFF
-"""Bytes in a string; a compact length could tell of more, which Kafka refuses too."""
+"""Maximum bytes of a string; a compact length can encode more, which Kafka refuses too."""
 _REPLACED_MAX: Final = STRING_MAX // 3
 """A byte that is no UTF-8 becomes a character of three: a longer string may be too long for an answer, or for a log."""
 # Unlike Kafka: it takes any number of tagged fields in one section, and tens of millions of them took it down.

@@ -97,7 +97,7 @@ def _read_one_topic(buf: Buffer, version: int, pos: int) -> ProduceFields | None
 
 
 def _read_head(head: bytes, version: int) -> Head | None:
-    """Of what begins as one topic's request would; None when it is no such, or a long one. Raises IndexError, StructError."""
+    """Read the head of a request for one topic; None if it has several topics or is long. Raises IndexError, StructError."""
     size = head[0]
     stop = size or 1
     transactional_id = str(head[1:stop], "utf-8", "replace") if size else None
@@ -123,7 +123,7 @@ def _read_head(head: bytes, version: int) -> Head | None:
 
 
 def _from_message(request: ProduceRequest) -> ProduceFields:
-    """Of a partition that is there twice, the last one counts; a topic without partitions does not."""
+    """Convert a decoded request: the last entry of a repeated partition counts; topics without partitions are dropped."""
     topics: dict[tuple[str, bytes], Partitions] = {}
     for topic in request.topic_data:
         partitions = topics.setdefault((topic.name, topic.topic_id), {})

@@ -175,7 +175,7 @@ class Cleaning:
             self._note_last(key, offset)
 
     def _write(self, group: list[Segment], end: int, aborted: _AbortedOffsets) -> Generator[None, None, Segment]:
-        """What stays of neighbouring segments, in one in their place."""
+        """Write the remaining records of adjacent segments into one segment, and replace them by it."""
         disk = self.log.disk
         cleaned = Segment(self.log.folder, group[0].base_offset, disk)
         path = f"{self.log.folder}/{group[0].base_offset}-{end}"
@@ -188,9 +188,9 @@ class Cleaning:
                         kept = BatchHeader._make(HEADER.unpack_from(remaining))
                         cleaned.append(remaining, len(remaining), kept.last_offset, kept.max_timestamp)
                     yield from self._slice(header.size)
-            if cleaned.max_timestamp < 0:  # How old its records are, only the file can tell.
+            if cleaned.max_timestamp < 0:  # Without timestamps, retention uses the file's modification time.
                 disk.set_modified_ns(cleaned.fd, disk.modified_ns(group[-1].path + ".log"))
-            if self.log.touched is not None:  # What it replaces was synced.
+            if self.log.touched is not None:  # The segments that it replaces were synced.
                 cleaned.sync()
             self._points.passing("compaction.swap.before", self.log.topic, self.log.index)
             disk.rename(path + ".cleaned", path + ".swap")
@@ -235,7 +235,7 @@ class Cleaning:
         return not span.is_tombstone or self.now_ms - span.timestamp < self.log.config.delete_retention_ms
 
     def _remaining(self, header: BatchHeader, batch: bytes) -> Generator[None, None, Buffer | None]:
-        """What stays of a batch: all of it as it came, a rebuilt one, or None."""
+        """Return what remains of a batch: the batch unchanged, a rebuilt one, or None."""
         if header.base_offset in self.opaque:
             return batch
         if not header.last_offset_delta:
@@ -260,7 +260,7 @@ class Cleaning:
         return _rebuilt(header, b"".join(payload[start:stop] for start, stop in pieces), len(pieces), latest)
 
     def _swap(self, group: list[Segment], cleaned: Segment, path: str, end: int) -> None:
-        """The log in memory first, whatever becomes of the files: `.swap` says what they must be."""
+        """Replace segments in memory, then on disk: if that fails, the `.swap` file tells recovery what to finish."""
         log = self.log
         passing = partial(self._points.passing, topic=log.topic, partition=log.index)
         at = log.segments.index(group[0])
@@ -282,7 +282,7 @@ class Cleaning:
 
 
 def groups(segments: list[Segment], end: int, size_max: int) -> Iterator[list[Segment]]:
-    """Neighbours that together fit into one segment: its size, and offsets that an index can tell apart."""
+    """Yield groups of adjacent segments that fit into one: up to `size_max` bytes, and offsets relative to its base in int32."""
     group: list[Segment] = []
     ends = [segment.base_offset for segment in segments[1:]] + [end]
     for segment, segment_end in zip(segments, ends, strict=True):

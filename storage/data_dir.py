@@ -96,7 +96,7 @@ class DataDir:
             raise
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.path_created: Callable[[str], None] | None = None
-        """Told of new files and of folders with changed entries, where what is acknowledged survives a power cut."""
+        """Called with each new or changed path that must be synced; None unless acknowledged writes survive a power cut."""
         self._journal = -1
         self._journal_lines = 0
 
@@ -275,7 +275,7 @@ class DataDir:
             raise StorageError(f"{path} is damaged: {fault}; put back a copy of that file") from fault
 
     def begin_leader_epoch(self, log: PartitionLog, epoch: int) -> None:
-        """Have a partition append in a new leader epoch from now on. Raises StorageError, and then nothing has changed."""
+        """Start a new leader epoch in a partition. Raises StorageError, in which case nothing has changed."""
         log.begin()
         log.settle()
         kept = from_offset(log.leader_epochs, log.segments[0].base_offset)  # A start reads all of these batches.
@@ -302,9 +302,9 @@ class DataDir:
                 raise StorageError(f"there is something else at {self.path}/{topic}-{index}: move it away")
 
     def delete_partition(self, log: PartitionLog) -> None:
-        """Remove a partition's folder. What a crash on the way leaves goes at the next start. Raises StorageError.
+        """Remove a partition's folder. After a crash, the next start removes the remains. Raises StorageError.
 
-        Whoever deletes the last partition of a request calls `forget_deleted_start_offsets`.
+        Callers call `forget_deleted_start_offsets` after the last partition of a request.
         """
         self.logs.pop((log.topic, log.index), None)
         self._start_offsets_changed |= (log.topic, log.index) in self.start_offsets
@@ -361,7 +361,7 @@ class DataDir:
             self.write_start_offsets()
 
     def write_start_offsets(self) -> None:
-        """Note where logs begin after records were deleted; survives a crash, as the answer says. Raises StorageError."""
+        """Write the start offsets of all logs, so that deleted records stay deleted after a crash. Raises StorageError."""
         self._start_offsets_changed = True
         # Unlike Kafka: it does so once a minute, and deleted records are back when it is killed before.
         starts = {key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset}
@@ -415,7 +415,7 @@ class DataDir:
         return files
 
     def foreign_entries(self) -> list[str]:
-        """What is in the folders of partitions and is not the broker's, as paths from the folder. Raises OSError."""
+        """Return foreign entries in partition folders, as paths relative to the data folder. Raises OSError."""
         own, foreign = set(self.own_files()), []
         for topic, index in self.logs:
             folder = f"{topic}-{index}"

@@ -34,7 +34,7 @@ _OPEN_FLAGS: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Kind(Enum):
-    """What is at a path. A link is a link, whatever it leads to."""
+    """Type of a path. Links are not followed."""
 
     FILE = "a file"
     FOLDER = "a folder"
@@ -153,7 +153,7 @@ class Disk:
     # --- names
 
     def kind(self, path: str) -> Kind | None:
-        """What is at a path; None when there is nothing."""
+        """Return the type of a path; None if nothing is there."""
         try:
             mode = os.lstat(path).st_mode
         except (FileNotFoundError, NotADirectoryError):

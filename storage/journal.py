@@ -25,7 +25,7 @@ def line_of(change: dict[str, Any]) -> bytes:
 
 
 def change_of(line: bytes) -> dict[str, Any]:
-    """What a line without its end says. Raises ValueError with the reason when it is not what was written."""
+    """Decode a journal line, given without its line end. Raises ValueError with the reason if it is damaged."""
     if _has_crc(line):
         body = line[:-_SEAL_SIZE].removesuffix(b",") + b"}"
         if line[-10:-2] != b"%08x" % crc32c(body):

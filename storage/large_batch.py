@@ -26,7 +26,7 @@ _numbers = count(1)
 class LargeBatch:
     """A batch that waits to be appended to the log in `folder` on `disk`.
 
-    `is_filled`: whether its records fill the batch, when somebody has looked already.
+    `is_filled`: result of `records_fill` if it was already computed, else None.
     """
 
     __slots__ = ("_disk", "_folder", "_path", "_written", "batch", "is_filled", "size")

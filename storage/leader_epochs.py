@@ -53,7 +53,7 @@ def from_offset(epochs: LeaderEpochs, start: int) -> LeaderEpochs:
 
 
 def as_checkpoint(epochs: LeaderEpochs) -> str:
-    """Return what the checkpoint says of these epochs."""
+    """Return the content of the checkpoint file for these epochs."""
     return f"0\n{len(epochs)}\n" + "".join(f"{epoch} {offset}\n" for epoch, offset in epochs)
 
 

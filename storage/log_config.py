@@ -1,4 +1,4 @@
-"""What a log must know: what its topic's configuration says, and what is the same for all."""
+"""Configuration of a log: its topic's properties, and constants common to all logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ends a transaction in a partition. It is the same in all of a transaction's partitions, but for the offset."""
+"""Transaction markers. A transaction's markers are identical in all of its partitions except for the base offset."""
 
 from __future__ import annotations
 

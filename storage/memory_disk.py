@@ -34,7 +34,7 @@ May raise anything else: then the call does nothing, as when the process was kil
 
 
 class Chance(Protocol):
-    """What is needed of `random.Random`."""
+    """The part of `random.Random` that is used."""
 
     def random(self) -> float:
         """A number from 0 up to 1."""
@@ -112,7 +112,7 @@ class _Gone(Enum):
 
 
 Entry = _File | None
-"""What a name stands for: a file, or None for a folder."""
+"""A file, or None for a folder."""
 Changes = dict[str, Entry | _Gone]
 """Path -> what it stands for from then on: one step, as a file system has it."""
 
@@ -125,7 +125,7 @@ class MemoryDisk(Disk):
         self.write_size_max: int | None = None
         """Bytes that one `write` takes at most: a caller must go on with what is left."""
         self.on_call: OnCall | None = None
-        """Asked before every call, but for those that only look."""
+        """Called before every operation, except read-only ones."""
         self._entries: dict[str, Entry] = {"/": None}
         self._names: dict[str, dict[str, None]] = {"/": {}}
         """Folder -> the names in it."""
@@ -224,7 +224,7 @@ class MemoryDisk(Disk):
         self._before("write", path)
         size = len(data) if self.write_size_max is None else min(len(data), self.write_size_max)
         if self.capacity is not None:
-            # What is there already can be overwritten on a full disk.
+            # Existing bytes can be overwritten even if the disk is full.
             size = min(size, max(0, len(file.cached) - position) + max(0, self.capacity - self.used))
             if not size and len(data):
                 raise _refusal(errno.ENOSPC, path)

@@ -31,7 +31,7 @@ JOURNAL: Final = "metadata.journal"
 METADATA: Final = "partition.metadata"
 """The first file in a partition's folder, and the last to go."""
 KRAFT: Final = "__cluster_metadata-0"
-"""Where Apache Kafka keeps what we keep in the journal."""
+"""Folder of Apache Kafka's cluster metadata, for which we use the journal."""
 NEW_MAY_HOLD: Final = frozenset(
     {"lost+found", *(name + new for name in (PROPERTIES, START_OFFSETS, JOURNAL) for new in ("", ".new"))}
 )
@@ -44,7 +44,7 @@ _TOPIC_ID: Final = re.compile(rb"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
 
 
 class Deleted(NamedTuple):
-    """What was deleted under one topic name."""
+    """Deleted topics of one name: their ids and largest number of partitions."""
 
     ids: set[bytes]
     partitions: int
@@ -52,7 +52,7 @@ class Deleted(NamedTuple):
 
 
 class FolderAction(Enum):
-    """What is to become of a folder, before any partition is opened."""
+    """Action on a partition folder before any partition is opened."""
 
     STAYS = 0
     DESCRIBED = 1
@@ -62,7 +62,7 @@ class FolderAction(Enum):
 
 
 class Judged(NamedTuple):
-    """What is done with a folder that is named like a partition."""
+    """A folder named like a partition, and the action on it."""
 
     action: FolderAction
     folder: str
@@ -79,7 +79,7 @@ def check_ownership(disk: Disk, path: str) -> None:
     """Raises StorageError for a folder that is neither ours nor new; OSError when it cannot be looked into."""
     try:
         names = set(disk.names_in(path))
-    except (FileNotFoundError, NotADirectoryError):  # Nobody's yet, or found out when it is to be made.
+    except (FileNotFoundError, NotADirectoryError):  # It does not exist yet, or creating it will fail.
         return
     if JOURNAL in names:
         return
@@ -105,7 +105,7 @@ def judge(
     deleted: Mapping[str, Deleted],
     journal_is_empty: bool,
 ) -> list[Judged]:
-    """What to do with the folders in a data folder. `topics`: id and number of partitions by name."""
+    """Return the action for each partition folder. `topics`: id and number of partitions, by name."""
     judged = []
     for name in sorted(disk.names_in(path)):
         topic, _, text = name.rpartition("-")
@@ -123,7 +123,7 @@ def judge(
         except OSError as fault:
             if index < count:
                 raise StorageError(f"cannot read {folder}: {fault}") from fault
-            continue  # Somebody else's, as far as anyone can see.
+            continue  # Not a known partition: left alone.
         if action is FolderAction.SET_ASIDE and journal_is_empty:
             raise _without_journal(path, name)
         judged.append(Judged(action, folder, topic, index))
@@ -181,7 +181,7 @@ def _topic_id(disk: Disk, folder: str) -> bytes | None:
 
 def _was_written_by_kafka(disk: Disk, properties: str) -> bool:
     if disk.kind(properties) is not Kind.FILE:
-        return False  # Whoever needs the file refuses it.
+        return False  # The code that reads the file reports the error.
     return _KAFKA_S_PROPERTIES.search(disk.read_file(properties)) is not None
 
 

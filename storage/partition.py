@@ -43,11 +43,11 @@ _stamped = Struct(">qii").pack
 
 
 Appended = tuple[ErrorCode, int, int]
-"""(error, base offset, log append time in ms): -1 for an offset or a time that there is not."""
+"""(error, base offset, log append time in ms); offset and time are -1 if there is none."""
 
 
 def _raise_fault(fault: StorageError) -> None:
-    """Of a log by itself, only who asked for the write hears of it."""
+    """Ignore a failed write: without a broker, only the caller of the append gets the error."""
 
 
 class PartitionLog(SegmentedLog):
@@ -100,7 +100,7 @@ class PartitionLog(SegmentedLog):
         self.is_deleted = False
         """Its topic was deleted: nothing may be appended, and no file made, any more."""
         self.leader_epoch = FIRST_EPOCH
-        """What every batch that is appended carries."""
+        """Partition leader epoch written into appended batches."""
         self.leader_epochs: LeaderEpochs = FIRST_LEADER
         """All there have been, up to `leader_epoch`."""
         self.producers = ProducerStates()
@@ -112,7 +112,7 @@ class PartitionLog(SegmentedLog):
         self.waiters: set[Callable[[], None]] = set()
         """Called after every append, before producers and markers are noted: they may only take note of it."""
         self.failed: Callable[[StorageError], None] = _raise_fault
-        """Told of a write that failed, whoever asked for it."""
+        """Called with the error of every failed write."""
         self.turn: Turn | None = None
         """When there is one, small appends are buffered, and written when it ends."""
         self.flush_first = False
@@ -135,7 +135,7 @@ class PartitionLog(SegmentedLog):
         return offset if offset >= self.log_start_offset else self._first_kept_offset()
 
     def _first_kept_offset(self) -> int:
-        """Where the batch begins that the log start is in, as in Kafka: it may be below the log start."""
+        """Return the base offset of the batch that contains the log start offset, as in Kafka; may be below it."""
         self.settle()
         for segment in self.segments[self._segment_at(self.log_start_offset) :]:
             if first := segment.find(self.log_start_offset):
@@ -238,7 +238,7 @@ class PartitionLog(SegmentedLog):
         self.deferred = {}
 
     def batch_records(self) -> None:
-        """Give the records of the broker's own their batches and offsets. Raises StorageError."""
+        """Put the broker's own buffered records into batches with offsets. Raises StorageError."""
         records, self.records = self.records, []
         for key, value, timestamp_ms in records:
             offset = self.next_offset
@@ -300,7 +300,7 @@ class PartitionLog(SegmentedLog):
             segment, config = self._segment_for(size, last_offset, max_timestamp), self.config
             segment.pending_batches.append(batch)
             segment.note(size, last_offset, max_timestamp)
-            # Until one of these is passed, nothing need be asked again.
+            # Until one of these is exceeded, the fast path above is taken.
             segment.fast_path_size_max = min(config.segment_bytes, segment.indexed_to + INDEX_INTERVAL)
             segment.fast_path_timestamp_max = segment.first_timestamp + config.segment_ms
             if (
@@ -415,7 +415,7 @@ class PartitionLog(SegmentedLog):
             self._roll()
 
     def use_leader_epochs(self, epochs: LeaderEpochs) -> None:
-        """Have had these leader epochs, and append in the last of them from now on."""
+        """Set the leader epoch history, whose last epoch is used for appends from now on."""
         self.leader_epochs = epochs
         self.leader_epoch = epochs[-1][0]
 
@@ -440,7 +440,7 @@ class PartitionLog(SegmentedLog):
         self.drop_below_start()
 
     def drop_below_start(self) -> None:
-        """What lies wholly below the log start goes, as far as something follows it."""
+        """Delete segments and aborted transactions below the log start offset, except the last segment."""
         while len(self.segments) > 1 and self.segments[1].base_offset <= self.log_start_offset:
             self.drop_first()
         keep = bisect_left(self.aborted, self.log_start_offset, key=last_offset_of)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 OnPass = Callable[[str, str, int], None]
-"""Told of a point that is passed, and of topic and partition, "" and -1 where there are none. May raise StorageError."""
+"""Called with the point, topic and partition ("" and -1 if there is none). May raise StorageError."""
 
 
 class Points:
-    """Those of one broker. While nobody wants to be told, passing costs a look at an attribute."""
+    """The stop points of one broker. Without a callback, passing a point costs one attribute access."""
 
     __slots__ = ("on_pass",)
 
@@ -17,6 +17,6 @@ class Points:
         self.on_pass: OnPass | None = None
 
     def passing(self, point: str, topic: str = "", partition: int = -1) -> None:
-        """The broker comes to a point. Raises StorageError when a test has it fail there."""
+        """Pass a stop point. Raises StorageError if a test makes the broker fail there."""
         if self.on_pass is not None:
             self.on_pass(point, topic, partition)

@@ -22,11 +22,11 @@ SNAPSHOT_VERSION: Final = 1
 
 OK = ErrorCode.NONE
 OPEN: Final = 0
-"""The producer's transaction is open in this partition, and takes its records: nobody need be asked."""
+"""The producer's transaction is open in this partition and accepts its records without verification."""
 STALE: Final = 1
-"""The producer has a newer epoch here."""
+"""The partition has seen a newer epoch of the producer."""
 NOT_OPEN: Final = 2
-"""It has no transaction here that takes records of this epoch."""
+"""The partition has no open transaction that accepts records of this epoch."""
 _NO_BATCH: Final = (-1, -1, -1, -1, -1)
 
 
@@ -59,7 +59,7 @@ class Producer:
         self.coordinator_epoch = coordinator_epoch
         self.txn_first_offset = txn_first_offset
         self.sealed = False
-        """Its open transaction takes no more records (KIP-939); not stored: the transaction log tells it again."""
+        """Its open transaction accepts no more records (KIP-939). Not stored here: restored from the transaction log."""
 
     @property
     def last_sequence(self) -> int:
@@ -96,7 +96,7 @@ class UnresolvedFirstBatch(NamedTuple):
     epoch: int
     lowest_sequence: int
     starts_at_zero: bool
-    """What the first request said of itself."""
+    """`starts_at_zero` of the first batch that was remembered for the producer."""
     since_ms: int
 
 
@@ -167,7 +167,7 @@ class ProducerStates:
                 if repeated is not None or stored != -1:
                     return repeated or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         elif sequence and stored != -1:
-            # Nothing of this epoch is known but the epoch: a marker bumped it.
+            # A marker bumped the epoch; no batch of this epoch is known.
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if producer.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
             return ErrorCode.INVALID_TXN_STATE
@@ -218,7 +218,7 @@ class ProducerStates:
         return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == header.producer_epoch
 
     def standing(self, producer_id: int, epoch: int) -> int:
-        """OPEN, STALE or NOT_OPEN: whether a producer may write into its transaction without its coordinator being asked."""
+        """Return OPEN, STALE or NOT_OPEN: whether the producer may append without its coordinator's verification."""
         producer = self.producers.get(producer_id)
         return NOT_OPEN if producer is None else producer.standing(epoch)
 
@@ -237,9 +237,9 @@ class ProducerStates:
         return producer is not None and producer.sealed
 
     def mark_unresolved(self, header: BatchHeader, starts_at_zero: bool, now_ms: int) -> None:
-        """Remembers a transaction's first batch in this partition as unresolved, unless it opened the transaction here.
+        """Remember a transaction's first batch in this partition as unresolved, unless it opened the transaction here.
 
-        To be called for each batch for which the coordinator adds or verifies the partition, after the append was tried
+        Called for each batch for which the coordinator adds or verifies the partition, after the append was tried
         (`renew_unresolved`: before). A refused batch opens no transaction, and neither does a duplicate, which is answered as
         written. Kafka remembers each such batch before it asks the coordinator, and forgets it when a transactional batch is
         appended (VerificationStateEntry). `starts_at_zero` and `now_ms` count only if the producer has no unresolved batch yet.

@@ -61,7 +61,7 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: boo
         raise
     end = _end_of(segments)
     if clean and not cut and log_start_offset > end:
-        # After a crash of the machine it may be so: then the log begins, and goes on, where it was said to begin.
+        # Possible only after a crash of the machine: then the log is empty and continues at the checkpointed start offset.
         raise StorageError(
             f"{log.folder} ends at offset {end}, but by log-start-offset-checkpoint it begins at {log_start_offset}; nothing was "
             "changed: put back a copy of that file, or delete that line of it"
@@ -69,7 +69,7 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: boo
     log.segments, log.active = segments, segments[-1] if segments else NO_SEGMENT
     log.log_start_offset = max(log_start_offset, segments[0].base_offset if segments else 0)
     log.next_offset = max(end, log.log_start_offset)
-    if log.leader_epoch:  # What an epoch began behind may have been cut off.
+    if log.leader_epoch:  # The batches before the start of an epoch may have been cut off.
         known = [each for each in log.leader_epochs[:-1] if each[1] < log.next_offset]
         log.leader_epochs = (*known, (log.leader_epoch, min(log.leader_epochs[-1][1], log.next_offset)))
     _remove_orphans(log, {segment.base_offset for segment in segments}, log.next_offset)
@@ -129,7 +129,7 @@ def _records_behind(segment: Segment, later: list[Segment]) -> str | None:
 
 
 def damaged(segment: Segment, position: int, end: int, why: str) -> StorageError:
-    """What to say of a log in which the record before `end` is the last that is as it was written."""
+    """Return the error for a log that is damaged after offset `end` - 1."""
     return StorageError(
         f"{segment.path}.log is damaged at position {position}, after offset {end - 1}: {why}; nothing of it was changed: put "
         "back a copy of the data folder, or start with --recover truncate, which cuts the log there as Apache Kafka does"

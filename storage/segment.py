@@ -49,9 +49,9 @@ TIME_ENTRY = Struct(">qi")
 TXN_ENTRY = Struct(">hqqqq")
 _CRC = Struct(">I")
 CRC_FROM: Final = 21
-"""Where in a batch the bytes begin that its CRC is of."""
+"""Byte position in a batch from which its CRC is computed."""
 EPOCH_AT: Final = 12
-"""Where in a batch the leader epoch stands, and the format's number (magic) behind it."""
+"""Byte position in a batch of the partition leader epoch, which the magic byte follows."""
 _pack_epoch_and_magic = Struct(">ib").pack
 
 
@@ -182,7 +182,7 @@ class Segment:
                 raise self._undone(position, fault) from fault
 
     def _undone(self, position: int, fault: OSError) -> StorageError:
-        with contextlib.suppress(OSError):  # What a write that failed leaves is overwritten, or cut at the next start.
+        with contextlib.suppress(OSError):  # Otherwise the remains are overwritten, or cut off at the next start.
             self.disk.truncate(self.fd, position)
         return StorageError(f"cannot write to {self.path}.log: {fault.strerror}")
 
@@ -235,7 +235,7 @@ class Segment:
                     return
             header = read_header(window, at)
             size = header.length + LOG_OVERHEAD
-            # The disk gives back something else than was written: nobody knows where the next batch is.
+            # The file is corrupt: the position of the next batch is unknown.
             if size < HEADER_SIZE:
                 return
             yield position, header
@@ -323,7 +323,7 @@ class Segment:
                 start = self.size
                 window = memoryview(self.disk.read(fd, min(max(SCAN_BYTES, size), length - start), start))
                 end = len(window)
-                if end < size:  # Somebody else cuts it.
+                if end < size:  # Another process truncates the file.
                     break
                 continue
             if not self._is_valid(header, window[at : at + size]):

@@ -40,7 +40,7 @@ class SegmentedLog:
         """Offset that the next record gets; also the high watermark."""
         self.aborted: list[AbortedTxn] = []
         self.records: list[OwnRecord] = []
-        """Of the broker's own, appended and not in a batch yet: they come behind everything else."""
+        """The broker's own records that are appended but not in a batch yet; they follow all batches."""
 
     def settle(self) -> None:
         """Write everything that is buffered. Raises StorageError."""
@@ -87,7 +87,7 @@ class SegmentedLog:
         return max(0, bisect_right(self.segments, offset, key=_base_offset_of) - 1)
 
     def aborted_in_fetch(self, offset: int, size: int, end_offset: int) -> list[AbortedTxn]:
-        """What a read_committed fetch of `size` bytes tells: those up to the next index entry behind them, as in Kafka."""
+        """Return the aborted transactions of a read_committed fetch of `size` bytes, up to the next index entry, as in Kafka."""
         if self.aborted and offset < end_offset:
             self.settle()
             for at in range(self._segment_at(offset), len(self.segments)):

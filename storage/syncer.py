@@ -16,7 +16,7 @@ from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.points import Points
 
 DESCRIPTORS_MAX: Final = 32
-"""Of one sync, so that a thousand logs do not take as many; files beyond are opened one after another."""
+"""Maximum number of file descriptors open in one sync; further files are opened one after another."""
 
 
 class Executor(Protocol):
@@ -42,7 +42,7 @@ class Syncer:
         self._waiting: list[Callable[[], None]] = []
         self._running = False
         self._broken = False
-        """A sync or a write failed: nobody is answered any more. What is on the disk is not known, and no later sync can tell."""
+        """A sync or write failed, or `stop` was called: no callback is made. A later sync cannot show what is on disk."""
         self._run = run
         self._failed = failed
         """Called when the disk refused: what was acknowledged can no longer be promised."""
@@ -67,7 +67,7 @@ class Syncer:
             self._start()
 
     def stop(self) -> None:
-        """Nobody is called back any more."""
+        """Drop all waiting callbacks, and accept no more."""
         self._broken = True
         self._waiting.clear()
 

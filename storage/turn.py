@@ -5,13 +5,13 @@ the writes is the order in which they count after a crash:
 
     1  the transaction log: what a transaction is going to do (Ongoing, Prepare)
     2  the partitions: its records and markers
-    3  whoever waits for records is woken, and the answers leave
+    3  waiting fetches are woken, and responses are sent
 
-The Complete record of a transaction decides nothing, so it may come late: it waits for the next write to its file. What
-is deferred like that is never told to anybody before the markers are written.
+The Complete record of a transaction decides nothing, so it is deferred to the next write to its file. No response depends
+on a deferred record before the markers are written.
 
-A write that fails is the last one, however durable writes are: what was decided upon it can be neither taken back nor
-answered. From then on nothing is written and nobody is answered; who starts again finds what was acknowledged.
+The first write that fails is the last one, whatever the configured durability: decisions that depend on it can be neither
+undone nor answered. Afterwards nothing is written or answered; a restart recovers everything that was acknowledged.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from stuntbroker.storage.points import Points
 
 
 class BufferedLog(Protocol):
-    """A log that has appends which are not written yet."""
+    """A log with buffered appends."""
 
     flush_first: bool
-    """It is written before the logs that are not flushed first."""
+    """True for the transaction log, which is written before all other logs."""
     waiters: set[Callable[[], None]]
 
     def batch_records(self) -> None:
-        """Give the records of the broker's own their batches. Raises StorageError."""
+        """Put the broker's own records into batches. Raises StorageError."""
 
     def flush(self) -> None:
         """Write what was appended. Raises StorageError."""
@@ -60,7 +60,7 @@ def _close_refusing(receiver: Receiver) -> None:
 
 
 class Turn:
-    """What was appended and answered since the loop last came round."""
+    """Appends and responses of the current turn of the event loop."""
 
     __slots__ = (
         "_answers",
@@ -84,33 +84,33 @@ class Turn:
     ) -> None:
         self.points = points or Points()
         self.armed = False
-        """Something is to be written: answers must wait for it."""
+        """True while appends are buffered: responses wait until they are written."""
         self._broken = False
-        """A write failed: what logs say of themselves is not what their files hold, and nothing is written any more."""
+        """A write failed: logs in memory differ from their files, and nothing is written any more."""
         self._arm = arm
-        """Has `end` called when this turn of the loop is over."""
+        """Schedules `end` for the end of the current turn of the event loop."""
         self._failed = failed
-        """Told of the first write that failed."""
+        """Called with the error of the first write that failed."""
         self._refused = refused
-        """Told of a transport that refuses an answer although its client is there."""
+        """Called with the exception of a transport that rejects a response though its client is connected."""
         self._flushed_first: list[BufferedLog] = []
         self._flushed_after: list[BufferedLog] = []
         self._deferred: list[BufferedLog] = []
         self._answers: dict[Receiver, bytes | bytearray] = {}
 
     def touched(self, log: BufferedLog) -> None:
-        """A log has its first append that is not written."""
+        """Register a log with its first buffered append."""
         (self._flushed_first if log.flush_first else self._flushed_after).append(log)
         if not self.armed:
             self.armed = True
             self._arm(self.end)
 
     def defer(self, log: BufferedLog) -> None:
-        """A log has an append that comes after everything of this turn."""
+        """Register a log with an append that is to follow everything written in this turn."""
         self._deferred.append(log)
 
     def answer(self, receiver: Receiver, out: bytes | bytearray) -> None:
-        """`receiver.write(out)` when everything that was appended until now is written."""
+        """Send a response once everything that was appended so far is written."""
         answers = self._answers
         if receiver not in answers:
             answers[receiver] = out
@@ -118,7 +118,7 @@ class Turn:
             answers[receiver] += out  # It has sent several requests at once: their answers leave together.
 
     def deliver(self, receiver: Receiver, out: bytes | bytearray) -> None:
-        """Hand an answer to a client's transport, or close the connection: no client's failure may reach another client.
+        """Write a response to a client's transport; close the connection if that fails, so that other clients are unaffected.
 
         uvloop raises RuntimeError when the client has closed its end and the loop has not told the connection yet.
         """
@@ -151,19 +151,19 @@ class Turn:
         except StorageError as fault:
             self.fail(fault)
             raise
-        except Exception as fault:  # What cannot be written as it is was not written either.
+        except Exception as fault:  # The data could not be encoded, so it was not written either.
             self.fail(StorageError(f"{type(fault).__name__}: {fault}"))
             raise
 
     def check(self) -> None:
-        """Raises StorageError when an earlier write failed: of what logs say of themselves, nothing may come to the disk."""
+        """Raise StorageError if an earlier write failed: logs in memory may not be written to disk any more."""
         if self._broken:
             raise StorageError("an earlier write failed")
 
     def fail(self, fault: StorageError) -> None:
         """A file could not be written."""
         self._answers.clear()
-        self.armed = True  # For good, so that whatever is answered from now on is kept back.
+        self.armed = True  # Permanently, so that no later response is sent.
         if not self._broken:
             self._broken = True
             self._failed(fault)
@@ -178,7 +178,7 @@ class Turn:
             self.armed = self._broken
         answers, self._answers = self._answers, {}
         deferred, self._deferred = self._deferred, []
-        for log in deferred:  # Nobody waits for it: it is written with the next appends to its file.
+        for log in deferred:  # No response waits for it: it is written with the next appends to its file.
             log.take_deferred()
         for receiver, out in answers.items():
             self.deliver(receiver, out)

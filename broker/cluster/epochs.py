@@ -1,4 +1,4 @@
-"""What is answered to a client that knows another leader epoch of a partition than its leader does (KIP-320)."""
+"""Errors for requests whose leader epoch differs from the partition's current leader epoch (KIP-320)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node answers to fetches of partitions that it does not lead (KIP-392, KIP-951)."""
+"""Fetch responses for partitions that the node does not lead (KIP-392, KIP-951)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stuntbroker.protocol.messages.fetch_request import FetchRequest
 
 FROM_FOLLOWERS_FROM: Final = 11
-"""Version from which every replica serves consumers, and a rack is told."""
+"""First Fetch version with a rack id, from which followers serve consumers too."""
 ENDPOINTS_FROM: Final = 16
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 ASK_THE_LEADER: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
@@ -32,7 +32,7 @@ class NodeFetches:
         self._rack = request.rack_id if is_rack_aware and version >= FROM_FOLLOWERS_FROM else ""
 
     def error(self, topic: Topic, index: int) -> ErrorCode:
-        """Whether this node may answer for a partition."""
+        """Return NONE if this node may serve the partition, else NOT_LEADER_OR_FOLLOWER."""
         placement = topic.placements[index]
         may_follow = self._version >= FROM_FOLLOWERS_FROM and self._node_id in placement.replicas
         if placement.leader == self._node_id or may_follow:
@@ -40,7 +40,7 @@ class NodeFetches:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def sends_away(self, topic: Topic, data: PartitionData) -> bool:
-        """Have an answer of the leader name the replica in the client's rack instead of records; whether there is one."""
+        """Replace the leader's records by a preferred read replica in the client's rack; return whether there is one."""
         placement = topic.placements[data.partition_index]
         if data.error_code or not self._rack or placement.leader != self._node_id:
             return False
@@ -52,14 +52,14 @@ class NodeFetches:
         return True
 
     def show_leader(self, topic: Topic, data: PartitionData) -> None:
-        """Say in an answer of which the client should ask the leader who that is."""
+        """Set the current leader in a partition response whose error sends the client to the leader."""
         if self._version >= ENDPOINTS_FROM and data.error_code in ASK_THE_LEADER:
             index = data.partition_index
             leader, epoch = topic.placements[index].leader, topic.partitions[index].leader_epoch
             data.current_leader = LeaderIdAndEpoch(leader, epoch)
 
     def show_endpoints(self, response: FetchResponse) -> None:
-        """Say where the leaders are that the answer names."""
+        """Set the endpoints of the leaders that the response names."""
         parts = [part for topic in response.responses for part in topic.partitions]
         endpoints = self._nodes.endpoints_of_leaders(parts, self._connection)
         response.node_endpoints = [NodeEndpoint(*each) for each in endpoints]

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Services
 
 ENDPOINTS_FROM: Final = 10
-"""Version of Produce from which an answer says who leads instead."""
+"""First version of Produce whose response names the current leader."""
 ALL_ACKS: Final = -1
 MANY_GROUPS_FROM: Final = 8
-"""Version of OffsetFetch from which it is about several groups."""
+"""First version of OffsetFetch that fetches several groups."""
 NO_PROTOCOL_FROM: Final = 7
 """Version of JoinGroup from which an answer may have no protocol."""
 PARTITIONS: Final = ("partition_responses", "partitions")
@@ -136,7 +136,7 @@ class NodeGate:
     def _handle_own_part(
         self, handle: Handler, connection: Connection, own: Any, version: int, refusal: Any, answered: str
     ) -> Any:
-        """Have what is left of a request handled, and answer it together with what was refused of it."""
+        """Handle the part of a request that belongs to this node, and merge its response with the refused part."""
         route = connection.route
 
         def with_refusal(answer: Any) -> Any:
@@ -266,13 +266,13 @@ def _merged(answered: Sequence[Any], refused: Sequence[Any]) -> list[Any]:
 
 
 def _name_of(topic: Any) -> tuple[str, bytes | None]:
-    """The name and the id of a topic in an answer, one of which may be empty."""
+    """Return name and id of a topic in a response; depending on the version, either may be empty."""
     name: str = topic.topic if hasattr(topic, "topic") else topic.name
     return name, getattr(topic, "topic_id", None)
 
 
 def is_led(topic: Topic | None, index: int, node_id: int) -> bool:
-    """Whether a node leads a partition; also of one that is nowhere, so that the handler says so."""
+    """Return whether a node leads a partition; True for an unknown partition, whose error the handler returns."""
     if topic is None or not 0 <= index < len(topic.placements):
         return True
     return topic.placements[index].leader == node_id

@@ -1,6 +1,6 @@
 """Changes in the cluster: another leader of a partition, other replicas, a node that stops or comes back.
 
-A leader epoch begins with every change of leader. Everything that waits for the partition then asks again.
+Every change of leader begins a leader epoch and wakes the requests that wait for the partition.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def change_leader(
     broker: Services, topic: Topic, index: int, leader: int, load_ms: int = 0, leader_epoch: int | None = None
 ) -> None:
-    """Have another node lead a partition, or none (NO_LEADER), in the next leader epoch or this one. Raises StorageError.
+    """Make a node the leader of a partition, or leave it without one (NO_LEADER). Raises StorageError.
 
-    `load_ms`: for so long, the node does not know yet what it coordinates, if the partition is of an internal topic.
+    `leader_epoch`: the next one if not given. `load_ms`: for how long the coordinators of an internal partition are loading.
     """
     placement, log = topic.placements[index], topic.partitions[index]
     before, epoch = placement.leader, log.leader_epoch + 1 if leader_epoch is None else leader_epoch
@@ -31,7 +31,7 @@ def change_leader(
     try:
         broker.topics.journal_placements(topic, [index])
     except StorageError:
-        placement.leader = before  # In a new epoch all the same.
+        placement.leader = before  # The new leader epoch stays.
         raise
     finally:
         facts = {"leader": placement.leader, "leader_epoch": epoch}
@@ -45,7 +45,7 @@ def change_leader(
 
 
 def _hand_over(broker: Services, topic: Topic, index: int, load_ms: int) -> None:
-    """Have the coordinators of a partition load what they coordinate, and forget what is in no log."""
+    """Unload the coordinators of an internal partition and reload their state from its log, after `load_ms`."""
     placement, epoch = topic.placements[index], topic.partitions[index].leader_epoch
     if topic.name == OFFSETS:
         broker.unload_groups(index)
@@ -53,7 +53,7 @@ def _hand_over(broker: Services, topic: Topic, index: int, load_ms: int) -> None
         broker.transactions.leader_changed()
 
     def load() -> None:
-        if topic.partitions[index].leader_epoch == epoch:  # Else it has moved on meanwhile.
+        if topic.partitions[index].leader_epoch == epoch:  # Otherwise the leader changed meanwhile.
             placement.is_loading = False
             if topic.name == OFFSETS:
                 broker.load_groups(index)
@@ -68,7 +68,7 @@ def _hand_over(broker: Services, topic: Topic, index: int, load_ms: int) -> None
 
 
 def reassign(broker: Services, topic: Topic, index: int, replicas: Sequence[int]) -> None:
-    """Have a partition on other nodes; a leader that is among them goes on. Raises StorageError."""
+    """Reassign a partition to other nodes; its leader stays if it is among them. Raises StorageError."""
     # Unlike Kafka: it is done at once, as nothing need be copied.
     placement, before = topic.placements[index], topic.placements[index].replicas
     placement.replicas = tuple(replicas)
@@ -76,7 +76,7 @@ def reassign(broker: Services, topic: Topic, index: int, replicas: Sequence[int]
     broker.nodes.update_in_sync(placement)
     try:
         leader = broker.nodes.next_leader(placement)
-        loses_a_replica = not set(before) <= set(replicas)  # It must hear of that, by a new epoch.
+        loses_a_replica = not set(before) <= set(replicas)  # A new leader epoch tells the removed replica.
         if leader != placement.leader or loses_a_replica:
             change_leader(broker, topic, index, leader)
         else:
@@ -88,9 +88,9 @@ def reassign(broker: Services, topic: Topic, index: int, replicas: Sequence[int]
 
 
 def stop_node(broker: Services, node: Node) -> None:
-    """End a node as if its process had been told to: others lead what it led, and nobody reaches it. Raises StorageError.
+    """Stop a node as in a controlled shutdown: close its connections, move its leaderships. Raises StorageError.
 
-    After a fault, it may be called again.
+    May be called again after a failure.
     """
     node.is_up = False
     broker.transactions.node_changed()
@@ -99,7 +99,7 @@ def stop_node(broker: Services, node: Node) -> None:
 
 
 async def start_node(broker: Services, node: Node) -> None:
-    """Have a node come back: it leads what nobody else could lead meanwhile. Raises CannotListen, StorageError."""
+    """Restart a node; it leads its partitions that are without a leader. Raises CannotListen, StorageError."""
     if not node.is_up:
         await broker.open_node(node.id)
         node.is_up = True
@@ -108,7 +108,7 @@ async def start_node(broker: Services, node: Node) -> None:
 
 
 def _elect_leaders(broker: Services, node: Node) -> None:
-    """Have each partition of a node led by a replica that is up; a fault of one does not keep the others. Raises StorageError."""
+    """Elect a running replica as leader of each partition of a node. Raises the first StorageError, after all were tried."""
     failure: StorageError | None = None
     for topic in list(broker.topics):
         for index, placement in enumerate(topic.placements):
@@ -125,7 +125,7 @@ def _elect_leaders(broker: Services, node: Node) -> None:
 
 
 def elect_preferred(broker: Services, topic: Topic, index: int) -> bool:
-    """Have the first replica lead again; whether it could. Raises StorageError."""
+    """Elect the preferred replica; return whether it is in sync and running. Raises StorageError."""
     placement = topic.placements[index]
     preferred = placement.preferred_leader
     if preferred not in placement.in_sync or not broker.nodes.by_id[preferred].is_up:
@@ -135,7 +135,7 @@ def elect_preferred(broker: Services, topic: Topic, index: int) -> bool:
 
 
 def elect_any(broker: Services, topic: Topic, index: int) -> bool:
-    """Have any replica lead a partition without a leader, in sync or not; whether there was one. Raises StorageError."""
+    """Elect any running replica of a leaderless partition (unclean election); return whether it did. Raises StorageError."""
     placement = topic.placements[index]
     up = [node_id for node_id in placement.replicas if broker.nodes.by_id[node_id].is_up]
     if placement.leader != NO_LEADER or not up:

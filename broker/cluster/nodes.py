@@ -45,7 +45,7 @@ class Node:
 
 
 class Placement:
-    """Where a partition is."""
+    """Replicas, in-sync replicas and leader of a partition."""
 
     __slots__ = ("in_sync", "is_loading", "leader", "replicas")
 
@@ -55,9 +55,9 @@ class Placement:
         self.leader = leader
         """NO_LEADER while no node may lead."""
         self.in_sync = self.replicas
-        """The replicas whose node is up; when none is, the last one that was."""
+        """Replicas whose node is up; if none is, the last one that was."""
         self.is_loading = False
-        """Its leader has taken it over, and does not yet know the groups or transactional ids in it."""
+        """True while a new leader has not loaded the partition's groups or transactional ids."""
 
     @property
     def preferred_leader(self) -> int:
@@ -66,7 +66,7 @@ class Placement:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether somebody knows what is coordinated in it."""
+        """Whether its leader has loaded the groups or transactional ids of the partition."""
         return self.leader != NO_LEADER and not self.is_loading
 
 
@@ -87,7 +87,7 @@ class Nodes:
         self._only = Placement(self.ids, node_id)
 
     def new_placement(self, index: int, replication_factor: int) -> Placement:
-        """Where a new partition goes: partition 0 to the first node, 1 to the second, copies to the nodes that follow."""
+        """Return the placement of a new partition: leaders round robin over the running nodes, followers on the next ones."""
         # Unlike Kafka: it begins at a node by chance.
         if not self.are_many:
             return self._only
@@ -101,7 +101,7 @@ class Nodes:
         return placement
 
     def restored(self, replicas: Sequence[int], leader: int) -> Placement | None:
-        """Where a partition is that was there before the start; None when none of its nodes is left."""
+        """Return the placement of a partition read from the journal; None if none of its nodes is configured any more."""
         left = [node_id for node_id in replicas if node_id in self.ids]
         if not left:
             return None
@@ -110,7 +110,7 @@ class Nodes:
         return Placement(left, leader if leader in left else left[0])
 
     def update_in_sync(self, placement: Placement) -> None:
-        """Have the replicas in sync whose nodes are up."""
+        """Update the in-sync replicas to those whose nodes are up; if none is, keep the last one."""
         before = placement.in_sync
         if any(self.by_id[node_id].is_up for node_id in before):
             placement.in_sync = tuple(node_id for node_id in placement.replicas if self.by_id[node_id].is_up)
@@ -118,7 +118,7 @@ class Nodes:
             placement.in_sync = (placement.leader,) if placement.leader in before else before[:1]
 
     def next_leader(self, placement: Placement) -> int:
-        """The first replica in sync whose node is up, the present leader before all; NO_LEADER when there is none."""
+        """Return the current leader if it is in sync and up, else the first such replica; NO_LEADER if there is none."""
         able = [node_id for node_id in placement.in_sync if self.by_id[node_id].is_up]
         if placement.leader in able:
             return placement.leader
@@ -126,7 +126,7 @@ class Nodes:
 
     @property
     def controller(self) -> int:
-        """The node that clients send to what changes the cluster: the first one that is up."""
+        """The controller, to which clients send changes of the cluster: the first node that is up."""
         return next((node.id for node in self.by_id.values() if node.is_up), self.first)
 
     def stopped(self, placement: Placement) -> list[int]:
@@ -134,7 +134,7 @@ class Nodes:
         return [node_id for node_id in placement.replicas if not self.by_id[node_id].is_up] if self.are_many else []
 
     def endpoints_of_leaders(self, partitions: Iterable[NamesLeader], client: ClientConnection) -> list[Endpoint]:
-        """Where the leaders are that the partitions of a response name (KIP-951)."""
+        """Return the endpoints of the leaders that the partitions of a response name (KIP-951)."""
         leaders = {each.current_leader.leader_id for each in partitions if each.current_leader is not None}
         return [self.endpoint(node_id, client) for node_id in sorted(leaders) if node_id != NO_LEADER]
 

@@ -53,7 +53,7 @@ class BrokerConfig:
         self._values: dict[str, Any] = {name: prop.default for name, prop in BROKER.items()}
         self.given: Mapping[str, str] = MappingProxyType(dict(given or {}))
         self.ceilings: dict[str, int] = {}
-        """What the system allows, whatever is set."""
+        """Limits of the operating system that override configured values."""
         self.unused: list[str] = []
         """Properties of Kafka that were given and have no effect here."""
         for name, text in self.given.items():

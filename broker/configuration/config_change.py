@@ -27,13 +27,13 @@ WITHOUT_CONFIGS: Final = {
     ),
     GROUP: ("Default group resources are not allowed.", ErrorCode.INVALID_CONFIG, "Unknown group config name: {}"),
 }
-"""What is said to a name that cannot be, the error for whatever is to be set, and what is said then."""
+"""Message for an invalid resource name, then error and message for any property set."""
 LIST: Final = 7
 LISTS: Final = frozenset(name for name, (prop, _) in TOPIC_CONFIGS.items() if prop.kind == LIST)
 
 
 class Outcome(NamedTuple):
-    """What became of one change: NONE, or an error with its message."""
+    """Result of one change: NONE, or an error with its message."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
 def refused(kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequence[str], nulls: str) -> Outcome | None:
     """Return the error of a resource that does not depend on its type; None if there is none.
 
-    `times` each resource is in the request; `nulls` are keys that came without a value.
+    `times`: occurrences of each resource in the request; `nulls`: the keys without a value.
     """
     if times[kind, name] > 1:
         return Outcome(ErrorCode.INVALID_REQUEST, f"Each resource must appear at most once: {name}")
@@ -54,7 +54,7 @@ def refused(kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequenc
 
 
 def unknown(broker: Services, kind: int, name: str, keys: Sequence[str]) -> Outcome:
-    """For a resource of WITHOUT_CONFIGS: what Kafka says of a configuration that it does not know."""
+    """Return Kafka's result for setting an unknown property of a resource in WITHOUT_CONFIGS."""
     unnamed, error, message = WITHOUT_CONFIGS[kind]
     if not name or (kind == BROKER_LOGGER and name not in map(str, broker.nodes.ids)):
         return Outcome(ErrorCode.INVALID_REQUEST, unnamed)

@@ -47,7 +47,7 @@ class Change(NamedTuple):
 
 
 class Refusal(Exception):
-    """What Kafka answers to a change that cannot be made."""
+    """A change that cannot be made, with Kafka's error and message."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class DynamicConfig:
         known: Mapping[str, Mapping[str, str]],
         journal: Callable[[dict[str, Any]], None],
     ) -> None:
-        """`known`: what the journal says. `journal` writes a change; it raises StorageError."""
+        """`known`: values from the journal. `journal` writes a change; raises StorageError."""
         self.node = str(node_id)
         self.levels: Levels = {level: dict(known.get(level, {})) for level in (CLUSTER, self.node)}
         # A new cluster of Kafka's sets it for all its brokers (eligible leader replicas, KIP-966).
@@ -77,7 +77,7 @@ class DynamicConfig:
         self._apply()
 
     def as_changes(self) -> list[dict[str, Any]]:
-        """What a journal that is written anew must hold."""
+        """Return the changes to keep when the journal is rewritten."""
         first = {CLUSTER: {MIN_ISR: "1"}, self.node: {}}
         return [_line(level, values) for level, values in self.levels.items() if values != first[level]]
 

@@ -14,13 +14,13 @@ INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 LONG_MIN: Final = -(2**63)
 PARTITIONS_MAX: Final = 10_000
+"""Maximum number of partitions that one request can create, or a topic can have when it is created."""
 PORT_MAX: Final = 65_535
-"""That one request can make, or one topic have from the start."""
 SEGMENT_BYTES_MIN: Final = 1_048_576
 
 
 class ConfigError(ValueError):
-    """A property that cannot be what it was set to. The text says which, why and what would do."""
+    """An invalid value of a property. The message names the property, the reason and valid values."""
 
 
 class Property(NamedTuple):
@@ -40,7 +40,7 @@ class Property(NamedTuple):
 
     @property
     def documentation(self) -> str:
-        """What it means, for DescribeConfigs and the documentation."""
+        """Documentation of the property, for DescribeConfigs and docs/properties.md."""
         from stuntbroker.broker.configuration.config_docs import BROKER_DOCS, TOPIC_DOCS  # Only loaded to be shown.
 
         return (TOPIC_DOCS if self.is_of_topic else BROKER_DOCS)[self.name]
@@ -109,7 +109,7 @@ def _list_of(*choices: str) -> Callable[[str], str]:
 
 
 def _ids_or_prefixes(text: str) -> str:
-    """A list of names, of which those that end with `*` stand for all that begin so."""
+    """Validate a list of names and prefixes (`PREFIX*`)."""
     for part in map(str.strip, text.split(",")):
         if "*" in part[:-1]:
             raise ConfigError(

@@ -1,8 +1,8 @@
 """A container with a random mapped port learns its address only when it runs: until then, clients from outside wait.
 
 For the time of `stuntbroker.mapped.address.wait.ms` from the start on, requests that are answered with an address are kept when
-they come through the gateway of the container, until `stuntbroker advertise` has told it. Other clients do not wait. An address
-that was told before a restart does not count: the container has another port now.
+they come through the gateway of the container, until `stuntbroker advertise` has set it. Other clients do not wait. An address
+set before a restart does not count: the container has another port now.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WITH_ADDRESSES: Final = (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER)
 
 
 class AddressWait:
-    """Keeps requests until the address is told, or the time is over; then it is as if it had never been."""
+    """Holds requests until the address is set or the time is over, then releases them and removes itself."""
 
     def __init__(self, broker: Services, wait_ms: int) -> None:
         self._broker = broker

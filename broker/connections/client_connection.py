@@ -54,7 +54,7 @@ class ClientConnection(Protocol):
         """Whether a request that came in part has stopped growing."""
 
     def was_active(self) -> bool:
-        """Whether a request came since the last time this was asked."""
+        """Return whether a request has arrived since the last call, or is in progress."""
 
     def give_back(self) -> None:
         """Give back a large buffer that is not in use."""

@@ -109,7 +109,7 @@ class Connection(asyncio.BufferedProtocol):
         self._client_id_stop = HEADER_MIN
         self.client_id: str = ""
         self.principal = ANONYMOUS
-        """Who the client is, for the authorizer."""
+        """Principal of the client, for the authorizer."""
         self.host = ""
         """Address of the client."""
         self.local: tuple[str, int] = ("", 0)
@@ -126,7 +126,7 @@ class Connection(asyncio.BufferedProtocol):
         self._leaving: Any = None
         """The transport of a connection that was closed and still sends what is left."""
         self.active_ms = 0
-        """When `was_active` last said that there was something, by the clock's `client_ms`."""
+        """When `was_active` last returned True, by the clock's `client_ms`."""
         self._counted = 0
         self._seen_high = 0
         self._waits_to_read = False
@@ -174,11 +174,11 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.pause_reading()  # It has sent ahead more than the buffer holds.
 
     def eof_received(self) -> bool:
-        """Have the transport closed: a client that has ended its side is not answered any more."""
+        """Let asyncio close the transport: a client that has closed its side gets no more responses."""
         return False
 
     def connection_lost(self, fault: Exception | None) -> None:
-        """Forget the client, and tell the request that waits, if one does. Called by the event loop."""
+        """Forget the client, and notify the waiting request, if any. Called by the event loop."""
         self.open = False
         self.transport = self._leaving = None
         self.broker.disconnected(self)
@@ -244,7 +244,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._cut()
 
     def has_stalled(self) -> bool:
-        """Whether a request that came in part has grown by nothing since the last time this was asked."""
+        """Return whether a partly received request has not grown since the last call."""
         if self._waits_to_read or self.open:
             self._seen_high = -1  # The broker does not read from the client, which cannot go on therefore.
             return False
@@ -328,11 +328,11 @@ class Connection(asyncio.BufferedProtocol):
         return self.transport is not None
 
     def is_allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
-        """Whether the client may do this with a resource: whoever checks a permission asks here."""
+        """Return whether the client may perform an operation on a resource. All permission checks are made here."""
         return self.broker.authorizer.allows(self.principal, operation, resource, name)
 
     def handle_later(self, handle: Handler, request: Any, version: int) -> None:
-        """Have the request under way handled, which an interceptor has kept, and answer it; also for a client that has gone."""
+        """Handle and answer the current request, which an interceptor has held, even if the client has disconnected."""
         try:
             if self.route.reads and self._turn.armed:
                 self._turn.flush()
@@ -391,7 +391,7 @@ class Connection(asyncio.BufferedProtocol):
         self.on_close = None
         if response is not NO_ANSWER:
             self._send(response)
-        if not self._cutting and not self.open:  # It is still open while the disk syncs.
+        if not self._cutting and not self.open:  # The request stays open while the disk syncs.
             self._continue()
 
     def reply_encoded(self, out: bytes) -> None:
@@ -478,7 +478,7 @@ class Connection(asyncio.BufferedProtocol):
         self.open = False
         if self.transport is not None:
             if self.broker.turn.armed:
-                self.broker.turn.end()  # What was answered before leaves before.
+                self.broker.turn.end()  # Earlier responses are sent first.
             self._leaving, self.transport = self.transport, None
             self._leaving.close()
 
@@ -489,7 +489,7 @@ class Connection(asyncio.BufferedProtocol):
             self._leaving.abort()
 
     def was_active(self) -> bool:
-        """Whether a request came since the last time this was asked."""
+        """Return whether a request has arrived since the last call, or is in progress."""
         before, self._counted = self._counted, self.correlation
         return before != self.correlation or self.open
 

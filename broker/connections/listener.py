@@ -18,7 +18,7 @@ from stuntbroker.broker.requests.apis import RELEASE
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_NAME: Final = "PLAINTEXT"
-"""Of a listener that is given without a name."""
+"""Name of a listener that is given without one."""
 USUAL_NAMES: Final[dict[str, str]] = {
     **{name: name for name in PROTOCOLS},
     **dict.fromkeys(("HOST", "EXTERNAL", "INTERNAL", "DOCKER"), "PLAINTEXT"),
@@ -194,7 +194,7 @@ def bind_all(listeners: list[Listener], backlog: int) -> list[tuple[Listener, li
                 bound.append((listener, sockets))
                 first.setdefault(listener.name, listener.addresses[0].port)
                 if is_chosen:
-                    # Somebody else may have bound the next port and not listen yet: who listens first has it.
+                    # Another process may have bound the next port too: the first one to listen gets it.
                     for each in sockets:
                         listener.listen(each, backlog)
             return bound
@@ -328,7 +328,7 @@ class Listener:
 
     @property
     def advertised_port(self) -> int:
-        """The port of the address that clients are told; 0 for the one by which they came."""
+        """Advertised port; 0 for the port that the client connected to."""
         return 0 if self._advertised is None else self._advertised.port
 
     def of_node(self, node_number: int) -> Listener:
@@ -356,14 +356,14 @@ class Listener:
         return sockets
 
     def listen(self, bound: socket.socket, backlog: int) -> None:
-        """Have the kernel take connections for a bound socket. Raises CannotListen."""
+        """Start listening on a bound socket. Raises CannotListen."""
         try:
             bound.listen(backlog)
         except OSError as fault:
             raise CannotListen(self, fault) from fault
 
     def address_for(self, local: tuple[str, int], peer_host: str) -> Address:
-        """Return the address that a client is told. `local`: the address that it has connected to."""
+        """Return the address advertised to a client. `local`: the address that it connected to."""
         host, port = local
         if self._advertised is not None:
             return Address(self._advertised.host or host.removeprefix("::ffff:"), self._advertised.port or port)
@@ -374,7 +374,7 @@ class Listener:
         return Address(host.removeprefix("::ffff:"), port)
 
     def needs_mapped_address(self, local: tuple[str, int], peer_host: str) -> bool:
-        """Whether a client came through a mapped port, and is told `stuntbroker.mapped.address`."""
+        """Return whether a client connected through a mapped port and gets `stuntbroker.mapped.address`."""
         return self._advertised is None and self._is_mapped(local[0], peer_host)
 
     def _is_mapped(self, host: str, peer_host: str) -> bool:

@@ -56,7 +56,7 @@ class RequestMemory:
 
     @property
     def is_short(self) -> bool:
-        """Whether somebody waits for memory: a buffer that is not needed any more is to be given back."""
+        """Whether a connection waits for memory: unused buffers are to be given back."""
         return bool(self._waiting)
 
     def resize(self, connection: ClientConnection, before: int, after: int) -> None:

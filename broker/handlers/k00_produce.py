@@ -44,7 +44,7 @@ INVALID_PRODUCER_EPOCH: Final = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 class AcceptedBatch(NamedTuple):
-    """A batch that belongs to its transaction, be it refused for what is in it: then its response has an error."""
+    """A batch with a valid header. Even if its content is refused (error in `response`), it counts for its transaction."""
 
     response: PartitionProduceResponse
     log: PartitionLog
@@ -97,12 +97,12 @@ class _Batches:
         self.is_mixed = False
         """Other batches of transactions have another producer id or epoch than the first one."""
         self.to_add: list[AcceptedBatch] = []
-        """Their partitions are not known to be in the transaction."""
+        """Batches whose transaction is not open in their partition."""
         self.stale: list[AcceptedBatch] = []
-        """Their producer has a newer epoch."""
+        """Batches of an older producer epoch than their partition has seen."""
 
     def add(self, batch: AcceptedBatch) -> None:
-        """Take note of a batch, and of what has to be asked about it."""
+        """Add a batch, and note whether its partition must be added to the transaction or its epoch is stale."""
         self.accepted.append(batch)
         header = batch.header
         if not header.attributes & TRANSACTIONAL:
@@ -119,13 +119,13 @@ class _Batches:
             self.to_add.append(batch)
 
     def are_of_several_producers(self) -> bool:
-        """Whether the batches of transactions have more than one producer id and epoch, nobody's apart."""
+        """Return whether transactional batches have more than one producer id and epoch, those without a producer id aside."""
         headers = [each.header for each in self.accepted if each.header.attributes & TRANSACTIONAL]
         return len({(each.producer_id, each.producer_epoch) for each in headers if each.producer_id >= 0}) > 1
 
 
 def _produce(connection: Connection, fields: ProduceFields, version: int, in_parts: bool = False) -> Any:
-    """A request of any kind. `in_parts`: it is handled beside others, and its large batches are written ahead."""
+    """Handle any request. `in_parts`: called from `long_steps`, which has written its large batches ahead."""
     transactional_id, acks, topic_batches = fields
     broker = connection.broker
     now_ms = broker.clock.now_ms()
@@ -152,7 +152,7 @@ def _produce(connection: Connection, fields: ProduceFields, version: int, in_par
 
 
 def _check(broker: Services, fields: ProduceFields, version: int, now_ms: int, in_parts: bool) -> _Batches | None:
-    """Look at each batch of a request; None when one of them is large and is to be handled in slices."""
+    """Validate each batch of a request; return None if a large batch requires handling in slices."""
     _, acks, topic_batches = fields
     batches = _Batches()
     batches.failed = acks_wrong = acks not in (-1, 0, 1)
@@ -187,7 +187,7 @@ def _check(broker: Services, fields: ProduceFields, version: int, now_ms: int, i
 
 
 def _has_transactional(topic_batches: TopicBatches) -> bool:
-    """Whether any first batch says that it is in a transaction, be it for a partition that does not exist."""
+    """Return whether any partition's first batch is flagged as transactional, even for a partition that does not exist."""
     batches = [records for _, _, parts in topic_batches for records in parts.values() if records is not None]
     return any(len(each) >= HEADER_SIZE and each[16] == 2 and each[22] & TRANSACTIONAL for each in batches)
 
@@ -256,7 +256,7 @@ def _append_all(broker: Services, accepted_batches: list[AcceptedBatch], now_ms:
 
 
 def _log_fencing(connection: Connection, transactional_id: str | None, accepted_batches: list[AcceptedBatch]) -> None:
-    """One line in the log when the batches are those of a producer that was fenced."""
+    """Log one line if the batches are those of a fenced producer."""
     if transactional_id is not None:
         batches = {each.response.error_code: each.header for each in accepted_batches}
         for error, header in batches.items():
@@ -265,14 +265,14 @@ def _log_fencing(connection: Connection, transactional_id: str | None, accepted_
 
 
 def _unacknowledged(connection: Connection, failed: bool) -> Any:
-    """acks=0: no answer at all; a failure can only be told by closing the connection."""
+    """Return NO_ANSWER, as acks=0 wants; close the connection after a failure, as there is no other way to report it."""
     if failed:
         connection.fail("unacknowledged_produce_failed")
     return NO_ANSWER
 
 
 def _refuse(response: PartitionProduceResponse, error: int) -> None:
-    """With that error, and nothing of another that was found first."""
+    """Set the error of a response, and clear the details of an earlier error."""
     response.error_code, response.error_message, response.record_errors = error, None, ()
     response.log_start_offset = -1
 
@@ -286,7 +286,7 @@ def _refuse_all(connection: Connection, acks: int, answer: Answer, error: ErrorC
 
 
 class _PendingProduce:
-    """A request whose partitions the transaction must know of, or be told of, before its batches are written."""
+    """A request whose partitions must be verified by, or added to, the transaction before its batches are appended."""
 
     __slots__ = (
         "acks",
@@ -320,9 +320,9 @@ class _PendingProduce:
         self.to_add = batches.to_add
         self.stale = batches.stale
         self.unanswered = 0
-        """Questions to the coordinator."""
+        """Pending Verify requests to the coordinator."""
         self.asking_since_ms = -1
-        """The time, while the coordinator is being asked: it mostly answers at once."""
+        """Wall-clock ms during the call that adds partitions, else -1: a synchronous reply reuses it."""
         self.transactional_id = ""
 
     def start(self, transactional_id: str, now_ms: int) -> None:
@@ -374,9 +374,9 @@ class _PendingProduce:
             self._write(self.connection.broker.clock.now_ms())
 
     def _has_lapsed(self) -> bool:
-        """While the coordinator was waited for, the transaction that was open in other partitions may have ended.
+        """Return whether the transaction ended in another partition of the request while waiting for the coordinator.
 
-        Then all of the request is asked about anew: the transaction is another one, or none.
+        If so, all batches without an error are to be added or verified again, as the transaction is another one or none.
         """
         added = {id(batch) for batch in self.to_add}
         others = [

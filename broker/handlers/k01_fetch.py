@@ -48,7 +48,7 @@ PARTITIONS_AT_ONCE: Final = 500
 """A request for more partitions is read in slices."""
 PARTITIONS_PER_STEP: Final = 50
 STEP_COST: Final = 60
-"""Of a step in the units of a slice: ten microseconds a partition."""
+"""Cost of a step in slice units (10 us each, about one partition)."""
 WITHOUT_ABORTED: Final = frozenset(
     {
         ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -60,7 +60,7 @@ WITHOUT_ABORTED: Final = frozenset(
 
 
 def handle(connection: Connection, request: FetchRequest, version: int) -> FetchResponse | None:
-    """Return the records that there are, or None while too few of them are there."""
+    """Return the response, or None while fewer than `min_bytes` are available."""
     response: FetchResponse | None
     session, error = _session(connection.broker, request, version)
     if error:
@@ -80,7 +80,7 @@ def handle(connection: Connection, request: FetchRequest, version: int) -> Fetch
 
 
 def _unreadable(request: FetchRequest, version: int) -> FetchResponse:
-    """For an isolation level that does not exist: nobody notices before there is a log to be read."""
+    """Return the response for an unknown isolation level, which is refused only if some requested partition exists."""
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     listed = request.topics if version < TOPIC_IDS_FROM else ()
     topics = [
@@ -128,7 +128,7 @@ def _update_session(session: FetchSession, request: FetchRequest, version: int) 
 
 
 class _Fetch:
-    """One request, read again whenever one of its logs grew, until there is enough or its time is over."""
+    """One request: reads its logs again whenever one of them grows, until `min_bytes` or `max_wait_ms` is reached."""
 
     __slots__ = (
         "_awake",
@@ -152,7 +152,7 @@ class _Fetch:
         self.version = version
         self.session = session
         self.partial = session is not None and request.session_epoch != INITIAL_EPOCH
-        """Only what changed is answered."""
+        """Incremental fetch: the response has only the partitions that changed."""
         self.logs: list[PartitionLog] = []
         """Logs that wake it while it waits."""
         self.timer: TimerHandle | None = None
@@ -160,15 +160,15 @@ class _Fetch:
         self._reading = False
         """A long one is being read in slices."""
         self._over = False
-        """Its time is over: whatever is read now is the response."""
+        """`max_wait_ms` has passed: the next read is the response, however small."""
         self.is_long = len(self._wanted()) > PARTITIONS_AT_ONCE
-        """It is read in slices, so that others have their turn."""
+        """It is read in slices, so that other requests are served meanwhile."""
 
     def _wanted(self) -> Collection[tuple[Key, FetchPartition]]:
         if self.session is not None:
             return [(key, known.fetch_partition) for key, known in self.session.partitions.items()]
         ids = self.version >= TOPIC_IDS_FROM
-        return {  # Of a partition that is there twice, the last one counts.
+        return {  # The last entry of a repeated partition counts.
             (topic.topic_id if ids else topic.topic, part.partition): part
             for topic in self.request.topics
             for part in topic.partitions
@@ -187,7 +187,7 @@ class _Fetch:
         )
 
     def read(self) -> tuple[FetchResponse | None, list[PartitionLog]]:
-        """All of `_steps` at once."""
+        """Run all of `_steps` at once."""
         steps = self._steps()
         while True:
             try:
@@ -197,7 +197,7 @@ class _Fetch:
                 return result
 
     def _steps(self) -> Steps:
-        """Return the response, None when there is too little and time to wait for more; and the logs that were read."""
+        """Return the response (None: too few bytes, and time left to wait for more) and the logs that were read."""
         request, broker = self.request, self.connection.broker
         committed = request.isolation_level == READ_COMMITTED
         left = min(request.max_bytes, broker.config["fetch.max.bytes"])
@@ -232,7 +232,7 @@ class _Fetch:
                 at_node.show_leader(topic, data)
             failed |= bool(data.error_code) or data.diverging_epoch is not None
             answered.append((key, data))
-        # What is not there comes last, ids before partitions.
+        # Unknown topics and partitions come last: first unknown topic ids, then the others.
         answered += sorted(unknown, key=lambda item: item[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
         if not (self._over or failed or size >= request.min_bytes or request.max_wait_ms <= 0 or not answered):
             return None, logs
@@ -245,7 +245,7 @@ class _Fetch:
                 yield STEP_COST // 2
             if session is not None and not self._has_changes(session, key, data):
                 continue
-            if key[0] != last:  # A topic is there once more when another came between, as in Kafka.
+            if key[0] != last:  # A topic is repeated if another comes between, as in Kafka.
                 last = key[0]
                 name, topic_id = ("", last) if ids else (last, bytes(16))
                 topics.append(FetchableTopicResponse(name, topic_id, []))
@@ -256,7 +256,7 @@ class _Fetch:
         return response, logs
 
     def _has_changes(self, session: FetchSession, key: Key, data: PartitionData) -> bool:
-        """Whether the session's client has to hear of the partition; takes note of what it hears."""
+        """Return whether the response must include the partition; record in the session what the response reports."""
         known = session.partitions.get(key)
         if known is None:
             return False
@@ -279,7 +279,7 @@ class _Fetch:
     # --- waiting
 
     def first_steps(self) -> Steps:
-        """A long request, for the first time."""
+        """Read a long request for the first time."""
         response, logs = yield from self._steps()
         if response is not None:
             return response
@@ -294,7 +294,7 @@ class _Fetch:
         self.connection.on_close = self.forget
 
     def _listen(self, logs: list[PartitionLog]) -> None:
-        if logs != self.logs:  # At first, and when a topic was deleted, and made again under its name.
+        if logs != self.logs:  # On the first call, and when a topic was deleted and recreated.
             for log in self.logs:
                 log.waiters.discard(self.on_append)
             for log in logs:
@@ -302,13 +302,13 @@ class _Fetch:
             self.logs = logs
 
     def on_append(self) -> None:
-        """A log has more; looked at when the present request is through, once for all of its partitions."""
+        """Schedule one `look` for the next turn of the event loop, however many of its partitions grow before that."""
         if not self._awake:
             self._awake = True
             self.connection.broker.timers.loop.call_soon(self.look)
 
     def look(self) -> None:
-        """Read again, and answer if that is enough."""
+        """Read again, and send the response if there is enough."""
         if self.timer is None or self._reading:
             return
         self._awake = False
@@ -319,7 +319,7 @@ class _Fetch:
         run_in_slices(self.connection, self._more_steps())
 
     def _more_steps(self) -> Steps:
-        """A long request that waits, once more."""
+        """Read a waiting long request again."""
         response, logs = yield from self._steps()
         self._reading = False
         if self.timer is not None:
@@ -353,7 +353,7 @@ class _Fetch:
 def _read_partition(
     log: PartitionLog, fetch_partition: FetchPartition, committed: bool, left: int, first: bool, version: int
 ) -> tuple[PartitionData, int]:
-    """Answers for one partition, and the bytes in it. `first`: nothing was found yet, so one batch comes in any case."""
+    """Return the response of one partition and its size in bytes. `first`: no records yet, so at least one batch is returned."""
     index = fetch_partition.partition
     if log.records:
         log.settle()
@@ -390,7 +390,7 @@ def _read_partition(
 
 
 def _diverging_epoch(log: PartitionLog, fetch_partition: FetchPartition) -> EpochEndOffset | None:
-    """Where the log parted from what a reader has read last, when it is another log than that."""
+    """Return where the log diverges from the last epoch that the reader has fetched; None if it does not (KIP-595)."""
     last, offset = fetch_partition.last_fetched_epoch, fetch_partition.fetch_offset
     if last < 0 or (last == log.leader_epoch and offset <= log.next_offset):
         return None
@@ -399,7 +399,7 @@ def _diverging_epoch(log: PartitionLog, fetch_partition: FetchPartition) -> Epoc
 
 
 def _at_node(connection: Connection, request: FetchRequest, version: int) -> NodeFetches | None:
-    """What this node may answer for; None where it is the only one."""
+    """Return the checks for fetches at one of several nodes; None if there is only one node."""
     if not connection.broker.nodes.are_many:
         return None
     from stuntbroker.broker.cluster.fetches import NodeFetches
@@ -408,7 +408,7 @@ def _at_node(connection: Connection, request: FetchRequest, version: int) -> Nod
 
 
 def _refusal(request: FetchRequest) -> ErrorCode:
-    """What is answered for each partition of a request. Nobody here has followers."""
+    """Return the error for each partition: NOT_LEADER_OR_FOLLOWER to a follower, as replicas here do not fetch."""
     if request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return OK

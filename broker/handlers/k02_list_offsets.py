@@ -32,11 +32,11 @@ VERSIONS = range(1, 12)
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 KNOWN_FROM: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
 BATCH_STEPS: Final = 32
-"""To read a batch from its file takes so long,"""
+"""Cost of reading a batch from its file, in steps of a ReadBudget."""
 LOOKED_UP: Final = 10
-"""Of a look-up by time in the units of a slice: a file is read, and may have to be opened."""
+"""Cost of a look-up by time in slice units: reads a file, and may have to open it."""
 RECORD_STEPS: Final = 3
-"""and to look at a record."""
+"""Cost of reading a record, in steps of a ReadBudget."""
 
 
 def handle(connection: Connection, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse | None:
@@ -147,7 +147,7 @@ def _first_in(
                 return span.timestamp, span.offset
         else:
             return None
-    except (BudgetExceeded, ValueError):  # It is too much, cannot be opened, or not be read.
+    except (BudgetExceeded, ValueError):  # Too many steps, or invalid compressed data or records.
         pass
     # Unlike Kafka: it reads as far as it takes.
     return header.max_timestamp, max(header.base_offset, from_offset)

@@ -130,7 +130,7 @@ def _request_error(topics: Sequence[MetadataRequestTopic], version: int) -> Erro
 
 
 def _once(topics: Sequence[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
-    """Asked for twice, answered once. Where one has an id, those without are passed over."""
+    """Return the topics without duplicates; if any has an id, those without one are skipped."""
     by_id = any(topic.topic_id != ZERO_UUID for topic in topics)
     unique: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
     for topic in topics:

@@ -23,7 +23,7 @@ VERSIONS = range(10)
 
 
 def handle(connection: Connection, request: JoinGroupRequest, version: int) -> None:
-    """Have the member join its group; the response comes when the rebalance is complete."""
+    """Join a member to its group; the response comes when the rebalance is complete."""
     join = JoinGroup(
         group_id=request.group_id,
         member_id=request.member_id,

@@ -87,7 +87,7 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
 
 
 def _without_id(connection: Connection, claim: Claim | None) -> InitProducerIdResponse | None:
-    """A new producer id, of which nothing is kept."""
+    """Return a new producer id for an idempotent producer, for which no state is kept."""
     if claim is not None and (error := claim.refusal()):
         return _error(error)
     try:

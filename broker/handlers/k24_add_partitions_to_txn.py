@@ -119,7 +119,7 @@ def _add(
 def _answer_missing(
     broker: Services, transaction: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]
 ) -> bool:
-    """Nothing is done for a transaction when one of the partitions does not exist."""
+    """Answer with errors if one of the partitions does not exist, adding none of them; return whether it answered."""
     wanted = {(topic.name, index) for topic in transaction.topics for index in topic.partitions}
     missing = {place for place in wanted if broker.topics.log(*place) is None}
     if missing:
@@ -165,7 +165,7 @@ def _verify(
 
 
 def _once(topics: Sequence[AddPartitionsToTxnTopic]) -> list[AddPartitionsToTxnTopic]:
-    """Each partition that is asked for once, by topic: where partitions are looked at one by one, Kafka answers so."""
+    """Return each requested partition once, grouped by topic, as Kafka's per-partition results are."""
     unique: dict[str, dict[int, None]] = {}
     for topic in topics:
         for index in topic.partitions:

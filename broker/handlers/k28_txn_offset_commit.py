@@ -81,7 +81,7 @@ def _parts_of(topics: Sequence[TxnOffsetCommitRequestTopic]) -> Iterator[list[Tx
 
 
 class _Commit:
-    """Up to COMMITTED_AT_ONCE offsets: first the transaction is asked, then the group."""
+    """A commit of up to COMMITTED_AT_ONCE offsets: asks the transaction coordinator, then commits to the group."""
 
     __slots__ = ("answers", "commits", "connection", "request", "response", "version")
 

@@ -33,7 +33,7 @@ NO_ELIGIBLE_LEADER: Final = "Eligible topic partition leaders are not available.
 
 
 def handle(connection: Connection, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse | None:
-    """Have partitions led by their preferred replica, or by any; None when the response comes later."""
+    """Elect the preferred or any replica as leader of partitions; return None if the response comes later."""
     response: ElectLeadersResponse | None = run_in_slices(connection, _elect(connection.broker, request))
     return response
 

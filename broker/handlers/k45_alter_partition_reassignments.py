@@ -33,7 +33,7 @@ VERSIONS = range(0, 2)
 def handle(
     connection: Connection, request: AlterPartitionReassignmentsRequest, version: int
 ) -> AlterPartitionReassignmentsResponse | None:
-    """Have partitions on other nodes; None when the response comes later."""
+    """Reassign partitions to other nodes; return None if the response comes later."""
     response: AlterPartitionReassignmentsResponse | None = run_in_slices(
         connection, _reassign(connection.broker, request)
     )

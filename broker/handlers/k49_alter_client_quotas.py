@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 KEY: Final = 49
 VERSIONS = range(0, 2)
 LARGEST: Final = {INT: ("an INT", 2.0**31 - 1), LONG: ("a LONG", 2.0**63)}
-"""What Kafka calls the type, and the largest value that it accepts for it."""
+"""Kafka's name of each type, and the largest value that it accepts."""
 FRACTION_MAX: Final = 1e-6
 HOST_NAME: Final = re.compile(
     r"(?!.*\.invalid$)([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*(?!\d+$)[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.I

@@ -27,7 +27,7 @@ NEVER_SHOWN: Final = frozenset({"Dead", "PrepareEpochFence"})
 IDS_PER_STEP: Final = 200
 STEP_COST: Final = 50
 DECODED_STEP_COST: Final = 250
-"""Of a step in the units of a slice: two to three microseconds an id, and ten where its whole state must be decoded."""
+"""Costs of a step in slice units: 2 to 3 us per id, and 10 us if its whole state must be decoded."""
 _pack_q = Struct(">q").pack
 
 

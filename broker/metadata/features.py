@@ -25,15 +25,15 @@ class Features:
     """The finalized level, and its epoch."""
 
     def __init__(self, journal: Callable[[dict[str, Any]], None], known: Mapping[str, Any]) -> None:
-        """`known` is what the journal says: nothing, as long as the level was never another than the default."""
+        """`known`: values from the journal; empty if the level never differed from the default."""
         self._journal = journal
         self.transaction_version: int = known.get("transaction_version", BROKER[TRANSACTION_VERSION].default)
         self.epoch: int = known.get("features_epoch", FIRST_EPOCH)
         self.changed: Callable[[int], None] | None = None
-        """Told of a new level before anybody is answered."""
+        """Called with a new level before any response depends on it."""
 
     def as_changes(self) -> list[dict[str, Any]]:
-        """What a journal that is written anew must hold."""
+        """Return the changes to keep when the journal is rewritten."""
         if self.epoch == FIRST_EPOCH:
             return []
         return [{"transaction_version": self.transaction_version, "features_epoch": self.epoch}]

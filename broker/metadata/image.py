@@ -29,7 +29,7 @@ from stuntbroker.protocol.topic_names import TopicNameError, check_name
 from stuntbroker.storage.ownership import Deleted
 
 PLACED: Final = {"placed"}
-"""What a change that makes partitions may say beside: `{partition: [leader, node ...]}`, where there are several nodes."""
+"""Optional field of a change that creates partitions, if there are several nodes: `{partition: [leader, node ...]}`."""
 _ID: Final = re.compile("[0-9a-f]{32}")
 
 
@@ -48,7 +48,7 @@ class TopicImage(NamedTuple):
     partitions: int
     configs: dict[str, str]
     placements: Mapping[int, tuple[int, tuple[int, ...]]] = MappingProxyType({})
-    """Of partitions that were placed on one of several nodes, or have changed their leader: the leader, and all replicas."""
+    """Leader and all replicas, by partition; only of partitions placed on one of several nodes or with a changed leader."""
 
 
 class Image:
@@ -61,9 +61,9 @@ class Image:
         self.ids: set[bytes] = set()
         """Every topic id that was given."""
         self.broker_configs: dict[str, dict[str, str]] = {}
-        """What was set while the broker ran, for all brokers ("") or for one, by its id."""
+        """Dynamic broker configuration, of all brokers ("") or of one broker, by its id."""
         self.others: dict[str, int] = {}
-        """What is not about topics, by name."""
+        """Values that do not belong to topics, by name."""
         self.quotas: dict[Entity, Values] = {}
         """Client quotas, by entity."""
 

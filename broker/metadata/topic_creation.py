@@ -45,9 +45,9 @@ class NewTopic(NamedTuple):
 
 
 def check_new_topic(broker: Services, wanted: CreatableTopic, colliding: str | None) -> NewTopic:
-    """What a topic becomes that may be created. Raises TopicRefused.
+    """Validate a topic to create. Raises TopicRefused.
 
-    `colliding`: the name of a topic whose name differs from this one only by `.` and `_`, if there is one.
+    `colliding`: an existing topic whose name differs from this one only in `.` and `_`, or None.
     """
     try:
         check_name(wanted.name)

@@ -13,12 +13,12 @@ INTERNAL: Final = frozenset({OFFSETS, TXN_STATE})
 
 
 def unknown_topic(by_id: bool) -> ErrorCode:
-    """Of a topic that is not there, by how it was asked for."""
+    """Return the error for an unknown topic, requested by id or by name."""
     return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def unknown_or_invalid(name: str) -> ErrorCode:
-    """Of a topic that is not there: whether it could be."""
+    """Return the error for an unknown topic: INVALID_TOPIC_EXCEPTION if its name is invalid."""
     try:
         check_name(name)
     except TopicNameError:

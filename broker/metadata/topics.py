@@ -37,10 +37,10 @@ class Topic:
         self.name = name
         self.id = topic_id
         self.configs = configs
-        """What was set for this topic; everything else has its default."""
+        """Properties set for this topic; all others have their defaults."""
         self.partitions: list[PartitionLog] = []
         self.placements: list[Placement] = []
-        """Where each partition is."""
+        """Placement of each partition, by index."""
         self.internal = name in INTERNAL
 
     @property
@@ -136,9 +136,9 @@ class Topics:
         replicas: Sequence[Sequence[int]] = (),
         replication_factor: int = -1,
     ) -> Topic:
-        """Make a topic whose name and configuration were checked. Raises StorageError.
+        """Create a topic whose name and configuration were validated. Raises StorageError.
 
-        `replicas`: the nodes of each partition; without them, so many as the factor says, or as the configuration does (-1).
+        `replicas`: nodes of each partition; if empty, assigned by `replication_factor` (-1: `default.replication.factor`).
         """
         if name in self._being_removed:
             raise StorageError(f"the data of the deleted topic {name} are still being removed: try again")
@@ -153,7 +153,7 @@ class Topics:
     def new_placements(
         self, indexes: range, replicas: Sequence[Sequence[int]], replication_factor: int
     ) -> list[Placement]:
-        """Where new partitions go: to these nodes each, or as many as the factor says, or the configuration (-1)."""
+        """Return placements of new partitions, on `replicas` or by replication factor (-1: `default.replication.factor`)."""
         if not replicas:
             factor = self.config["default.replication.factor"] if replication_factor < 0 else replication_factor
             return [self.nodes.new_placement(index, factor) for index in indexes]
@@ -170,11 +170,11 @@ class Topics:
             self.journal({"placed": topic.name, "partitions": _nodes_of(placements)})
 
     def _placed(self, placements: list[Placement], first: int = 0) -> dict[str, Any]:
-        """What the change that makes partitions says of where they are: nothing where there is one node."""
+        """Return the placement field of a journal change that creates partitions; empty if there is one node."""
         return {"placed": _nodes_of(dict(enumerate(placements, first)))} if self.nodes.are_many else {}
 
     def internal(self, name: str) -> Topic:
-        """One of the broker's own topics, made when it is first needed."""
+        """Return an internal topic; create it on first use."""
         topic = self.by_name.get(name)
         if topic is not None:
             return topic
@@ -192,7 +192,7 @@ class Topics:
         return configs
 
     def add_partitions(self, topic: Topic, count: int, replicas: Sequence[Sequence[int]] = ()) -> None:
-        """Have more partitions, on these nodes, or on as many as the first one has copies. Raises StorageError."""
+        """Add partitions, on `replicas` or with the replication factor of partition 0. Raises StorageError."""
         more = range(len(topic.partitions), count)
         self.data_dir.check_free(topic.name, more)
         placements = self.new_placements(more, replicas, topic.replication_factor)
@@ -221,7 +221,7 @@ class Topics:
     # --- reading back
 
     def restore(self, image: Image, events: Events) -> None:
-        """Open the partitions of every topic, once what is in the data folder is what the journal says. Raises StorageError."""
+        """Reconcile the data folder with the journal, then open the partitions of every topic. Raises StorageError."""
         known = {name: (topic.id, topic.partitions) for name, topic in image.topics.items()}
         for folder, name in self.data_dir.reconcile(known, image.deleted, self.new_id):
             events.warning("stray_partition_renamed", folder=folder, to=name)
@@ -285,7 +285,7 @@ class Topics:
             try:
                 self.data_dir.sync_journal()
             except StorageError as fault:
-                self.turn.fail(fault)  # Nobody knows what has happened.
+                self.turn.fail(fault)  # Whether the journal entry is durable is unknown.
                 raise
 
     def _add(self, topic: Topic, count: int, events: Events | None = None, has_moved: Collection[int] = ()) -> None:
@@ -308,7 +308,7 @@ class Topics:
             if self.syncer is not None:
                 log.touched = self.syncer.touched
                 if not self.data_dir.was_clean:
-                    log.active.sync()  # Nothing is built upon what was read back before it is on the disk.
+                    log.active.sync()  # Recovered batches must be durable before new ones follow them.
             else:
                 log.turn = self.turn
             topic.partitions.append(log)
@@ -326,7 +326,7 @@ class Topics:
             log.config = config
 
     def reconfigure(self) -> None:
-        """The broker's configuration is another: logs whose topic says nothing else follow it."""
+        """Apply changed broker properties to all logs whose topics do not override them."""
         alike: dict[tuple[bool, tuple[tuple[str, str], ...]], LogConfig] = {}
         for topic in self.by_name.values():
             key = topic.internal, tuple(topic.configs.items())
@@ -361,15 +361,15 @@ class Topics:
 
 
 def coordinator_of(topic: Topic, key: str) -> Placement:
-    """Where the group, or the transactional id, of this name is kept: whoever leads there coordinates it."""
+    """Return the placement of the partition that stores a group or transactional id; its leader is the coordinator."""
     return topic.placements[partition_for(key, len(topic.placements))]
 
 
 def _nodes_of(placements: Mapping[int, Placement]) -> dict[str, list[int]]:
-    """Where partitions are, as the journal has it: the leader and all replicas of each."""
+    """Return the placements in the journal's form: leader and all replicas of each partition."""
     return {str(index): [each.leader, *each.replicas] for index, each in placements.items()}
 
 
 def _prefix(name: str) -> str:
-    """What the properties of an internal topic begin with."""
+    """Return the prefix of the properties of an internal topic."""
     return "offsets.topic." if name == OFFSETS else "transaction.state.log."

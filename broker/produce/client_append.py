@@ -17,7 +17,7 @@ RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 Outcome = tuple[ErrorCode, int, int, int]
-"""What Produce answers for a partition: error, base offset, the time that the log has given the batch, log start offset.
+"""Fields of a Produce response: error, base offset, log append time (ms), log start offset.
 
 Numbers are -1 where there are none. Both callers take it apart at once.
 """

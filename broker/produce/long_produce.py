@@ -29,7 +29,7 @@ PARTITIONS_AT_ONCE: Final = 250
 NEW_LOGS_AT_ONCE: Final = 16
 """So do more partitions whose files must be made, which takes a hundred times as long as to write into them."""
 BEGIN_COST: Final = 100
-"""Of the files of a new partition, in the units of a slice."""
+"""Cost of creating a new partition's files, in slice units."""
 
 
 def long_steps(
@@ -85,7 +85,7 @@ def _write_ahead(
             header = read_header(records)
             size = header.length + LOG_OVERHEAD
             if not LARGE_BATCH_SIZE < size <= min(len(records), log.config.max_message_bytes):
-                continue  # It is refused.
+                continue  # Too large or malformed: it will be refused.
             batch = LargeBatch(log.disk, log.folder, records, size)
             log.large_batches.append(batch)
             large.append((log, batch))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 OK: Final = ErrorCode.NONE
 ALL: Final = -1
-"""`acks` of whoever writes in a transaction."""
+"""`acks` of a transactional producer."""
 SETS_MAX: Final = 1_000
 _sets: dict[tuple[TopicPartition, ...], frozenset[TopicPartition]] = {}
 """Sets of partitions that were added together lately: interned sets compare by identity, several times on their way."""

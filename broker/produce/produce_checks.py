@@ -29,7 +29,7 @@ _OK: Final = ErrorCode.NONE
 
 
 class Verdict(NamedTuple):
-    """What a batch is answered for its content: NONE, or an error, a message, and the records that are wrong."""
+    """Result of validating a batch's content: NONE, or an error, a message and the invalid records."""
 
     error: ErrorCode = _OK
     message: str | None = None
@@ -96,7 +96,7 @@ def _read(batch: Buffer, header: BatchHeader, compact: bool, times: tuple[int, i
 
 
 def _verdict_of(walked: Walked, header: BatchHeader, times: tuple[int, int], stamped: bool) -> Verdict:
-    """What Kafka tells of that, and for which records."""
+    """Return the error that Kafka returns for the findings, with the records concerned."""
     if walked.wrong is not None:
         return Verdict(ErrorCode.INVALID_RECORD, walked.wrong)
     faults = walked.faults

@@ -1,4 +1,4 @@
-"""What a transaction's coordinator is asked before records or offsets go into a partition (KIP-890, KIP-939)."""
+"""Which request to the transaction coordinator precedes an append of records or offsets (KIP-890, KIP-939)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Question(Enum):
-    """What the coordinator is asked about a partition that the transaction is not open in."""
+    """Request to the coordinator for a partition in which the transaction is not open."""
 
     ADD = "add"
     """To add it to the transaction."""
@@ -29,10 +29,10 @@ def is_verifying(connection: Connection, *, offsets: bool = False) -> bool:
 def question_for(
     connection: Connection, transactional_id: str, *, adds: bool, is_sealed: bool, offsets: bool = False
 ) -> Question:
-    """`adds`: the version of the request adds partitions by itself. `is_sealed`: the transaction takes no more records there.
+    """Return the request that must succeed before the append.
 
-    Older versions are verified, unless the broker is told not to, or shows itself as a Kafka that does not. A transaction
-    that was recovered, or that is sealed, is verified all the same: it may be prepared, and take nothing more.
+    `adds`: the request version adds partitions implicitly. `is_sealed`: the transaction accepts no more records there. Older
+    versions are verified unless disabled by configuration or personality; recovered and sealed transactions always are.
     """
     if adds:
         return Question.ADD

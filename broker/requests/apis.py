@@ -89,4 +89,4 @@ ONLY_APPEND: Final = frozenset(
 )
 """Requests that write to logs and read none."""
 NO_ANSWER: Final = object()
-"""What a handler returns for a request that gets no response at all (Produce with acks=0)."""
+"""Returned by a handler for a request without a response (Produce with acks=0)."""

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class Operation(IntEnum):
-    """What a client wants to do with a resource."""
+    """Operation on a resource (AclOperation)."""
 
     TWO_PHASE_COMMIT = 15
 
 
 class Resource(IntEnum):
-    """Kinds of what a client can do something with."""
+    """Types of resources (ResourceType)."""
 
     TRANSACTIONAL_ID = 5
 
 
 class Principal(NamedTuple):
-    """Who a client is."""
+    """Principal of a client."""
 
     type: str
     name: str
@@ -41,10 +41,10 @@ ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 
 
 class Authorizer(Protocol):
-    """Decides. It is asked on the way of a request, so it must not wait for anything."""
+    """Decides on permissions. Called while a request is handled, so it must not block."""
 
     def allows(self, principal: Principal, operation: Operation, resource: Resource, name: str) -> bool:
-        """Whether the principal may do this with the resource of this kind and name."""
+        """Return whether the principal may perform the operation on the resource."""
 
 
 class ConfiguredAuthorizer:

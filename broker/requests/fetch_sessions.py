@@ -13,7 +13,7 @@ INITIAL_EPOCH: Final = 0
 
 
 class FetchedPartition:
-    """What the session knows of one partition: what the request asks for, and what was last answered."""
+    """Session state of one partition: what is fetched, and the offsets of the last response."""
 
     __slots__ = ("high_watermark", "last_stable_offset", "log_start_offset", "fetch_partition")
 
@@ -29,7 +29,7 @@ Key = tuple[Any, int]
 
 
 class FetchSession:
-    """What an incremental fetch remembers for its client (KIP-227): an id, its epoch, and its partitions."""
+    """Fetch session of a client (KIP-227): its id, its epoch and its partitions."""
 
     __slots__ = ("epoch", "id", "partitions", "uses_ids")
 
@@ -41,7 +41,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """At most `slots` of them, the least lately used goes first."""
+    """Cache of at most `slots` sessions; evicts the least recently used."""
 
     def __init__(self, slots: int, chance: Chance) -> None:
         self.slots = slots

@@ -14,14 +14,14 @@ OnAnswer = Callable[[Any], Any]
 
 
 def handle_and_look(handle: Handler, connection: Connection, request: Any, version: int, on_answer: OnAnswer) -> Any:
-    """Have a request handled, and its answer looked at by `on_answer`; return what an interceptor does."""
+    """Handle a request and pass its response through `on_answer`; return the response, or None if it comes later."""
     outer = connection.before_reply
 
     def comes_later(answer: Any) -> None:
         connection.before_reply = outer
         try:
             send(connection, on_answer(answer))
-        except Exception as fault:  # It is not the mistake of whoever has this request answered.
+        except Exception as fault:  # Must not raise into the caller that completed this request.
             connection.goes_on_after(fault)
 
     connection.before_reply = comes_later

@@ -101,12 +101,12 @@ class Router:
         return handle
 
     def use_check(self, check: Interceptor, keys: Container[int]) -> None:
-        """Have every request of these APIs pass a check, behind all interceptors and before the handler."""
+        """Install a check for all requests of these APIs, after all interceptors and before the handler."""
         self._check, self._checked = check, keys
         self._forget_routes()
 
     def add_interceptor(self, interceptor: Interceptor, key: int | None = None) -> None:
-        """Have an interceptor called for the requests of one API, or of all, behind those that were added before."""
+        """Add an interceptor for the requests of one API, or of all (None), after those added before."""
         self._interceptors.append((key, interceptor))
         self._forget_routes()
 

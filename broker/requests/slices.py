@@ -51,7 +51,7 @@ ANSWERED_ELSEWHERE: Final = object()
 """Returned by steps that have sent their response themselves."""
 
 SLICE_COST: Final = 1_000
-"""Of one slice, but for its last step. A unit is about what it takes to describe one partition: ten microseconds."""
+"""Cost of one slice, except for its last step, in units of 10 us, about the time to describe one partition."""
 ENCODED_WHOLE_MAX: Final = 10
 """Elements of the list in a response up to which the response is encoded in one step."""
 ELEMENTS_AT_ONCE: Final = 100
@@ -67,7 +67,7 @@ CREATED: Final = 16
 
 
 class LongRequests:
-    """The requests of one broker of which more is to be done: a slice of each in turn.
+    """The unfinished requests of one broker, of which it runs one slice each in turn.
 
     `call_in_next_turn` calls a function once, in the next turn of the event loop.
     """
@@ -124,11 +124,11 @@ class LongRequests:
 
 
 class SlicingServices(Protocol):
-    """What is used here of the broker."""
+    """The part of the broker that slicing uses."""
 
     @property
     def long_requests(self) -> LongRequests:
-        """The requests of which more is to be done."""
+        """The unfinished requests."""
 
 
 class SlicedConnection(ClientConnection, Protocol):
@@ -210,7 +210,7 @@ def _encoded(response: Any, field: str, route: Route) -> Steps:
 
 
 def cost_of_change(is_synced: bool, partitions: int) -> int:
-    """Of making or deleting so many partitions of one topic. `is_synced`: each change is synced to the disk."""
+    """Return the cost of creating or deleting partitions of one topic. `is_synced`: each change is synced to disk."""
     if is_synced:
         return SLICE_COST  # The disk takes longer than anything else.
     return CREATED * partitions

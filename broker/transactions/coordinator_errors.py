@@ -5,7 +5,7 @@
 | InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn | the coordinator | below PRODUCER_FENCED_FROM, a fenced producer gets INVALID_PRODUCER_EPOCH |
 | Produce, TxnOffsetCommit | a leader that has asked the coordinator | a fenced producer always gets INVALID_PRODUCER_EPOCH; TRANSACTION_ABORTABLE from ABORTABLE_FROM on |
 
-Profile kip-588 tells a producer that was timed out so, as far as the version of its InitProducerId says that it understands.
+With profile kip-588, a producer that timed out gets an error of its own, if its InitProducerId version supports it.
 """  # noqa: E501  # A table.
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class DraftCode(IntEnum):
 def coordinator_code(
     connection: Connection, transactional_id: str, identity: Identity, error: int, key: int, version: int
 ) -> int:
-    """The coordinator's error as its own response carries it; a line in the log when it says that a producer is fenced."""
+    """Return the error code for the coordinator's own responses; log one line if it fences a producer."""
     transactions = connection.broker.transactions
     knows_fencing = version >= PRODUCER_FENCED_FROM[key]
     has_draft_codes = connection.listener.profile == KIP_588

@@ -31,36 +31,36 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 FENCES_MAX: Final = 10_000
-"""Transactional ids of which the last fences are kept."""
+"""Maximum number of transactional ids whose latest fences are kept."""
 FENCES_OF_AN_ID: Final = 4
-"""Who comes back late may have been fenced before the last one."""
+"""Fences kept per id: a producer that returns late may have been fenced by an earlier one."""
 ADMIN_CLIENT: Final = "adminclient"
 """How the client ids of Apache Kafka's admin clients begin."""
 OUR_ADMIN_CLIENT: Final = "stuntbroker"
 """The client id of `stuntbroker txn`; those of our producers have more behind it."""
 FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 FENCING: Final = FENCED | {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
-"""What a fenced producer may be told: the last, when its transactional id has another producer id by now."""
+"""Errors that a fenced producer gets; INVALID_PRODUCER_ID_MAPPING if its transactional id has a new producer id."""
 NO_MEMBER: Final = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
-"""What tells a producer that the consumer whose offsets it commits is fenced (KIP-447)."""
+"""Errors that mean that the consumer whose offsets the producer commits is fenced (KIP-447)."""
 
 
 class Identity(NamedTuple):
-    """The producer id and epoch in a request. They say whose it is; a client may send each request by another connection."""
+    """Producer id and epoch of a request. They identify the producer, which may use several connections."""
 
     producer_id: int
     producer_epoch: int
 
 
 class Holder(NamedTuple):
-    """A producer that has a transactional id, whatever epochs its transactions have given it since (KIP-890)."""
+    """The producer that holds a transactional id, through all epoch bumps of its own transactions (KIP-890)."""
 
     client: str
     """Address of the connection by which it got the id."""
     first_seen_ms: int
     """When that was, since 1970; -1 where it is not known."""
     first: Identity
-    """What it was given then."""
+    """Producer id and epoch that it got then."""
 
     def has_had(self, identity: Identity, last: Identity) -> bool:
         """Whether this producer has had a producer id and epoch; `last`: what it has now, or had when it was fenced."""
@@ -85,30 +85,30 @@ class Fence:
         self.cause = cause
         self.by_client_id = by_client_id
         self.by_client = by_client
-        """Address of who fenced; empty for the broker itself."""
+        """Address of the client that fenced; empty for the broker itself."""
         self.fenced = fenced
         """The producer that was fenced; UNKNOWN where it had its id before the last start."""
         self.last = last
-        """What that producer had when it was fenced."""
+        """Producer id and epoch of that producer when it was fenced."""
         self.at_ms = at_ms
         """Monotonic."""
         self.is_logged = False
-        """Whether a line of the log has said so."""
+        """Whether the fence was logged."""
 
 
 class Refusal(NamedTuple):
-    """An answer that told a producer that it is fenced."""
+    """A response that returned a fencing error to a producer."""
 
     transactional_id: str
     client_id: str
     client: str
     """Address of the producer that was refused."""
     api_key: int
-    """Of the request that was refused."""
+    """API key of the refused request."""
     at_ms: int
     """Since 1970."""
     fence: Fence | None
-    """None where it is not known any more why."""
+    """None if the cause is not known any more."""
     fenced_before_ms: int
     first_seen_ms: int
     """When the producer got the transactional id, since 1970; -1 where it is not known."""
@@ -126,22 +126,22 @@ class Fences:
         self._holders: dict[str, Holder] = {}
         """By transactional id."""
         self._unknown: dict[str, None] = {}
-        """Transactional ids of refused producers of whose fence nothing is known, and of which the log has said so."""
+        """Transactional ids whose producers were refused and logged with cause `unknown`."""
         self.refused: Callable[[Refusal], None] | None = None
-        """Called with every answer that tells a producer that it is fenced, not only with the first that is logged."""
+        """Called for every response with a fencing error, not only for the first, which is logged."""
         self.added: Callable[[str, Fence, int], None] | None = None
         """Called when a producer is fenced, with its transactional id and the time in ms since 1970."""
 
     def hold(self, transactional_id: str, client: str, given: Identity, goes_on: bool) -> None:
-        """Note the client that has a transactional id from now on, by its address.
+        """Record the address of the client that holds a transactional id from now on.
 
-        `goes_on`: it had the id before, and has only asked for another epoch (KIP-360).
+        `goes_on`: it held the id before, and has only requested a new epoch (KIP-360).
         """
         if not goes_on or transactional_id not in self._holders:
             _put(self._holders, transactional_id, Holder(client, self._clock.now_ms(), given))
 
     def add(self, txn: Txn, cause: str, connection: ClientConnection | None) -> None:
-        """Note that the producer of this state is fenced from now on, by a client or by the broker itself."""
+        """Record that the producer of this state was fenced, by a client or by the broker itself."""
         transactional_id = txn.transactional_id
         by_client_id, by_client = ("", "") if connection is None else (connection.client_id, connection.peer)
         holder = self._holders.get(transactional_id, UNKNOWN)
@@ -154,21 +154,21 @@ class Fences:
             self.added(transactional_id, fence, self._clock.now_ms())
 
     def expire(self, transactional_id: str) -> None:
-        """Note that the coordinator forgets a transactional id: its producer, if there is one, is told when it comes back."""
+        """Record that a transactional id expired, as the cause for the errors that its producer will get."""
         txn = self._state_of(transactional_id) if transactional_id in self._holders else None
         if txn is not None:
             self.add(txn, "id_expired", None)
 
     def refuse(self, connection: ClientConnection, transactional_id: str, identity: Identity, error: int) -> None:
-        """Write one line when an error tells a producer that it is fenced, the first time after it was."""
+        """Log one line per fence, when its producer first gets a fencing error."""
         if error in FENCED:
             self._tell(connection, transactional_id, identity, self._fence_of(transactional_id, identity))
         elif error in FENCING:
-            # Who was never fenced names a producer id that nobody has, or that expired.
+            # Without a fence, the producer id is unknown or expired.
             if fence := self._fence_of(transactional_id, identity):
                 self._tell(connection, transactional_id, identity, fence)
         elif error == ErrorCode.INVALID_TXN_STATE:
-            # What a client of transaction version 2 hears that commits what has timed out (KIP-890).
+            # Error for EndTxn after a time-out under transaction version 2 (KIP-890).
             fences = self._fences.get(transactional_id, [])
             if fences and fences[-1].cause == "timeout" and fences[-1].fenced.has_had(identity, fences[-1].last):
                 self._tell(connection, transactional_id, identity, fences[-1])
@@ -180,7 +180,7 @@ class Fences:
             self._tell(connection, transactional_id, identity, self._new("coordinator_move", UNKNOWN, identity))
 
     def _new(self, cause: str, holder: Holder, identity: Identity) -> Fence:
-        """Return a fence of which this answer is the first sign."""
+        """Return a fence for a cause that is detected only by this error."""
         return Fence(cause, "", "", holder, identity, self._clock.monotonic_ms())
 
     def _tell(
@@ -222,7 +222,7 @@ class Fences:
         )
 
     def _fence_of(self, transactional_id: str, identity: Identity) -> Fence | None:
-        """Return the fence of the producer that has had this epoch; of one that is not known the last of the id."""
+        """Return the fence of the producer that had this epoch; if there is none, the last fence of the id."""
         fences = self._fences.get(transactional_id, [])
         own = [fence for fence in fences if fence.fenced.has_had(identity, fence.last)]
         if own:  # A marker by an administrator leaves the epoch as it is: what came after it made this one old.
@@ -243,7 +243,7 @@ def _put(by_id: dict[str, Value], transactional_id: str, value: Value) -> None:
 
 
 def cause_of(connection: ClientConnection, is_same_producer_id: bool) -> str:
-    """Why an InitProducerId request without a producer id of its own fences whoever had the transactional id."""
+    """Return the cause for fencing the previous producer by an InitProducerId request without a producer id."""
     if connection.client_id.startswith(ADMIN_CLIENT) or connection.client_id == OUR_ADMIN_CLIENT:
         return "admin"
     return "newer_instance" if is_same_producer_id else "epoch_exhausted"

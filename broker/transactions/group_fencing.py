@@ -1,9 +1,9 @@
-"""Profile `kip-447-draft`: a producer id for a consumer group, which fences whoever still holds its partitions.
+"""Profile `kip-447-draft`: InitProducerId for a member of a consumer group fences producers that still hold its partitions.
 
 As KIP-447 was first drafted. InitProducerId (v2 and up) carries a group, its generation and the partitions that the caller was
 assigned in it. Transactions with an offset of the group pending on one of them are aborted and their producers fenced, then
-the call is answered. `groups/claims.py` says who is too old to ask. An OffsetFetch of a version without RequireStable is told
-to come back where it would get an offset that an open transaction is about to change.
+the call is answered. `groups/claims.py` rejects claims of older generations. An OffsetFetch version without RequireStable
+gets a retriable error for a partition with a pending transactional offset.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Claim:
-    """What one InitProducerId says of its caller's group."""
+    """Group, generation and assigned partitions in one InitProducerId request."""
 
     __slots__ = ("broker", "generation", "group_id", "places", "transactional_id")
 
@@ -45,7 +45,7 @@ class Claim:
         return error
 
     def _holders(self) -> list[Actor]:
-        """Who has an open transaction on the partitions, the caller's own id aside: that is fenced by its own rules."""
+        """Return the transactions with pending offsets on the partitions, except the caller's own (fenced by InitProducerId)."""
         if not self.group_id:
             return []
         producers = self.broker.groups.pending_producers(self.group_id, self.places)
@@ -56,7 +56,7 @@ class Claim:
         ]
 
     def fence(self, reply: Reply, done: OnReply) -> None:
-        """Hands on the reply of the caller's own id when nobody else holds the partitions any more."""
+        """Fence the other holders of the partitions, then call `done` with the caller's reply, or with an error of a fence."""
         holders = [] if reply.error else self._holders()
         if not holders:
             done(reply)
@@ -66,7 +66,7 @@ class Claim:
         def fenced(fence: Reply) -> None:
             nonlocal left, answer
             if fence.error:
-                answer = Reply(fence.error)  # The caller asks again.
+                answer = Reply(fence.error)  # The caller retries.
             left -= 1
             if not left:
                 done(answer)
@@ -81,5 +81,5 @@ class Claim:
                 producer_id=txn.producer_id,
                 producer_epoch=txn.producer_epoch,
             )
-            # As a new instance of its id would: it is aborted, and behind two bumps nobody can take its own fencing back.
+            # As a new instance does: abort, with two epoch bumps, after which the producer cannot undo its own fencing.
             self.broker.transactions.ask(txn.transactional_id, InitProducerId(txn.timeout_ms), fenced)

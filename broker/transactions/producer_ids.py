@@ -25,7 +25,7 @@ class ProducerIds:
         return self.next
 
     def take(self) -> int:
-        """Return a producer id that nobody has. Raises StorageError."""
+        """Allocate an unused producer id. Raises StorageError."""
         taken = self.peek()
         self.next += 1
         return taken

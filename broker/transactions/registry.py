@@ -63,7 +63,7 @@ class Transactions:
         self.producer_ids = producer_ids
         self._actors: dict[str, Actor] = {}
         self._dormant: dict[str, bytes] = {}
-        """Ids that nobody has used since the start: their state as it is in the log. An actor is made when one is used."""
+        """Encoded states of ids that were not used since the start. An actor is created when the id is first used."""
         self._timing_out: set[Actor] = set()
         """Actors whose time-out is under way."""
         self.open: set[Actor] = set()
@@ -106,7 +106,7 @@ class Transactions:
         self._use_log(self._log)
 
     def use_stops(self, stops: TxnStops | None) -> None:
-        """Ask `stops` on the way of every transaction from now on; None: nobody is asked."""
+        """Pass every transaction through these stop points from now on; None removes them."""
         self._stops = stops
         self.hold = None if stops is None else stops.hold
         self.node_changed()
@@ -144,7 +144,7 @@ class Transactions:
         return self._actors.get(transactional_id) or self._wake(transactional_id)
 
     def _wake(self, transactional_id: str) -> Actor | None:
-        """Make the actor of an id that nobody has used since the start; None when there is no such id."""
+        """Create and return the actor of an id that was not used since the start; None if there is no such id."""
         txn = self.state_of(transactional_id)
         if txn is None:
             return None
@@ -174,7 +174,7 @@ class Transactions:
         return state_of(transactional_id, value, self.remembers_time_outs, self._init_version_unknown)
 
     def phase_and_producer_id(self, transactional_id: str) -> tuple[Phase, int] | None:
-        """What listings show of an id, in a tenth of the time that `state_of` takes; None when there is no such id."""
+        """Return phase and producer id for listings, ten times as fast as `state_of`; None if there is no such id."""
         value = self._dormant.get(transactional_id)
         if value is not None:
             return phase_of(value, transactional_id), producer_id_of(value)
@@ -182,7 +182,7 @@ class Transactions:
         return None if actor is None else (actor.txn.phase, actor.txn.producer_id)
 
     def is_recovered(self, transactional_id: str) -> bool:
-        """Whether a new instance has taken the transaction over to decide its outcome: nobody adds to it (KIP-939)."""
+        """Return whether a new instance has taken over the transaction (KeepPreparedTxn, KIP-939): it accepts no more records."""
         actor = self.find(transactional_id)
         return actor is not None and actor.txn.is_recovered
 
@@ -224,7 +224,7 @@ class Transactions:
         return actor
 
     def set_ids(self, transactional_id: str, producer_id: int | None, producer_epoch: int) -> Txn | None:
-        """Have an id go on from these, for a test; None, and nothing is done, while it has a transaction. Raises StorageError."""
+        """Set producer id and epoch of an id, for tests; do nothing and return None during a transaction. Raises StorageError."""
         actor = self.find(transactional_id) or self._new_actor(transactional_id)
         if actor.busy or actor.txn.phase in OPEN:
             return None
@@ -232,7 +232,7 @@ class Transactions:
         return actor.txn
 
     def fence_by_admin(self, connection: ClientConnection, producer_id: int) -> None:
-        """An administrator has written a marker of this producer."""
+        """Record that an administrator fenced this producer by writing a marker."""
         for actor in self.open:
             if actor.txn.producer_id == producer_id:
                 self.fences.add(actor.txn, "admin", connection)
@@ -246,7 +246,7 @@ class Transactions:
                 self.fences.refuse(connection, transactional_id, Identity(producer_id, producer_epoch), error)
 
     def busy_ids(self) -> list[str]:
-        """The transactional ids of which a request is under way."""
+        """Return the transactional ids that have a request in progress."""
         return [transactional_id for transactional_id, actor in self._actors.items() if actor.busy]
 
     # --- ports of the actors
@@ -360,7 +360,7 @@ class Transactions:
         return None if soonest_ms is None else soonest_ms - clock.now_ms() + clock.monotonic_ms()
 
     def _idle(self) -> list[Actor]:
-        """Open transactions of which no request is under way, and whose coordinator knows them."""
+        """Return open transactions without a request in progress whose coordinator is loaded."""
         idle = [actor for actor in self.open if not actor.busy]
         if not idle or not self.broker.topics.nodes.are_many:
             return idle
@@ -368,7 +368,7 @@ class Transactions:
         return [actor for actor in idle if coordinator_of(topic, actor.txn.transactional_id).is_loaded]
 
     def sweep(self) -> None:
-        """Aborts what timed out, finishes what a fault left prepared, and writes what came late."""
+        """Write deferred records, abort transactions that timed out, and complete those that a fault left prepared."""
         try:
             for log in self._log:
                 if log.records:
@@ -402,7 +402,7 @@ class Transactions:
         )
 
     def expire(self) -> None:
-        """Forgets ids that nobody used for `transactional.id.expiration.ms`, in slices of a bounded number of ids."""
+        """Expire ids unused for `transactional.id.expiration.ms`, in slices of a bounded number of ids."""
         now_ms, age_ms = self.broker.clock.now_ms(), self.broker.config["transactional.id.expiration.ms"]
         if now_ms < self._none_expires_before_ms <= now_ms + age_ms:  # Further off only when the clock was set back.
             return
@@ -411,7 +411,7 @@ class Transactions:
             self._next_expiry_slice()
 
     def expire_wanted_at_ms(self) -> int:
-        """Before which time (monotonic) `expire` finds nothing."""
+        """Return the monotonic time in ms before which `expire` has nothing to do."""
         clock = self.broker.clock
         return self._none_expires_before_ms - clock.now_ms() + clock.monotonic_ms()
 

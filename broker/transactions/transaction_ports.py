@@ -25,7 +25,7 @@ class TxnStops(Protocol):
     def hold(
         self, actor: Actor, request: Request, effects: tuple[Effect, ...], position: int, go_on: Callable[[], None]
     ) -> bool:
-        """Is asked as `coordinator.actor.Hold` is."""
+        """Called like `coordinator.actor.Hold`."""
 
     def write_markers(
         self,
@@ -34,7 +34,7 @@ class TxnStops(Protocol):
         on_written: Callable[[], None],
         on_failed: Callable[[], None],
     ) -> None:
-        """Have the markers of a transaction written by `write`, and call one of the others when that is done or has failed."""
+        """Write the markers of a transaction by `write`, then call `on_written` or `on_failed`."""
 
 
 class GroupOffsets(Protocol):
@@ -45,7 +45,7 @@ class GroupOffsets(Protocol):
 
 
 class WithGroups(Protocol):
-    """A broker whose consumer groups are made when they are first asked for."""
+    """A broker that creates its group coordinator on first use."""
 
     @property
     def groups(self) -> GroupOffsets:
@@ -53,7 +53,7 @@ class WithGroups(Protocol):
 
 
 class TransactionServices(WithGroups, Protocol):
-    """What transactions use of their broker."""
+    """The parts of a broker that transactions use."""
 
     config: BrokerConfig
     listeners: list[Listener]

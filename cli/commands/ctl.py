@@ -69,7 +69,7 @@ CONTROL_OPTIONS: Final = ("--control", "--control-token")
 UNITS: Final = {"ms": "ms", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 TIME: Final = re.compile(r"(\d{1,12}(?:\.\d+)?)(ms|s|m|h|d)")
 LISTING, BY_COMMAND = re.compile(r"GET /v1/([a-z]+)(?![a-z./-])"), r"'stuntbroker ctl \1'"
-"""Where the API says by which request something is listed, and the command for the same."""
+"""Pattern for requests named in the API's hints, and the `ctl` command to show instead."""
 Options = dict[str, list[str]]
 
 
@@ -79,7 +79,7 @@ class Command(NamedTuple):
     ask: Callable[[ControlClient, Options], Any]
     show: Callable[[Any], str]
     word: str = ""
-    """What the word is that is no option."""
+    """Name of the positional argument."""
     words_max: int = 1
     words_min: int = 1
     options: tuple[str, ...] = ()
@@ -152,7 +152,7 @@ def _add_stop(client: ControlClient, given: Options) -> Any:
 
 
 def _path_of(name: str) -> str:
-    """Where a fault or a stop is, by its id; a stop also by the name of its point. Raises UsageError."""
+    """Return the API path of a fault or stop id, or of a stop point's name. Raises UsageError."""
     if not name.startswith(("fault-", "stop-")) and "." not in name:
         raise UsageError(f"ctl: {name!r} is no id of a fault or a stop, as fault-1, nor a point, as txn.reply")
     return f"/v1/{'faults' if name.startswith('fault-') else 'stops'}/{_in_path(name)}"

@@ -54,12 +54,12 @@ def stops_as_text(document: Any) -> str:
 
 
 def late_as_text(document: Any) -> str:
-    """What was answered to a request that came late."""
+    """Format the response to a late request."""
     return f"{document['api']} v{document['version']}: {', '.join(document['errors']) or 'no error'}\n"
 
 
 def findings_as_text(document: Any) -> str:
-    """What the oracle has found, and how much it has looked at."""
+    """Format the oracle's findings and how much it has checked."""
     rows = [(each["kind"], each["text"]) for each in document["findings"]]
     ended = f"{count(document['transactions'], 'ended transaction')}, " if "transactions" in document else ""
     checked = f"{ended}{count(len(rows), 'finding')}\n"
@@ -167,7 +167,7 @@ def _moments_as_text(moments: Any) -> str:
 
 
 def fences_as_text(document: Any) -> str:
-    """Who was told to be fenced, and why; of a single fence also what to do."""
+    """Format the producers that got fencing errors, with causes; for a single one also the advice."""
     if "fences" not in document:
         return fences_as_text({"fences": [document]}) + f"{shown(document['advice'])}\n"
     rows = [
@@ -226,7 +226,7 @@ def clients_as_text(document: Any) -> str:
 
 
 def left_open_as_text(document: Any) -> str:
-    """What nobody has ended, and rules that never fired."""
+    """Format what clients left open, and rules that never fired."""
     rows = [("transaction", each["transactional_id"], each["phase"]) for each in document["transactions"]]
     for group in document["groups"]:
         rows += [("member", each["member_id"], f"of {group['group_id']}") for each in group["members"]]

@@ -58,7 +58,7 @@ TopicPartition = tuple[str, int]
 
 
 class OffsetRow(NamedTuple):
-    """What is known of a group in one partition. None stands for unknown, or for nothing committed."""
+    """A group's offsets in one partition. None: unknown, or nothing committed."""
 
     topic: str
     partition: int

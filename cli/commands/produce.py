@@ -117,7 +117,7 @@ def produce_command(arguments: list[str]) -> int:
 
 
 class InputError(Exception):
-    """A line of standard input is no record. The text says which, and why."""
+    """An invalid record on standard input. The message has the line and the reason."""
 
 
 class _Transaction:
@@ -133,18 +133,18 @@ class _Transaction:
         self._end = end
 
     def produce(self, topic: str, records: Iterable[NewRecord], compression: str) -> tuple[list[Appended], str]:
-        """Where the records went, and what was done with the transaction. Raises ClientError."""
+        """Produce records in a transaction; return the appended batches and the outcome. Raises ClientError."""
         from aiokafka.errors import KafkaError
 
         from stuntbroker.client.channel import ChannelCluster
         from stuntbroker.client.producer.errors import OperationTimedOutError
 
-        with Cluster(self._addresses, self._timeout_s) as plain:  # It says at once that there is no broker.
+        with Cluster(self._addresses, self._timeout_s) as plain:  # Fails immediately if there is no broker.
             partitions = partition_count(plain, topic)
         with ChannelCluster(self._addresses, self._timeout_s) as cluster:
             producer = cluster.producer(self._transactional_id, transaction_timeout_ms=self._timeout_ms)
             is_left_open = False
-            logging.disable()  # What is logged on the way is said once, at the end.
+            logging.disable()  # The final message reports what would be logged on the way.
             try:
                 producer.init_transactions()
                 producer.begin_transaction()

@@ -322,7 +322,7 @@ def _hanging(transactions: tuple[OpenTransaction, ...], now_ms: int, given: str,
 
 
 def _abort_command(transaction: OpenTransaction, given: str) -> str:
-    """What to type; `given` is the value of --bootstrap, or nothing."""
+    """Return the command that aborts a transaction; `given`: the value of --bootstrap, or empty."""
     words = ["stuntbroker", "txn", "abort"]
     if given:
         words += ["--bootstrap", given]

@@ -25,7 +25,7 @@ Options = dict[str, list[str]]
 
 
 class Shown(NamedTuple):
-    """What a command has to say, in both forms. `failure`: what of it could not be done."""
+    """Output of a command, as text and as JSON document. `failure`: what could not be done."""
 
     text: str
     document: Any
@@ -44,7 +44,7 @@ class Verb(NamedTuple):
     flags: tuple[str, ...] = ()
     """Those without a value, beside --json."""
     words: str = ""
-    """What the words are that are no options, as `NAME` or `NAME...`; they come to `prepare` under the name ""."""
+    """Name of the positional arguments, as `NAME` or `NAME...`; `prepare` gets them under the key ""."""
 
 
 def states(given: Options, known: Iterable[str]) -> Sequence[str]:

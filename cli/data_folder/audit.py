@@ -61,7 +61,7 @@ SPARSE_S: Final = 10.0
 
 
 class AuditOptions(NamedTuple):
-    """What `stuntbroker audit` was asked to do."""
+    """Options of `stuntbroker audit`."""
 
     folder: str
     json: bool
@@ -151,7 +151,7 @@ def audit(arguments: list[str]) -> int:
 
 
 def check_page(path: str) -> None:
-    """What would fail at the end is told before the work. Raises OSError, ModuleNotFoundError."""
+    """Check before the audit that its page can be written. Raises OSError, ModuleNotFoundError."""
     from importlib.util import find_spec
 
     for name in ("jinja2", "plotly"):
@@ -245,7 +245,7 @@ def _chain(values: dict[str, list[str]]) -> Chain | None:
     try:
         from stuntbroker.pipeline.audit.eos import Chain
     except ModuleNotFoundError:
-        return None  # What is missing is told when the folder is read.
+        return None  # The missing module is reported when the folder is read.
     return Chain(
         single(values, "--eos-group", ""), tuple(values["--eos-input"]), tuple(values["--eos-output"]), compared
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 JAVA_MIN: Final = 17
 SAID_MAX: Final = 2_000
-"""Characters of what Spark said before it failed that are shown."""
+"""Maximum characters of Spark's error output that are shown."""
 
 
 class SparkError(OSError):
@@ -62,7 +62,7 @@ def need_java() -> None:
 
 @contextmanager
 def session(master: str) -> Iterator[SparkSession]:
-    """One that says nothing: what the JVM and its workers write to standard error is shown only when they fail."""
+    """Yield a quiet Spark session: standard error of the JVM and its workers is shown only if they fail."""
     try:
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as fault:
@@ -99,7 +99,7 @@ def session(master: str) -> Iterator[SparkSession]:
 
 @contextmanager
 def _standard_error_to(path: Path) -> Iterator[None]:
-    """Of processes that are started meanwhile: a JVM keeps what it was started with."""
+    """Redirect standard error of processes started within the block; a JVM keeps it afterwards."""
     sys.stderr.flush()
     kept = os.dup(2)
     with path.open("wb") as file:
@@ -112,7 +112,7 @@ def _standard_error_to(path: Path) -> Iterator[None]:
 
 
 def _reason(fault: Exception, said: Path) -> str:
-    """The last error of what was said and raised, on one line: the first are of those who passed it on."""
+    """Return the last error line of output and exception, which is the root cause."""
     lines = said.read_text(errors="replace").splitlines() if said.exists() else []
     lines += str(fault).splitlines()
     errors = [line.strip(" :") for line in lines if re.search(r"Error: |Exception: |\bERROR\b", line)]

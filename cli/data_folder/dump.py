@@ -50,7 +50,7 @@ def _files_in(path: str) -> list[str]:
     """The files below a folder, without following links; of anything else, the path itself."""
     try:
         names = sorted(os.listdir(path))
-    except OSError:  # No folder, or one that cannot be read: whoever opens it finds out why.
+    except OSError:  # Not a folder, or unreadable: opening it reports the error.
         return [path]
     files = []
     for inner in (os.path.join(path, name) for name in names):
@@ -79,7 +79,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def _lines_of(path: str, data: bytes) -> Iterator[str]:
-    """What is in a file, by the format that its name says it has."""
+    """Yield the content of a file as lines, in the format given by its name."""
     folder, name = os.path.split(os.path.abspath(path))
     stem, suffix = os.path.splitext(name)
     if suffix in UNFINISHED:

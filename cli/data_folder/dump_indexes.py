@@ -15,7 +15,7 @@ SUFFIXES: Final = (*_ENTRIES, ".snapshot")
 
 
 def lines(suffix: str, data: bytes, base_offset: int) -> Iterator[str]:
-    """A line per entry; one that begins with `!` says what is wrong. `base_offset` is the file's name."""
+    """Yield a line per entry; a line with `!` reports damage. `base_offset`: from the file's name."""
     if suffix == ".snapshot":
         yield from _producers(data)
         return

@@ -13,11 +13,11 @@ from typing import Final
 LISTENERS: Final = "PLAINTEXT://0.0.0.0:9092"
 DATA_DIR: Final = "/var/lib/kafka/data"
 OTHER_DATA_DIRS: Final = ("/bitnami/kafka/data", "/bitnami/kafka", "/var/lib/redpanda/data")
-"""Where other images keep theirs; used when something is mounted there."""
+"""Data folders of other images, used if a volume is mounted there."""
 TEMPORARY: Final = ("/tmp", "/dev/shm")
 """The second can be written even where the container's file system is read-only."""
 READY_FILES: Final = tuple(f"{folder}/stuntbroker.ready" for folder in TEMPORARY)
-"""Where it is written that the broker is ready, and how it is reached: the first that can be."""
+"""Files for the broker's address once it is ready; the first that is writable is used."""
 SHARED_CONFIG: Final = "/mnt/shared/config/server.properties"
 
 
@@ -46,7 +46,7 @@ def _is_in_volume(path: str) -> bool:
 
 
 def temporary_folder() -> str:
-    """Where temporary data can be written, for TMPDIR."""
+    """Return a writable folder for temporary data, for TMPDIR."""
     return next((folder for folder in TEMPORARY if os.access(folder, os.W_OK)), TEMPORARY[0])
 
 
@@ -69,7 +69,7 @@ def listening_at() -> str | None:
 
 
 def ownership_advice(path: str) -> str:
-    """What to do when the data folder cannot be written, else nothing."""
+    """Return advice if the data folder cannot be written, else an empty string."""
     while not os.path.isdir(path) and path != "/":  # What is mounted may be above it.
         path = os.path.dirname(path)
     if os.access(path, os.W_OK):
@@ -97,7 +97,7 @@ async def answer_not_found(host: str, port: int) -> asyncio.Server:
             writer.write(NOT_FOUND)
             await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
-            return  # Whoever only looks whether the port is open says nothing.
+            return  # A port check that sends no request.
         finally:
             writer.close()
 

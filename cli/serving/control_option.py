@@ -15,20 +15,20 @@ TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]*")
 
 
 class ControlAddress(NamedTuple):
-    """Where tests control the broker, and what they must know to do so."""
+    """Address and token of the control API."""
 
     host: str
     port: int
     token: str
     """Empty: nothing."""
     is_token_generated: bool
-    """Nobody knows it, so that it must be printed."""
+    """The token was generated, so it must be printed."""
     plan: Plan | None
-    """What goes wrong from the ready line on."""
+    """Faults and stops that are active from the ready line on."""
 
 
 def control_address(given: dict[str, list[str]]) -> ControlAddress | None:
-    """What the options say; None without --control. Raises UsageError."""
+    """Return the control options; None without --control. Raises UsageError."""
     token, plan = single(given, "--control-token", ""), single(given, "--plan", "")
     if "--control" not in given:
         if token or plan:

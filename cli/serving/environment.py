@@ -56,7 +56,7 @@ ELSEWHERE: Final = frozenset(
 
 
 class Environment(NamedTuple):
-    """What the variables say, and what of them was not understood."""
+    """Settings from environment variables, and the variables that were not understood."""
 
     properties: dict[str, str]
     """By the names of Kafka's properties; STUNTBROKER_ wins over KAFKA_."""
@@ -70,7 +70,7 @@ class Environment(NamedTuple):
     """Variables that begin like ours or Kafka's and mean nothing to either."""
 
     def naming_variable(self, fault: str, given: Collection[str]) -> str:
-        """What is wrong with an option, with the variable that it is from unless it is `given` on the command line."""
+        """Add the name of the variable to an option's error, unless the option is `given` on the command line."""
         option = re.split(r"[ :]", fault, maxsplit=1)[0]
         if option in given or option not in self.options:
             return fault

@@ -82,7 +82,7 @@ def fork_server(arguments: list[str], run: Run) -> int:
     try:
         server.serve()
     except BrokenPipeError:
-        pass  # Whoever asked is gone, and with it the need for brokers.
+        pass  # The client process has ended; its brokers are not needed any more.
     finally:
         server.close()
     return 0
@@ -154,7 +154,7 @@ class _Server:
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj != 0 and key.data is None:
-                    return  # The process that asks us has ended, and a child of it holds our input open.
+                    return  # The client process has ended, though a child of it keeps our standard input open.
                 if key.fileobj != 0:
                     self._became_ready(key.fd, *key.data)
                 elif not self._read_requests():

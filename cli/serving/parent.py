@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 CHECK_S: Final = 0.5
-"""How often it is looked at, where the kernel tells us nothing."""
+"""Polling interval where the kernel sends no notification, in seconds."""
 
 
 def watch_parent(loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> None:

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 
 GC_THRESHOLDS = (50_000, 20, 100)
-"""What lives per id and per record makes no cycles: the collector need not look often."""
+"""Objects per id and per record form no cycles, so garbage collection can be rare."""
 
 
 class _CannotStop(Exception):
-    """What a broker that has run could not write at its end."""
+    """A broker could not write its data when it stopped."""
 
 
 class Folder(NamedTuple):
-    """Where the data lives, and how."""
+    """Options of the data folder."""
 
     data_dir: str | None
     """None: a temporary folder."""
@@ -50,21 +50,21 @@ class Folder(NamedTuple):
 
 
 class Listening(NamedTuple):
-    """Where, what exists before, who is told when it is ready, and how long it goes on."""
+    """Listeners, initial topics, how readiness is reported, and when to exit."""
 
     listeners: list[Listener]
     metrics_port: int | None
-    """None: nobody scrapes."""
+    """None: no metrics server."""
     ready_file: str
     topics: list[CreatableTopic]
     """Created before it listens, unless they exist."""
     exit_with_parent: bool
     in_container: bool
-    """Says that it is ready in the words of other Kafka images too."""
+    """Print the ready lines of other Kafka images too."""
     not_found_ports: list[int]
     """Where every HTTP request gets 404."""
     control: ControlAddress | None
-    """None: nobody controls it."""
+    """None: no control API."""
 
 
 def serve(given: dict[str, list[str]]) -> int:
@@ -156,7 +156,7 @@ def _serve(given: dict[str, list[str]], environment: Environment | None) -> int:
 
 
 def _listeners(given: dict[str, list[str]], config: BrokerConfig) -> list[Listener]:
-    """Where to listen: `--host` and `--port`, and what is not given of them from the property `listeners`."""
+    """Return the listeners: from `--host` and `--port`, or from the property `listeners` if not given."""
     host = single(given, "--host", "") if "--host" in given else None
     port = number(given, "--port", 0, 0, 65_535) if "--port" in given else None
     return listeners_of(config, host, port)
@@ -174,7 +174,7 @@ def _warn_of_unused(events: Events, config: BrokerConfig, environment: Environme
 
 
 def _environment() -> Environment | None:
-    """What the environment's variables say; None, and nothing of it is loaded, when none of them is for a broker."""
+    """Return settings from environment variables; None, without loading the module, if none is for a broker."""
     if not any(name.startswith(("KAFKA_", "STUNTBROKER_", "CLUSTER_ID")) for name in os.environ):
         return None
     from stuntbroker.cli.serving.environment import read_environment
@@ -220,7 +220,7 @@ def _ports(text: str) -> list[int]:
 
 
 def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
-    """What --control and the options for it say; None without it. Raises UsageError."""
+    """Return the options of --control; None without it. Raises UsageError."""
     if {"--control", "--control-token", "--plan"}.isdisjoint(given):
         return None
     from stuntbroker.cli.serving.control_option import control_address
@@ -412,7 +412,7 @@ async def _serve_http(
 
 
 def listening_advice(fault: OSError, port_from: str, host_from: str = "--host") -> str:
-    """What to do about an address that cannot be had; `port_from` and `host_from` are where it was given."""
+    """Return advice for an address that cannot be bound; `port_from`, `host_from`: options that gave it."""
     if isinstance(fault, socket.gaierror):
         return f"give a {host_from} that has an address"
     match fault.errno:

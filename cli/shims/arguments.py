@@ -20,7 +20,7 @@ BOOTSTRAP_DEFAULT: Final = "localhost:9092"
 
 
 class CommandError(Exception):
-    """What Kafka's command would say before it exits with 1."""
+    """An error that Kafka's command prints before it exits with 1."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -88,7 +88,7 @@ def client_properties(path: str) -> dict[str, str]:
 
 
 def guarded(what: str, call: Callable[[], int]) -> int:
-    """The exit status of a command whose failures are told in one line on standard error, which begins with `what`."""
+    """Run a command; return its exit status. Prints a failure as one line on standard error that begins with `what`."""
     try:
         return call()
     except (CommandError, ClientError) as fault:

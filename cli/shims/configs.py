@@ -138,7 +138,7 @@ def _value(value: str | None) -> str:
 
 
 def _changes(is_named: bool, options: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
-    """What `--alter` sets, and what it deletes. Raises CommandError."""
+    """Return the properties that `--alter` sets, and those that it deletes. Raises CommandError."""
     if not is_named:
         raise CommandError("--entity-name or --entity-default is needed with --alter")
     values = pairs(options.add_config)

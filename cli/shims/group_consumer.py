@@ -44,7 +44,7 @@ def consume_as_member(
     if options.offset is not None:
         raise CommandError("The partition is required when offset is specified.")
     if options.topic is not None:
-        partition_count(cluster, options.topic)  # It is created if the broker does so.
+        partition_count(cluster, options.topic)  # Creates the topic if the broker auto-creates topics.
     try:
         return asyncio.run(_consume_until_sigterm(options, properties, formatter))
     except KafkaError as fault:

@@ -17,7 +17,7 @@ Schema = dict[str, Any]
 
 
 def record(required: Schema, optional: Schema | None = None) -> Schema:
-    """An object with these properties, of which the optional ones may be missing."""
+    """Return the schema of an object with required and optional properties."""
     return {"type": "object", "required": list(required), "properties": {**required, **(optional or {})}}
 
 

@@ -23,7 +23,7 @@ BODY_MAX: Final = 1 << 20
 PROBLEM: Final = "application/problem+json"
 JSON, YAML = "application/json", "application/yaml"
 Subject = TypeVar("Subject")
-"""What an operation is about: the control of a broker, or the host of several."""
+"""First argument of an operation: the control of a broker, or the host of several."""
 
 
 class TextConvertor(Convertor[str]):
@@ -77,7 +77,7 @@ class Operation(NamedTuple):
 def guarded(
     answer: Callable[[Subject, Request], Awaitable[Any]], refusal_status: int
 ) -> Callable[[Subject, Request], Awaitable[Any]]:
-    """The same operation, whose failures are answered as problems; `refusal_status` for what cannot be done as asked for."""
+    """Wrap an operation so that failures become problem+json; `refusal_status` is the status for a FaultError."""
 
     async def guarded_answer(subject: Subject, request: Request) -> Any:
         try:

@@ -36,7 +36,7 @@ ADVICE: Final = {
     "or, when you abort by hand, give the coordinator epoch that describe-producers shows.",
     "unknown": "It was fenced before the last start of the broker, or long ago. Make a new producer.",
 }
-"""What to do, by cause."""
+"""Advice for the client, by cause."""
 FENCING_APIS: Final = (PRODUCE, 22, 24, 25, 26, 27, 28)
 """Produce, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers, TxnOffsetCommit."""
 MESSAGES_FROM: Final = 8
@@ -99,7 +99,7 @@ class FenceLog:
         return [moment for id_, moment in self._moments if id_ == transactional_id]
 
     def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
-        """Put the reason into the answer that tells a producer that it is fenced."""
+        """Add the reason to a response that returns a fencing error."""
         explain = partial(self._explain, (connection.peer, connection.route.key), connection.route, version)
         return handle_and_look(handle, connection, request, version, explain)
 

@@ -31,7 +31,7 @@ def batches_from(log: PartitionLog, offset: int) -> Iterator[tuple[BatchHeader, 
                 position += header.size
                 last = header.next_offset
         if last == offset:
-            return  # What follows was cleaned away.
+            return  # Compaction has removed the records that follow.
         offset = last
 
 

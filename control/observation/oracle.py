@@ -46,7 +46,7 @@ class Finding(NamedTuple):
 
     kind: str
     text: str
-    """What is wrong, where."""
+    """Description of the violation and its place."""
 
 
 @dataclass
@@ -72,12 +72,12 @@ class _Undecided(NamedTuple):
 
 @dataclass
 class _History:
-    """What the log of a partition has said so far."""
+    """State of a partition's transactions, from its log as far as it was read."""
 
     topic_id: bytes
     next_offset: int
     aborted_from: int
-    """Where the comparison of the aborted-transaction index begins."""
+    """Offset from which the aborted-transaction index is compared."""
     last_stable_offset: int = 0
     epochs: dict[int, int] = field(default_factory=dict)
     """Producer id -> the highest epoch."""
@@ -91,7 +91,7 @@ class _History:
 
 @dataclass
 class _Offsets:
-    """What a partition of `__consumer_offsets` has said so far: (group, topic, partition) -> (place in the log, offset)."""
+    """Offsets read so far from a `__consumer_offsets` partition: (group, topic, partition) -> (log position, offset)."""
 
     committed: dict[tuple[str, str, int], tuple[int, int]] = field(default_factory=dict)
     staged: dict[int, dict[tuple[str, str, int], tuple[int, int]]] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class Oracle:
         return b"" if topic is None else topic.id
 
     def _beginning(self, log: PartitionLog) -> _History:
-        """Where a log is taken up that held something before."""
+        """Return the initial state for a log that had records before the oracle started."""
         history = _History(self._topic_id(log), log.next_offset, log.next_offset, log.last_stable_offset)
         history.epochs = {producer_id: producer.epoch for producer_id, producer in log.producers.producers.items()}
         history.open_txns = dict(log.producers.open_txns)
@@ -362,14 +362,14 @@ class Oracle:
         offsets = self._offsets.setdefault(index, _Offsets())
         for key, staged in offsets.staged.pop(producer_id, {}).items():
             known = offsets.committed.get(key)
-            if commit and (known is None or known[0] < staged[0]):  # What is later in the log counts.
+            if commit and (known is None or known[0] < staged[0]):  # The offset later in the log wins.
                 offsets.committed[key] = staged
 
     def _check_offsets(self) -> None:
         offsets_topic = self._broker.topics.get(OFFSETS)
         for partition, offsets in self._offsets.items():
             if offsets_topic is not None and not offsets_topic.placements[partition].is_loaded:
-                continue  # Nobody can ask for them now.
+                continue  # Its coordinator is not loaded, so the offsets cannot be fetched.
             for key in offsets.seen:
                 group_id, topic, index = key
                 known = offsets.committed.get(key)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stuntbroker.storage.partition import PartitionLog
 
 TABLE_ROWS_MAX: Final = 40
-"""Rows of a table on the first page, which says when there are more: it is sent again whenever something is different."""
+"""Maximum rows of a table on the first page, which is sent anew after every change; it shows when there are more."""
 PLACES_MAX: Final = 10
 """Partitions and the like in a row there."""
 RULE_TEXT_MAX: Final = 300
@@ -48,7 +48,7 @@ def time_text(ms: int) -> str:
 
 
 def duration_text(ms: int) -> str:
-    """A duration in ms, in the largest unit of which there are two."""
+    """Format a duration in ms in the largest unit of which it has at least two."""
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
         if ms >= 2 * size:
             return f"{ms // size} {unit}"
@@ -224,7 +224,7 @@ def _rows(header: BatchHeader, records: Iterable[Record], start: int, outcome: s
 
 
 def _outcome(log: PartitionLog, aborted: Aborted, header: BatchHeader) -> str:
-    """What has become of the transaction of a batch; empty without one."""
+    """Return the outcome of a batch's transaction; empty for a batch outside a transaction."""
     if header.control or not header.transactional:
         return ""
     if header.base_offset >= log.producers.open_txns.get(header.producer_id, log.next_offset):

@@ -22,7 +22,7 @@ OF_GROUP: Final = {"state": str, "members": int, "generation": int}
 NAMES: Final = {"phase": [phase.kafka_name for phase in Phase], "state": [each.value for each in GroupState]}
 COMMITTED_OFFSET: Final = "committed_offset"
 AT_LEAST: Final = frozenset({*OF_PARTITION, COMMITTED_OFFSET})
-"""What only grows, and is waited for until it is as large."""
+"""Fields that only grow: their condition is true from this value on."""
 SUBJECTS: Final = {"transactional_id", "topic", "partition", "group"}
 FIELDS: Final = {
     *SUBJECTS,
@@ -104,7 +104,7 @@ def _check(given: dict[str, Any], name: str, kind: type) -> None:
 
 
 def value_of(broker: Broker, term: Term) -> Any:
-    """What is true now; None where there is no such id, topic or group."""
+    """Return the current value of a term; None if there is no such id, topic or group."""
     subject, value = term.subject
     shown: dict[str, Any] | None
     if subject == "transactional_id":

@@ -77,7 +77,7 @@ TEXT_MAX: Final = 500
 Versions = Mapping[int, tuple[int, int]]
 """API key -> lowest and highest version."""
 VERSIONS_SHOWN: Final = 3
-"""APIs whose versions are named to who has asked for one that none of them has."""
+"""Maximum number of APIs listed in the error for a version that none of them has."""
 API_NAMES: Final = {api.name.lower(): key for key, api in APIS.items()}
 FIELDS: Final = {
     "transactional_id": {"transactional_id", "transactional_ids", "v3_and_below_transactional_id"},
@@ -98,7 +98,7 @@ NEWER_INSTANCE: Final = "stuntbroker-newer-instance"
 
 
 class FaultError(ValueError):
-    """A rule that cannot be. `hint` says what to do."""
+    """An invalid rule. `hint`: how to correct it."""
 
     def __init__(self, text: str, hint: str) -> None:
         super().__init__(text)
@@ -107,7 +107,7 @@ class FaultError(ValueError):
 
 @dataclass(frozen=True)
 class Subject:
-    """What a rule can ask about a request."""
+    """Properties of a request that rules match."""
 
     key: int
     version: int
@@ -164,12 +164,12 @@ def _partitions(fields: Mapping[str, Any]) -> Iterator[int]:
 
 
 def match_as_json(match: Mapping[str, Any]) -> dict[str, Any]:
-    """What `read_match` was told, with the names of the APIs."""
+    """Return a match in JSON form, with API names instead of keys."""
     return {name: [APIS[key].name for key in value] if name == "api" else value for name, value in match.items()}
 
 
 def matches(match: Mapping[str, Any], subject: Subject) -> bool:
-    """Whether a request is one of those that `read_match` was told of."""
+    """Return whether a request fits a match that `read_match` returned."""
     if subject.client_id in (OBSERVER, NEWER_INSTANCE) and "client_id" not in match:
         return False
     for name, wanted in match.items():
@@ -267,7 +267,7 @@ def part_of(rule: dict[str, Any], name: str, known: Set[str]) -> dict[str, Any]:
 
 
 def read_match(match: dict[str, Any]) -> dict[str, Any]:
-    """What a rule asks of requests, with the keys of the APIs that it names. Raises FaultError."""
+    """Validate a rule's match, and replace API names by keys. Raises FaultError."""
     if "api" in match:
         names = match["api"] if isinstance(match["api"], list) else [match["api"]]
         if not names:

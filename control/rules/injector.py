@@ -75,7 +75,7 @@ def fields_of(connection: Connection, request: Any) -> Plain:
 
 
 def subject_of(connection: Connection, fields: Plain, version: int) -> Subject:
-    """What rules ask about the request of a connection, with the names of topics that it gives by their ids."""
+    """Return the properties of a request that rules match; topics given by id get their names."""
     for name, value in fields.items():
         if isinstance(value, list) and value and isinstance(value[0], dict) and "topic_id" in value[0]:
             named = []
@@ -90,7 +90,7 @@ def subject_of(connection: Connection, fields: Plain, version: int) -> Subject:
 
 
 def places_of(broker: Broker) -> tuple[dict[str, Versions], set[int]]:
-    """Of what the rules of a broker may speak: listeners by name, with the versions that each serves, and nodes by id."""
+    """Return what a broker's rules may refer to: the versions served by each listener, by name, and the node ids."""
     listeners = {listener.name: versions_of(listener.personality) for listener in broker.listeners}
     return listeners, set(broker.nodes.by_id)
 
@@ -116,7 +116,7 @@ class _Request:
         self.route = connection.route
 
     def carry_out_later(self) -> None:
-        """Handle a request that was kept, and answer it; its connection may be gone: then nobody hears of it."""
+        """Handle and answer a held request; the response is dropped if the connection is closed."""
         self.connection.handle_later(self.handle, self.request, self.version)
 
     def look(self, on_answer: Callable[[Any], Any]) -> Any:
@@ -161,7 +161,7 @@ class Injector:
         return fault
 
     def take_over(self, faults: Iterable[Fault]) -> None:
-        """Have these faults, with their counts, of a broker of which this one is a copy: `created_at_ms` counts from now."""
+        """Copy faults and their counts from the broker that this one is a copy of; `created_at_ms` is relative to now."""
         now_ms = self._broker.clock.monotonic_ms()
         for fault in faults:
             if not self.faults:
@@ -198,7 +198,7 @@ class Injector:
         return len(self._kept.get(id_, ()))
 
     def unfired(self) -> list[Fault]:
-        """The faults that never fired. The slowness of a node is no rule that somebody waits for."""
+        """Return the faults that never fired, except the delay of a slow node, which may never apply."""
         return [fault for fault in self.faults.values() if not fault.fired and not fault.is_slow_node]
 
     def as_json(self, fault: Fault) -> dict[str, Any]:

@@ -55,12 +55,12 @@ if TYPE_CHECKING:
 Resume = Callable[[], Any]
 STOPS_MAX: Final = 1_000
 COORDINATOR_REQUESTS: Final = [kind.__name__ for kind in get_args(Request)]
-"""What `match.request` may name."""
+"""Values of `match.request`."""
 
 
 @dataclass(frozen=True)
 class ParkedTransaction:
-    """Where a transaction is parked, in a form from which a copy of the broker can park it at the same place."""
+    """The place where a transaction is parked, from which a copy of the broker can park it there too."""
 
     transactional_id: str
     request: Request
@@ -155,7 +155,7 @@ def _end_this_process() -> None:
 
 
 def arm_start(broker: Broker, rules: Iterable[tuple[str, Any]]) -> None:
-    """Have a broker that has not started stop at the points of its start that a plan names: (point, rule). Raises FaultError."""
+    """Install a plan's stops at the points of a broker's start, before it starts: (point, rule). Raises FaultError."""
     stops = [read_stop("", point, rule) for point, rule in rules if point in START]
 
     def passing(point: str, topic: str, partition: int) -> None:
@@ -187,7 +187,7 @@ class Stops:
         self._ending: dict[str, ParkedTransaction] = {}
         """By transactional id, what ends the transaction whose markers are to be written."""
         self._resumed: dict[str, tuple[Stop, ParkedTransaction]] = {}
-        """By transactional id, what another broker, of which this one is a copy, had parked between two markers."""
+        """By transactional id: transactions that the broker which this one is a copy of had parked between two markers."""
 
     # --- the stops
 
@@ -233,7 +233,7 @@ class Stops:
         for each in parked:
             try:
                 each.resume()
-            except StorageError as fault:  # Who asked is answered by the coordinator.
+            except StorageError as fault:  # The coordinator answers the client.
                 self._broker.events.error("stop_released_into_a_fault", stop=stop.id, reason=str(fault))
         return len(parked)
 
@@ -261,7 +261,7 @@ class Stops:
     def take_over(
         self, stops: Iterable[Stop], parked: Iterable[tuple[tuple[str, ParkedTransaction], Suspended]]
     ) -> None:
-        """Have these stops, and park the transactions that they have parked in the broker of which this one is a copy."""
+        """Copy stops, and park the same transactions, from the broker that this one is a copy of."""
         for each in stops:
             if each.action == KILL and not self._has_process:
                 continue
@@ -446,7 +446,7 @@ class _MarkerWriting:
         self._soon(partial(self._begin, 0))
 
     def from_place(self, index: int, is_written: bool) -> Resume:
-        """What goes on from where a transaction was parked."""
+        """Return the function that resumes a transaction parked before or after writing marker `index`."""
         if index == len(self._places):
             return self._on_written
         following = partial(self._soon, partial(self._begin, index + 1)) if is_written else partial(self._finish, index)

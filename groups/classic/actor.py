@@ -1,7 +1,7 @@
-"""One group, alive: its state, the timers that are running for it and the requests that wait in it. No rules.
+"""One group: its state, its running timers and its waiting requests. The rules are elsewhere (`decide`).
 
-Everything about a group enters through `ask`, one request at a time, timers too. Replies are made last, when
-the group has become what it is to be, so that whatever a reply sets off meets a finished step.
+All requests and timer events enter through `ask`, one at a time. Replies are called last, after the new state
+is in place, so that requests which a reply triggers see it.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from stuntbroker.groups.config import GroupConfig
 from stuntbroker.protocol.errors import ErrorCode
 
 Answered = Callable[[Any], None]
-"""Takes the reply to one request. It may be called long after the client has gone, and must bear that."""
+"""Takes the reply to one request; must tolerate that the client has disconnected long ago."""
 
 RETRY_AFTER_MS: Final = 1_000
-"""When a step that time brought could not be stored."""
+"""Delay before a timer event is retried whose group record could not be appended."""
 
 
 class TimerHandle(Protocol):
-    """A call that is due at some time."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
         """Cancel the call."""
 
 
 class Timers(Protocol):
-    """Calls back once, at or after a time of a clock of its own, which never steps."""
+    """Timers by a monotonic clock; each calls back once, at or after its time."""
 
     def now_ms(self) -> int:
         """Return the time in ms."""
@@ -54,7 +54,7 @@ class Timers(Protocol):
 
 
 class Ports:
-    """What all actors of a coordinator share."""
+    """Dependencies that all actors of a coordinator share."""
 
     __slots__ = ("config", "events", "now_ms", "store", "timers")
 
@@ -69,13 +69,13 @@ class Ports:
         self.store = store
         self.timers = timers
         self.now_ms = now_ms
-        """The wall clock's: for what is stored."""
+        """Wall-clock time in ms, for stored timestamps."""
         self.config = config
         self.events = events
 
 
 class _Deadline:
-    """When `event` is due. A later due time is only noted: the timer finds it when it wakes."""
+    """When `event` is due. Postponing only updates `at_ms`: the timer re-arms itself when it wakes."""
 
     __slots__ = ("at_ms", "event", "handle", "wakes_at_ms")
 
@@ -104,7 +104,7 @@ class GroupActor:
         self.perform(decide(self.group, request, ports.now_ms(), ports.config), reply)
 
     def perform(self, decision: Decision, reply: Answered | None = None) -> None:
-        """Append, become, answer. When the append fails, nothing has happened."""
+        """Append the record, change the state, perform the effects, then reply. If the append fails, nothing has changed."""
         timers = self._ports.timers
         if decision.store is not None:
             self._ports.store(decision.store)
@@ -131,7 +131,7 @@ class GroupActor:
             answered(result)
 
     def touch(self, member_id: str) -> None:
-        """The member was heard of: its session begins anew."""
+        """Restart the session time-out of a member that sent a request."""
         at_ms = self._ports.timers.now_ms() + self.group.members[member_id].session_timeout_ms
         deadline = self._deadlines.get(session_of(member_id))
         if deadline is not None and deadline.wakes_at_ms <= at_ms:
@@ -140,7 +140,7 @@ class GroupActor:
             self._arm(session_of(member_id), at_ms, SessionExpired(member_id))
 
     def unload(self) -> None:
-        """Another coordinator has the group from now on."""
+        """Cancel all timers, and answer waiting requests with NOT_COORDINATOR."""
         self.disarm_all()
         joins, self._joins = self._joins, {}
         syncs, self._syncs = self._syncs, {}
@@ -150,7 +150,7 @@ class GroupActor:
             answered(SyncReply(ErrorCode.NOT_COORDINATOR))
 
     def die(self) -> None:
-        """The group has been removed from the log."""
+        """Cancel all timers and become DEAD, after the group was removed from the log."""
         self.disarm_all()
         self._become(advance(self.group, GroupState.DEAD, self._ports.now_ms()))
 
@@ -199,6 +199,6 @@ class GroupActor:
         try:
             self.ask(deadline.event)
         except Exception:
-            # The group is what it was, so what was due is still due.
+            # The state is unchanged, so the event is still due.
             self._arm(key, now_ms + RETRY_AFTER_MS, deadline.event)
             raise

@@ -87,7 +87,7 @@ def _identity_error(
 
 
 def heartbeat(group: Group, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-    """NONE and REBALANCE_IN_PROGRESS both mean that the member is alive."""
+    """Return the error of a Heartbeat; NONE and REBALANCE_IN_PROGRESS keep the member alive."""
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = member_error(group, member_id, instance_id)
@@ -210,7 +210,7 @@ def _keep_assignment(group: Group, request: JoinGroup, member_id: str, old_leade
     work.store = group
     reply = join_reply(group, member_id)
     if not request.skips_assignment:
-        # An old client that heard that it leads would assign partitions anew, and nobody would hear of them.
+        # Before version 9, a client named as leader would compute a new assignment, which no member would receive.
         reply = reply._replace(leader_id=old_leader_id, members=())
     elif member_id == group.leader_id:
         reply = reply._replace(skip_assignment=True)
@@ -330,7 +330,7 @@ def _leave_group(group: Group, request: LeaveGroup, work: Work) -> Group:
 
 
 class _Present:
-    """Who is still in the group while one request takes out many members: each look-up takes constant time."""
+    """Members left in the group while one request removes many, with look-ups in constant time."""
 
     def __init__(self, group: Group) -> None:
         self._members = dict(group.members)
@@ -366,7 +366,7 @@ def _session_expired(group: Group, member_id: str, work: Work) -> Group:
         if member is None:
             return group
         if not member.is_new and (member.awaiting_join or member.awaiting_sync):
-            # Who waits for an answer cannot send heartbeats; the answer starts its session anew.
+            # A member that waits for a response sends no heartbeats; the response restarts its session.
             return group
         group = drop(group, (member_id,), work)
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):

@@ -44,7 +44,7 @@ from stuntbroker.protocol.errors import ErrorCode
 
 
 class Work:
-    """What one decision has gathered so far."""
+    """Record to store and effects that one decision has collected so far."""
 
     __slots__ = ("config", "effects", "now_ms", "store")
 
@@ -129,7 +129,7 @@ def prepare(group: Group, work: Work) -> Group:
 
 
 def initial_delay_over(group: Group, event: InitialDelayOver, work: Work) -> Group:
-    """Once more for each delay in which somebody came, as long as the rebalance time-out allows."""
+    """Extend the initial delay if a member joined during it, up to the rebalance time-out; else complete the join."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return group
     if not group.has_new_member or not event.remaining_ms:
@@ -197,7 +197,7 @@ def _with_joined_leader(group: Group) -> Group:
 
 
 def join_reply(group: Group, member_id: str) -> JoinReply:
-    """What a member of the present generation hears; the leader alone hears of the others."""
+    """Return the JoinGroup reply of a member of the current generation; only the leader's lists the members."""
     return JoinReply(
         ErrorCode.NONE,
         member_id=member_id,
@@ -283,7 +283,7 @@ def select_protocol(group: Group) -> str:
 
 
 def add_member(group: Group, member: Member, protocol_type: str) -> Group:
-    """Add a member that has joined for the first time; it leads when nobody else does."""
+    """Add a member that has joined for the first time; it becomes the leader if there is none."""
     assert member.member_id not in group.members
     assert not group.members or group.protocol_type == protocol_type
     is_initial = group.state is GroupState.PREPARING_REBALANCE and group.is_initial_rebalance

@@ -55,7 +55,7 @@ SUCCESSORS: Final[dict[GroupState, frozenset[GroupState]]] = {
 
 
 class Protocol(NamedTuple):
-    """One way of assigning partitions that a member knows, with what it says about itself under it."""
+    """An assignment protocol that a member supports, with the member's metadata for it."""
 
     name: str
     metadata: bytes
@@ -87,7 +87,7 @@ class Member:
     """A SyncGroup request of it is unanswered."""
 
     def metadata(self, protocol_name: str) -> bytes:
-        """Return what the member says about itself under a protocol that it knows."""
+        """Return the member's metadata for a protocol that it supports."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -101,7 +101,7 @@ class Group:
     group_id: str
     state: GroupState = S.EMPTY
     entered_at_ms: int | None = None
-    """When the group came into its state; unknown for a group read from a record of an old version."""
+    """Wall-clock ms when the group entered its state; None if read from a record of an old version."""
 
     protocol_type: str | None = None
     """None until the first member joins: a group without it only stores offsets ("simple")."""
@@ -122,10 +122,10 @@ class Group:
     """PREPARING_REBALANCE was entered from EMPTY: it ends with its delay, not when all have joined."""
 
     has_new_member: bool = False
-    """Somebody joined since the delay of the initial rebalance began: it may be made longer."""
+    """A member joined since the current delay of the initial rebalance began, which may extend it."""
 
     subscribed_topics: frozenset[str] | None = None
-    """What the members read, as of the last generation; None when it is not known."""
+    """Topics that the members of the last generation subscribe to; None if unknown."""
 
     @property
     def all_joined(self) -> bool:

@@ -199,7 +199,7 @@ class Coordination:
 def open_findings(
     waiting: pa.Table, lasts: pa.Table, bounds: pa.Table, now_ms: int, is_partial: bool = False, in_use: bool = False
 ) -> list[Finding]:
-    """What keeps transactions without a marker open.
+    """Return findings that explain open transactions: why they have no marker.
 
     `waiting` have ids, `lasts` is the last record of every id; `now_ms` is the time that ages are told at. `is_partial`:
     some of the transaction log is elsewhere. `in_use`: the partitions may be younger than what was read of it.
@@ -218,7 +218,7 @@ def open_findings(
         if row["is_added"] and state is not None:
             findings += _held(row, state, behind, now_ms)
         elif bound["is_damaged"] or (broken if state is None else state["log_partition"] in broken):
-            continue  # The marker, or what the coordinator says, may be in the piece that is broken, which is told already.
+            continue  # The marker or the coordinator's record may be in the damaged piece, which has a finding of its own.
         elif in_use and (state is None or row["last_epoch"] >= state["producer_epoch"] >= 0):
             continue
         elif state is None and is_partial:
@@ -254,7 +254,7 @@ def undecided(transactions: pa.Table, lasts: pa.Table, bounds: pa.Table) -> list
 
 
 def _where(bound: Finding) -> str:
-    """Where markers would have been that cannot be seen."""
+    """Describe the part of a partition whose markers cannot be read."""
     if bound["known_from"]:
         return f"before offset {bound['known_from']}"
     return "in the piece that is broken" if bound["is_damaged"] else "in one that had its name before"

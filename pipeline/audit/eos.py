@@ -64,7 +64,7 @@ def visible_records(records: pa.Table, transactions: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What is compared: the input that a group has taken for done, and where it should have gone."""
+    """Comparison of input topics, up to a group's committed offsets, with output topics."""
 
     group_id: str
     inputs: tuple[str, ...]
@@ -111,10 +111,10 @@ class Chain:
         return pa.table(columns, schema=TALLY)
 
     def findings(self, tally: pa.Table, bounds: pa.Table) -> list[Finding]:
-        """What is missing from the output, there too often, or there without an input.
+        """Return findings for output records that are missing, duplicated, or without an input record.
 
-        What was cut off from the input may have made any output, and the output that was cut off may be any of what is
-        missing: then these are unknown. So they are when a piece of it is broken.
+        Surplus output cannot be judged if part of the input was deleted or damaged, missing output if part of the output was:
+        then the finding is `unknown_before`.
         """
         wrong = tally.filter(pc.not_equal(tally["wanted"], tally["found"]))
         wrong = wrong.sort_by([("key", "ascending"), ("value", "ascending")])

@@ -51,7 +51,7 @@ FINDINGS: Final = pa.schema(
         "evidence": pa.string(),
     }
 )
-"""What a finding has nothing to say about is null."""
+"""Columns that do not apply to a finding are null."""
 ERROR, WARNING, INFORMATION = "error", "warning", "information"
 Finding = dict[str, Any]
 

@@ -77,7 +77,7 @@ class Partition:
     segments: tuple[Segment, ...]
     """By base offset."""
     created_ms: int = -1
-    """When its folder was made, or copied without its times; -1 where nothing tells."""
+    """Creation time of its folder (ms), or of a copy without times; -1 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Folder:
     """Some of the transaction log is elsewhere: in another folder of `log.dirs`, or with another broker."""
 
     def segments(self, *topics: str) -> list[Segment]:
-        """Of these topics or of all, largest first: so that work that is handed out ends at about the same time."""
+        """Return the segments of these topics, or of all, largest first, so that parallel tasks end at about the same time."""
         segments = [s for p in self.partitions for s in p.segments if not topics or p.topic in topics]
         return sorted(segments, key=lambda segment: -segment.size)
 
@@ -144,7 +144,7 @@ def read_folder(path: str) -> Folder:
 def _read_partition(
     path: str, topic: str, number: int, starts: dict[tuple[str, int], int], is_clean: bool, skipped: list[Skipped]
 ) -> list[Partition]:
-    """Nothing when it never had a record, or is gone by now."""
+    """Read one partition folder; return an empty list if it never had a record or was deleted."""
     name = f"{topic}-{number}"
     files: dict[int, tuple[str, int]] = {}
     swaps: list[tuple[int, int | None, str]] = []

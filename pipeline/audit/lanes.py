@@ -54,7 +54,7 @@ class Lanes:
         return numbers
 
     def read_uvarint(self, live: Array) -> Array:
-        """Of at most three bytes; others are odd."""
+        """Read varints of at most three bytes; mark lanes with longer ones as odd."""
         at = self.at[live]
         byte = self.data.take(at, mode="clip")
         numbers, at = (byte & 0x7F).astype(np.int64), at + 1
@@ -71,7 +71,7 @@ class Lanes:
         return numbers
 
     def skip(self, live: Array, sizes: Array) -> Array:
-        """Where the field was; a size below 0 is odd."""
+        """Skip a field, and return its positions; mark lanes with a negative size as odd."""
         self.odd[live[sizes < 0]] = True
         at: Array = self.at[live]
         self.at[live] = np.minimum(at + np.maximum(sizes, 0), FAR)

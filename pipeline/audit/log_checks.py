@@ -67,7 +67,7 @@ def offset_findings(batches: pa.Table) -> tuple[Array, list[Finding]]:
     for number in np.unique(place[far | breaks]).tolist():
         mine = np.flatnonzero((place == number) & ~far)
         out[np.setdiff1d(mine, mine[_rising(base[mine].tolist(), last[mine].tolist())])] = True
-    # What is right and before it, in the same partition.
+    # The last correct batch before each wrong one, if in the same partition.
     before = np.maximum.accumulate(np.where(~out, np.arange(len(out)), -1))
     at = before[out]
     known = (at >= 0) & (place[at] == place[out])

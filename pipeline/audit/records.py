@@ -47,7 +47,7 @@ RECORDS: Final = pa.schema(
 
 
 class Undecodable(NamedTuple):
-    """A batch with a right CRC whose records are not as it declares: whoever wrote it, wrote it so."""
+    """A batch with a correct CRC whose records do not match its header: its writer was at fault."""
 
     position: int
     message: str

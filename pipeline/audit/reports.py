@@ -166,7 +166,7 @@ def fencing_of(txn_state: pa.Table, bounds: pa.Table) -> pa.Table:
 
 
 def _is_cut(bounds: pa.Table, log_partitions: Array) -> Array:
-    """Of which partitions of the transaction log the beginning is not there any more."""
+    """Return which transaction log partitions have lost their beginning."""
     cut = [row["partition"] for row in bounds.to_pylist() if row["topic"] == TOPIC and row["known_from"] > 0]
     is_cut: Array = np.isin(log_partitions, cut)
     return is_cut
@@ -186,7 +186,7 @@ def last_stable_offsets(transactions: pa.Table, bounds: pa.Table) -> pa.Table:
     holder = opened.take(pa.array(row, mask=row < 0))
     columns = {name: bounds[name] for name in ("topic", "partition", "log_end_offset")}
     stable = pc.fill_null(holder["first_offset"].combine_chunks(), bounds["log_end_offset"].combine_chunks())
-    # Of a transaction whose first records were deleted, readers wait where the log now begins.
+    # If a transaction's first records were deleted, the last stable offset is the log start offset.
     columns["last_stable_offset"] = pc.max_element_wise(stable, bounds["log_start_offset"].combine_chunks())
     columns |= {name: holder[name] for name in ("transactional_id", "producer_id", "producer_epoch", "first_timestamp")}
     return pa.table(columns).select(LSO.names).cast(LSO)
@@ -215,7 +215,7 @@ def aborted_of(transactions: pa.Table) -> pa.Table:
 
 
 def latencies_of(txn_state: pa.Table) -> pa.Table:
-    """Rows of LATENCIES, from records of which those of one id are all there."""
+    """Return rows of LATENCIES; `txn_state` must have all records of each id."""
     done = txn_state.filter(pc.is_in(txn_state["state"], pa.array(["CompleteCommit", "CompleteAbort"])))
     done = done.filter(pc.greater_equal(done["start_ms"], 0)).combine_chunks()
     took, group = values(done, "update_ms") - values(done, "start_ms"), codes(done["transactional_id"])

@@ -42,7 +42,7 @@ class Audit:
     """As in `Folder`."""
 
     def findings(self, now_ms: int | None = None) -> pa.Table:
-        """Rows of FINDINGS, errors first. Ages are told at `now_ms`, without it at the newest time in the logs."""
+        """Return rows of FINDINGS, errors first. Ages are relative to `now_ms` (default: newest time in the logs)."""
         now_ms = self.newest_ms() if now_ms is None else now_ms
         items = [
             *self.known,

@@ -35,13 +35,13 @@ from stuntbroker.pipeline.audit.transactions import with_ids
 from stuntbroker.pipeline.audit.txn_log import TOPIC as TXN_TOPIC
 
 Progress = Callable[[str, float], None]
-"""Told what is being done and how much of it is done, from 0 to 1, whenever there is something new."""
+"""Called with the current step and its progress, from 0 to 1, on every change."""
 
 
 def audit(
     folder: Folder, tables: TableWriter | None = None, progress: Progress | None = None, keep: bool | None = None
 ) -> Audit:
-    """`tables` gets every row as it is read. `keep` is told by the size of the folder when it is not given."""
+    """Audit a folder. `tables`: gets rows as they are read. `keep`: batches in memory; default by the folder's size."""
     shares = shares_of(folder)
     total = sum(segment.size for segment in folder.segments())
     keep = total <= KEPT_BYTES if keep is None else keep
@@ -68,7 +68,7 @@ def audit(
 
 
 def read_and_write(segment: Segment, tables: TableWriter | None) -> Iterable[tuple[str, pa.RecordBatch]]:
-    """What `read_segment` gives, but for records, which are only written."""
+    """Yield the tables of `read_segment` except `records`, which are only written."""
     if tables is None:
         yield from read_segment(segment)
         return

@@ -46,7 +46,7 @@ FAULTS: Final = ("corrupt", "format", "torn", "zeros", "gone")
 END_FAULTS: Final = ("torn", "zeros")
 _WINDOW: Final = 1 << 20
 _LENGTH_MIN: Final = 14
-"""Of what follows the length, in the oldest format."""
+"""Minimum value of the length field, in the oldest format."""
 _MARKER_SIZE: Final = 78
 _length_of = Struct(">8xi").unpack_from
 
@@ -266,7 +266,7 @@ def _unusual_marker(data: Array, position: int) -> tuple[bool, int] | None:
 
 
 def _end_fault(segment: Segment, data: Array, position: int) -> str:
-    """What to call the bytes from there to the end of the file, in which there is no batch."""
+    """Classify the bytes from `position` to the end of the file, which contain no batch."""
     zeros = not any(data[at : at + _WINDOW].any() for at in range(position, len(data), _WINDOW))
     if zeros:
         return "zeros"
@@ -274,7 +274,7 @@ def _end_fault(segment: Segment, data: Array, position: int) -> str:
 
 
 def _next_valid(data: Array, position: int, next_offset: int) -> int:
-    """Where the first valid batch at or after `position` begins; the end of the file without one."""
+    """Return the position of the first valid batch at or after `position`; end of file if none."""
     end = len(data)
     for start in range(position, end - HEADER_SIZE + 1, _WINDOW):
         stop = min(start + _WINDOW, end - HEADER_SIZE + 1)

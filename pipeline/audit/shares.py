@@ -44,7 +44,7 @@ from stuntbroker.pipeline.audit.transactions import BOUNDS, TRANSACTIONS, bounds
 SHARE_BYTES: Final = 1 << 26
 """Partitions smaller than this are taken together."""
 KEPT_BYTES: Final = 1 << 26
-"""Of a folder up to this size every batch and every record of the coordinators' logs is kept in memory."""
+"""Maximum folder size up to which all batches and coordinator records are kept in memory."""
 
 Tables = dict[str, pa.Table]
 OWNERS: Final = pa.schema({"producer_id": pa.int64(), "transactional_id": pa.string()})
@@ -55,7 +55,7 @@ PIECES: Final = {
     "findings": FINDINGS,
     "records": RECORDS,
 }
-"""What `read_segment` gives."""
+"""Schemas of the tables of `read_segment`."""
 SHARED: Final = {
     "batches": BATCHES,
     "txn_state": txn_log.TXN_STATE,
@@ -72,7 +72,7 @@ SHARED: Final = {
     "findings": FINDINGS,
     "waiting": WAITING,
 }
-"""What `tables_of` and `decide` give."""
+"""Schemas of the tables of `tables_of` and `decide`."""
 _IN_ORDER: Final = [("log_partition", "ascending"), ("log_offset", "ascending")]
 
 
@@ -142,7 +142,7 @@ def as_tables(pieces: Iterable[tuple[str, pa.RecordBatch]], schemas: Mapping[str
 
 
 def tables_of(partitions: Sequence[Partition], pieces: Tables, keep: bool) -> Tables:
-    """All that these partitions tell without the others. `pieces` are of their segments, in order."""
+    """Return the tables that depend on these partitions only. `pieces`: tables of their segments, in order."""
     batches = pieces["batches"]
     wrong, out_of_order = offset_findings(batches)
     sound, bad = (batches.filter(pa.array(~wrong)), batches.filter(pa.array(wrong))) if wrong.any() else (batches, None)
@@ -182,7 +182,7 @@ def _of_the_transaction_log(txn_state: pa.Table, bounds: pa.Table, keep: bool) -
 
 
 def decide(bounds: pa.Table, transactions: pa.Table, listed: pa.Table) -> Tables:
-    """What these partitions and the transaction log of the whole folder say of each other."""
+    """Compare these partitions with the transaction log of the whole folder."""
     findings, waiting = Coordination(transactions, listed, bounds).findings()
     return {"findings": as_findings(findings), "waiting": waiting}
 

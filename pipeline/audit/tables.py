@@ -35,7 +35,7 @@ NAME_START_BYTES: Final = 150
 
 
 class SegmentFiles:
-    """What is written of one segment: a file a table, opened when it has its first row."""
+    """Files of one segment, one per table, opened with its first row."""
 
     def __init__(self, folder: str, segment: Segment) -> None:
         self._folder = folder
@@ -60,7 +60,7 @@ class SegmentFiles:
                 os.unlink(self._unfinished(table))
 
     def _unfinished(self, table: str) -> str:
-        """Each process has its own: a task may run twice at the same time. Nobody reads files whose names begin so."""
+        """Return the temporary path: one per process, as a task may run twice; readers skip names that begin with `_`."""
         return f"{self._folder}/{table}/_{self._name}.{os.getpid()}"
 
 
@@ -94,7 +94,7 @@ class TableWriter:
             files.finish(whole)
 
     def finish(self, audit: Audit, findings: pa.Table) -> None:
-        """What is made of all segments; a table that has no row is there too, with its columns."""
+        """Write the tables of the whole folder, and empty tables with their columns."""
         tables = {name: getattr(audit, name) for name in OF_ALL} | {"findings": findings}
         for name in self._of_segments():
             if not os.listdir(f"{self.folder}/{name}"):

@@ -58,10 +58,10 @@ BOUNDS: Final = pa.schema(
         "created_ms": pa.int64(),
     }
 )
-"""How much of a partition there is to see.
+"""Readable range of each partition.
 
-Before `known_from` retention, compaction or a fault has taken records: of what was there nothing can be said.
-`created_ms` is -1 where nothing tells.
+Before `known_from`, records were removed by retention, compaction or a fault, and no statement is possible.
+`created_ms` is -1 if unknown.
 """
 DAMAGE: Final = ("corrupt", "format", "gone")
 
@@ -184,7 +184,7 @@ def owners_of(txn_state: pa.Table) -> tuple[Array, pa.Array]:
 
 
 def with_ids(table: pa.Table, owners: pa.Table) -> pa.Table:
-    """The same table with a column `transactional_id`: whose the producer id is; null where nobody's is known.
+    """Add a column `transactional_id`, the owner of the row's producer id; null if unknown.
 
     `owners` have `producer_id` and `transactional_id`, as `owners_of` finds them.
     """
@@ -197,9 +197,9 @@ OUTCOMES: Final = ("plain", "commit", "abort", "open")
 
 
 def outcomes_of(rows: pa.Table, transactions: pa.Table, topic: str = "topic", partition: str = "partition") -> pa.Array:
-    """What became of every record: plain outside a transaction, else what its transaction's `marker` is.
+    """Return the outcome of each record: `plain` outside a transaction, else its transaction's `marker`.
 
-    Null when that is not among the transactions. `rows` have `producer_id`, `offset`, `is_transactional` and the columns
+    Null if the transaction is not in `transactions`. `rows` have `producer_id`, `offset`, `is_transactional` and the columns
     that name their partition.
     """
     whole = transactions.filter(pc.greater_equal(transactions["first_offset"], 0))

@@ -178,7 +178,7 @@ def _tallied(tally: pa.Table, unreadable: bytes | None) -> pa.RecordBatch:
 
 @contextmanager
 def _watched(spark: SparkSession, progress: Progress | None) -> Iterator[None]:
-    """Tells how many tasks of the stages at work are done."""
+    """Report the share of finished tasks of the active stages."""
     if progress is None:
         yield
         return

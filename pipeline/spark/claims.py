@@ -1,4 +1,4 @@
-"""What the processes of one driver, and in a local session its tasks, have to know of each other.
+"""State shared by the processes of one driver and, in a local session, its tasks.
 
 Spark commits and aborts a stream in another process than the one that took the sink, and tells it nothing but the
 messages of tasks, which are missing when all have failed. What both have is the driver's folder for files of its
@@ -35,7 +35,7 @@ def remembered(options: SinkOptions) -> str | None:
 
 
 def is_first(options: SinkOptions, task: int, pair: PreparedState) -> bool:
-    """Whether no attempt of this task has asked before in the transaction of this pair. For tasks of a local session."""
+    """Return whether this is the task's first attempt in the transaction of this producer id and epoch (local session only)."""
     path = _path(options, f"task-{task}")
     if path is None:
         return True

@@ -48,7 +48,7 @@ def explaining_timeouts(option: str) -> Iterator[None]:
 
 @contextmanager
 def connected(options: SinkOptions) -> Iterator[ChannelCluster]:
-    """The cluster; whatever goes wrong with it, the next one who asks begins with new connections."""
+    """Yield the cached cluster; after any exception, the next caller gets new connections."""
     key = os.getpid(), options.bootstrap, options.delivery_timeout_ms
     cluster = _clusters.get(key)
     if cluster is None:
@@ -97,7 +97,7 @@ def values_of(cluster: ChannelCluster, options: SinkOptions) -> dict[bytes, byte
 
 
 def partition_counts(cluster: ChannelCluster) -> Callable[[str], int]:
-    """How many partitions a topic has; it is asked for once, and made if the brokers make topics by themselves."""
+    """Return a cached look-up of partition counts, which creates topics if the brokers auto-create them."""
     known: dict[str, int] = {}
 
     def count(topic: str) -> int:
@@ -109,7 +109,7 @@ def partition_counts(cluster: ChannelCluster) -> Callable[[str], int]:
 
 
 def batch_limits(cluster: ChannelCluster) -> Callable[[str], int]:
-    """The most bytes that a batch for a topic may have; it is asked for once."""
+    """Return a cached look-up of a topic's maximum batch size in bytes."""
     known: dict[str, int] = {}
 
     def limit(topic: str) -> int:
@@ -125,7 +125,7 @@ def batch_limits(cluster: ChannelCluster) -> Callable[[str], int]:
 
 
 def _partitions(cluster: ChannelCluster, topic: str) -> int:
-    """Raises NotFound. Kafka says first that there is no such topic, and makes it then."""
+    """Return the number of partitions; retry, as Kafka reports an auto-created topic as unknown at first. Raises NotFound."""
     for _ in range(LOOKS):
         try:
             return len(cluster.retrying(lambda: cluster.partitions([topic], create=True)))

@@ -21,7 +21,7 @@ OffsetsJson = dict[str, dict[str, int]]
 
 
 class SourceError(ValueError):
-    """What the query asks for cannot be had. One line that says what to do."""
+    """A query that cannot be answered. The message is one line that says what to do."""
 
 
 class DataLoss(SourceError):
@@ -54,12 +54,12 @@ class Position:
     """
 
     option: str
-    """Its name, for what is said about it."""
+    """Name of the option, for error messages."""
     everywhere: int | None = None
     each: Mapping[TopicPartition, int] | None = None
     is_time: bool = False
     latest_if_none: bool = False
-    """Where no record is of that time or later, it is the end. Otherwise that is a SourceError."""
+    """If no record has that time or a later one: True uses the end offset, False raises SourceError."""
 
     def of(self, partitions: Collection[TopicPartition]) -> Offsets:
         """Raises SourceError unless each of these partitions, and no other, is named."""
@@ -86,7 +86,7 @@ class Resolved(NamedTuple):
 
     offsets: Offsets
     moving: frozenset[TopicPartition]
-    """Those that would be elsewhere, had we asked later: they are at the end."""
+    """Partitions resolved to their end offset, which grows."""
 
 
 def resolve(
@@ -94,7 +94,7 @@ def resolve(
     partitions: Collection[TopicPartition],
     list_offsets: Callable[[Mapping[TopicPartition, int]], Offsets],
 ) -> Resolved:
-    """`list_offsets` tells the offsets of times, of EARLIEST and of LATEST; -1 for none."""
+    """Resolve a position to offsets. `list_offsets`: looks up times, EARLIEST and LATEST; -1 for none."""
     wanted = position.of(partitions)
     if not position.is_time:
         named = {partition: offset for partition, offset in wanted.items() if offset in (EARLIEST, LATEST)}
@@ -155,7 +155,7 @@ def new_offsets(start: Offsets, latest: Offsets) -> int:
 
 
 def gone(start: Offsets, latest: Offsets) -> list[str]:
-    """What is lost between two points: partitions that are no more, and those that end before where we were."""
+    """Describe lost data: deleted partitions, and partitions that end before the offset already read."""
     lost = [
         f"partition {partition}, read up to offset {start[partition]}, is gone"
         for partition in sorted(start.keys() - latest.keys())

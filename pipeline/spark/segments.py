@@ -70,7 +70,7 @@ def bunches_of(folder: Folder, topics: Sequence[str] = ()) -> list[Bunch]:
 
 
 class SegmentSource(DataSource):
-    """A table of a folder, for whoever wants to ask something else than the audit does."""
+    """A data source for the tables of a folder, for queries beyond the audit."""
 
     @classmethod
     def name(cls) -> str:
@@ -122,7 +122,7 @@ class SegmentReader(DataSourceReader):
 
 
 def _check_topics(folder: Folder, topics: Sequence[str]) -> None:
-    """Raises FolderError for the first of which there is nothing; of a topic that never had a record there is nothing either."""
+    """Raise FolderError for the first topic without segments, which includes topics that never had a record."""
     there = sorted({partition.topic for partition in folder.partitions})
     for topic in topics:
         if topic not in there:
@@ -133,7 +133,7 @@ def _check_topics(folder: Folder, topics: Sequence[str]) -> None:
 
 
 def pieces_of(spark: SparkSession, bunches: Sequence[Bunch], read: Read) -> DataFrame:
-    """What `read` gives of every segment, as rows of PIECES_SCHEMA: a task a bunch, in their order."""
+    """Return the tables of `read` for every segment as rows of PIECES_SCHEMA, one task per bunch."""
 
     def read_bunches(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         nothing = pa.RecordBatch.from_pylist([], BATCHES)

@@ -72,7 +72,7 @@ class SingleSink:
             make_decision_topic(cluster, self._topic)
             store = store_of(cluster, options)
             if self._query_id is not None:
-                check_query(store.peek(), self._query_id)  # Whose sink it is goes on.
+                check_query(store.peek(), self._query_id)  # The sink's own query may continue.
             pair = init_producer(cluster, self._id, options.transaction_timeout_ms).pair
             remember(options, str(pair))
             # A driver with mode=2pc that is still alive must not decide any more; what it has left is ended as it was decided.

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
 JOB: Final = "jobs"
-"""Stands for a query in the decisions of batch writes, each of which is new input, and so the next batch."""
+"""Query id in the decisions of batch writes, each of which counts as the next batch."""
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:

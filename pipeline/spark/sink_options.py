@@ -18,7 +18,7 @@ from stuntbroker.pipeline.spark.security import PROTOCOL, unsupported_security
 TWO_PHASE: Final = "2pc"
 SINGLE: Final = "single"
 JOBS: Final = "-jobs"
-"""What the decisions and transactional ids of batch writes are told from those of a stream by."""
+"""Suffix that separates the decisions and transactional ids of batch writes from those of a stream."""
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 DECISIONS: Final = "kafka:stuntbroker-decisions"
 TRANSACTION_TIMEOUT_MS: Final = 60_000
@@ -60,7 +60,7 @@ class SinkOptions:
     decisions: DecisionsPlace
     compression: str
     transaction_timeout_ms: int
-    """Of mode=single. Two-phase transactions have none."""
+    """Transaction time-out of mode=single. Two-phase transactions have none."""
     delivery_timeout_ms: int
     """How long one operation is tried again, over failures and elections."""
     write: BatchWrite | None = field(default=None, compare=False, repr=False)

@@ -282,7 +282,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def partitions(self, start: OffsetsJson, end: OffsetsJson) -> Sequence[InputPartition]:
         """Return the ranges of offsets of one batch, on the driver."""
         begin, stop = from_json(start), from_json(end)
-        if begin == self._initial:  # Perhaps asked for anew after a restart, and then behind the end that was kept.
+        if begin == self._initial:  # After a restart, the initial offset may be re-read and lie after the stored end.
             begin |= {partition: min(begin[partition], stop[partition]) for partition in self._moving & stop.keys()}
         for lost in gone(begin, stop):
             self._lost(lost)
@@ -306,7 +306,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return False
 
     def _ends(self) -> Offsets:
-        """Where the partitions end that are there now. Raises NotFound when brokers do not agree for longer than MISSING_S."""
+        """Return the end offsets of existing partitions. Raises NotFound if brokers disagree for longer than MISSING_S."""
         cluster, deadline = self._connected(), Deadline(MISSING_S)
         with _telling_what_to_do():
             while True:
@@ -318,7 +318,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
                     cluster.pause(POLL_INTERVAL_S)
 
     def _with_missing(self, begin: Offsets, latest: Offsets) -> Offsets:
-        """What is missing is gone, or the broker that was asked has just started, or has heard of it later than another."""
+        """Wait up to MISSING_S for missing partitions: a broker may have outdated metadata, or may have just started."""
         deadline = Deadline(MISSING_S)
         while (missing := begin.keys() - latest.keys()) and deadline.left_s():
             self._connected().pause(POLL_INTERVAL_S)
@@ -327,7 +327,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return latest
 
     def _wait_for_stable(self, begin: Offsets, latest: Offsets) -> None:
-        """Where reading stopped behind the last stable offset, as who reads uncommitted records does, there is nothing yet."""
+        """Treat partitions read beyond the last stable offset (by read_uncommitted) as having no new records yet."""
         behind = [partition for partition, offset in begin.items() if latest.get(partition, offset) < offset]
         if behind:
             written = list_offsets(self._connected(), dict.fromkeys(behind, LATEST), READ_UNCOMMITTED)

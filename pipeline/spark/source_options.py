@@ -82,7 +82,7 @@ WITHOUT_EFFECT: Final = frozenset(
         "socket.connection.setup.timeout.ms",
     }
 )
-"""Of the Java consumer: they change how it works, and none of the rows."""
+"""Options of the Java consumer that do not affect the rows."""
 TIMEOUT_MS: Final = 120_000
 PARTITION_BYTES_MAX: Final = 4 << 20
 FETCH_BYTES_MAX: Final = 50 << 20
@@ -97,12 +97,12 @@ def columns(include_headers: bool) -> Sequence[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Subscription:
-    """What is read. One of them is not None."""
+    """Topics or partitions to read. Exactly one field is not None."""
 
     partitions: tuple[TopicPartition, ...] | None = None
     topics: tuple[str, ...] | None = None
     pattern: str | None = None
-    """Of the whole name of a topic."""
+    """Pattern that must match a whole topic name."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class SourceOptions:
 
 
 def check_names(source: str, given: Iterable[str], known: Sequence[str]) -> None:
-    """Of the options of the source `source`. Raises SourceError for the first that there is not. Names may be in any case."""
+    """Check the option names of a source, ignoring case. Raises SourceError for the first unknown one."""
     names = {name.lower(): name for name in known}
     for name in sorted({name.lower() for name in given} - names.keys()):
         near = get_close_matches(name, names, 1)
@@ -243,7 +243,7 @@ class _Options:
         return Position(name, None, _by_partition(name, text, EARLIEST))
 
     def isolation(self) -> int:
-        """Committed unless the query says otherwise; with Spark's own source it is the other way round."""
+        """Return the isolation level; the default is read_committed (read_uncommitted in Spark's own source)."""
         levels = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
         text = self.text("kafka.isolation.level").lower() or "read_committed"
         if text not in levels:

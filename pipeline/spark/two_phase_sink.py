@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TIMEOUT_MS: Final = 60_000
-"""Of the gate, which has no transactions."""
+"""Transaction time-out of the gate's transactional id, which never has a transaction."""
 SLOTS_MAX: Final = 1_000
 """Ids that an attempt tries before it gives up."""
 
@@ -64,11 +64,11 @@ class NotKnown(Exception):
 
 
 class CommittedLater(Exception):
-    """It is decided, and will be committed; just not now."""
+    """The batch is decided, and will be committed later."""
 
 
 class TwoPhaseSink:
-    """The sink of `mode=two-phase`: one transaction a task, prepared, and ended by the driver's decision."""
+    """The sink of `mode=2pc`: one two-phase transaction per task attempt, left open until the driver's decision ends it."""
 
     def __init__(self, options: SinkOptions, query_id: str | None = None) -> None:
         self._options = options
@@ -82,17 +82,17 @@ class TwoPhaseSink:
             check_two_phase_commit(cluster, options.sink_id)
             store = store_of(cluster, options)
             if self._query_id is not None:
-                check_query(store.peek(), self._query_id)  # Whose sink it is goes on.
+                check_query(store.peek(), self._query_id)  # The sink's own query may continue.
             if options.topic is not None:
                 partition_counts(cluster)(options.topic)
-            if first:  # The right is looked at before anything is taken; each task would be told by itself.
+            if first:  # Check the permission before taking the sink, rather than failing in each task.
                 _check_right(cluster, options.sink_id)
             if options.decisions.is_topic:
                 # A driver with mode=single that is still alive must not commit any more; what it has committed is read next.
                 init_producer(cluster, f"{options.sink_id}-single", TIMEOUT_MS)
             claim = store.take()
             gate = init_producer(cluster, _gate(options.sink_id), TIMEOUT_MS).pair
-            store.check()  # Whoever took the sink meanwhile lets his own tasks in, and not ours.
+            store.check()  # If another driver took the sink meanwhile, the gate is not ours.
             settled = settle(cluster, store, options.sink_id)
             remember(options, f"{claim} {gate}")
             return Taken(claim, settled.last, gate)
@@ -157,7 +157,7 @@ class TwoPhaseSink:
                 claim, pair = known.split()
                 store.resume(int(claim))
                 gate = PreparedState.parse(pair)
-            store.take()  # Whoever has the same claim, in another process or query of this application, cannot decide now.
+            store.take()  # Other processes or queries of this application with the same claim cannot decide any more.
             _close(cluster, options.sink_id, gate)
             settle(cluster, store, options.sink_id)
 
@@ -190,7 +190,7 @@ def _close(cluster: ChannelCluster, sink_id: str, gate: PreparedState) -> None:
 
 
 def check_two_phase_commit(cluster: ChannelCluster, sink_id: str) -> None:
-    """As far as it can be told before the tasks. Raises NoTwoPhaseCommit."""
+    """Check before the tasks whether the coordinator supports two-phase commit. Raises NoTwoPhaseCommit."""
     name = transactional_id(sink_id, 0, 0)
 
     def check() -> None:
@@ -250,7 +250,7 @@ class Attempt:
         if self._writer is None:
             return
         if kind is not None and not issubclass(kind, TimedOut):  # Brokers that are away would be waited for once more.
-            with suppress(ClientError):  # The driver will, when it finds what nobody has named.
+            with suppress(ClientError):  # Otherwise the driver aborts it, as no message names it.
                 self._writer.abort()
         self._writer.close()
 
@@ -270,7 +270,7 @@ class Attempt:
     def _begin(self) -> TransactionalWriter:
         for slot in range(self._number, self._number + SLOTS_MAX):
             writer = TransactionalWriter(self._cluster, transactional_id(self._sink_id, self._task, slot))
-            self._check_gate()  # What is being committed must not be kept, which would hide that it was.
+            self._check_gate()  # A transaction that is being committed must not be kept: that would hide its outcome.
             with _asking_for_two_phase(writer.transactional_id, self._sink_id):
                 is_taken = writer.init(two_phase=True, keep=True)
             if not is_taken:

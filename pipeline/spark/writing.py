@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Messages = Sequence[WriterCommitMessage | None]
-"""None for a task that has failed."""
+"""One message per task; None for a failed task."""
 
 
 class Taken(NamedTuple):
-    """What the driver hands to the tasks of a batch."""
+    """State that the driver passes to the tasks of a batch."""
 
     claim: int
     last: Stored | None
@@ -35,13 +35,13 @@ class Taken(NamedTuple):
 
 @dataclass
 class TaskMessage(WriterCommitMessage):
-    """What the winning attempt of a task tells the driver."""
+    """Message from the successful attempt of a task to the driver."""
 
     claim: int
     pair: PreparedState
     query_id: str
     transaction: Transaction | None
-    """None when there were no rows, or the batch was decided before."""
+    """None if there were no rows, or the batch was already decided."""
     decided: bool
     """The batch was decided before, by an earlier run of the query."""
     rows: int
@@ -59,7 +59,7 @@ class Sink(Protocol):
         """One attempt of a task, of a batch that was not decided before."""
 
     def commit(self, messages: Sequence[TaskMessage], batch_id: int) -> None:
-        """On the driver, after all tasks have told it something."""
+        """Commit a batch, on the driver, after all tasks have sent messages."""
 
     def abort(self, messages: Sequence[TaskMessage]) -> None:
         """On the driver, after a task or the commit has failed. What was decided stays decided."""
@@ -71,7 +71,7 @@ def task_messages_of(messages: Messages) -> list[TaskMessage]:
 
 
 def write_once(sink: Sink, taken: Taken, query_id: str, batch_id: int, batches: Any) -> TaskMessage:
-    """What a task does. Raises OtherQuery, BatchWentBack."""
+    """Write a task's rows unless the batch is already decided. Raises OtherQuery, BatchWentBack."""
     if not is_decided(taken.last, query_id, batch_id):
         return sink.write(taken, query_id, batch_id, batches)
     assert taken.last is not None
@@ -85,7 +85,7 @@ def write_once(sink: Sink, taken: Taken, query_id: str, batch_id: int, batches: 
 
 
 def skip(taken: Taken, query_id: str, batches: Any) -> TaskMessage:
-    """What a task does with rows that were decided before."""
+    """Consume a task's rows without writing them, because the batch is already decided."""
     for _ in batches:
         pass
     return TaskMessage(taken.claim, taken.pair, query_id, None, True, 0, {})
@@ -106,7 +106,7 @@ def explaining_refused_sizes() -> Iterator[None]:
 
 
 def commit_once(sink: Sink, messages: Messages, batch_id: int) -> None:
-    """What was decided before was committed before the tasks began."""
+    """Commit a batch, unless it was decided earlier, and thus committed before its tasks began."""
     task_messages = task_messages_of(messages)
     if task_messages and not any(message.decided for message in task_messages):
         sink.commit(task_messages, batch_id)

@@ -1,4 +1,4 @@
-"""What one request may cost where batches are opened and their records read: one event loop serves everybody."""
+"""Limits of one request's decompression and record reading, as one event loop serves all clients."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ BYTES_PER_STEP: Final = 128
 """Bytes are opened at 300 MB/s or faster, depending on the codec."""
 BYTES_MAX: Final = STEPS_MAX * BYTES_PER_STEP
 OPENING_STEPS: Final = 32
-"""To open a batch at all takes so long."""
+"""Steps for opening a batch, whatever its size."""
 
 
 class BudgetExceeded(Exception):
-    """It would take more steps than there are."""
+    """The operation needs more steps than are left."""
 
 
 class ReadBudget:
-    """The steps that a request has left."""
+    """Remaining steps of a request."""
 
     __slots__ = ("steps",)
 

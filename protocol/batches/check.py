@@ -1,4 +1,4 @@
-"""What a client's record batch must be before it is stored. Pure: bytes in, a verdict out.
+"""Validation of a client's record batch before it is stored. Pure functions: bytes in, verdict out.
 
 The order is Kafka's (ProduceRequest, UnifiedLog, LogValidator): shape, base offset, size, CRC, then header, then records.
 """
@@ -50,9 +50,9 @@ RECORDS_AT_ONCE: Final = 30_000
 SHAPES_MAX: Final = 1_000
 Shape = tuple[Callable[[Buffer], tuple[int, ...]], tuple[int, ...]]
 _shapes: dict[int, Shape] = {}
-"""Of batches of fewer than ROWS_FROM records that are all of one size: what reads the sizes, and what they must be.
+"""For batches of fewer than ROWS_FROM records, all of one size: function that unpacks the sizes, and the expected sizes.
 
-By the bytes of the batch, times 16, and its records: a client mostly sends the same again.
+Key: batch bytes * 16 + number of records, which clients tend to repeat.
 """
 
 Verdict = tuple[BatchHeader | None, ErrorCode, str | None]
@@ -172,7 +172,7 @@ def _check_short(records: Buffer | None) -> Verdict:
 
 
 def _another_batch(records: Buffer, at: int) -> ErrorCode:
-    """What is wrong with the bytes behind the batch, of which there are enough for a length and a magic."""
+    """Return the error for the bytes after the batch, which are enough for a length and a magic byte."""
     length = int.from_bytes(records[at + 8 : at + 12], "big", signed=True)
     if length < LENGTH_MIN or records[at + 16] > MAGIC_MAX:
         return ErrorCode.CORRUPT_MESSAGE
@@ -211,7 +211,7 @@ def records_fill_in_steps(batch: Buffer, header: BatchHeader) -> Iterator[bool |
 
 
 def _skip_records(batch: Buffer, pos: int, count: int, end: int) -> int:
-    """The position behind so many records, as their lengths say; -1 when one is negative. Raises IndexError, DecodeError."""
+    """Return the position after `count` records by their lengths; -1 if one is negative. Raises IndexError, DecodeError."""
     signs = 0  # In the lowest bit: no length may be negative.
     for _ in range(count):
         byte = batch[pos]
@@ -229,7 +229,7 @@ def _skip_records(batch: Buffer, pos: int, count: int, end: int) -> int:
 
 
 def _new_shape(batch: Buffer, end: int, count: int) -> Shape | None:
-    """Of batches with so many bytes and records, all as long as the first one of this; None when that cannot be."""
+    """Return the shape of batches of this size and count whose records are all as long as the first; None if impossible."""
     byte, second = batch[HEADER_SIZE], batch[HEADER_SIZE + 1]
     if byte < 0x80:
         step, size, field = 1 + (byte >> 1), byte, "B"
@@ -247,9 +247,9 @@ def _new_shape(batch: Buffer, end: int, count: int) -> Shape | None:
 
 
 def _skip_rows(batch: Buffer, pos: int, count: int) -> tuple[int, int]:
-    """(position, records that are left) behind the rows of records of one size that begin at `pos`.
+    """Skip runs of records of equal size from `pos` on; return (position, number of records left) after them.
 
-    What is at every `step` bytes from a record's size on tells how far its row goes.
+    A run ends where the size field, repeated every `step` bytes, changes.
     """
     patience = PATIENCE
     while count and patience:
@@ -275,9 +275,9 @@ def _skip_rows(batch: Buffer, pos: int, count: int) -> tuple[int, int]:
 
 
 def small_records_wrong(batch: Buffer, header: BatchHeader) -> bool:
-    """Whether any record of an uncompressed batch is not as clients make them; then `walk` tells whether Kafka minds.
+    """Return whether any record of an uncompressed batch is unusual; `walk` then decides whether Kafka rejects it.
 
-    Lengths are followed, headers too. Offset deltas are not looked at: Kafka takes any.
+    Checks lengths and headers, but not offset deltas, of which Kafka accepts any.
     """
     pos, end = HEADER_SIZE, header.length + LOG_OVERHEAD
     try:

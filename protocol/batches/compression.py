@@ -31,7 +31,7 @@ LZ4_INDEPENDENT, LZ4_BLOCK_CHECKSUM, LZ4_SIZE, LZ4_CHECKSUM, LZ4_DICTIONARY = 0x
 
 
 class CompressionError(ValueError):
-    """The payload is not what its codec says."""
+    """The payload is invalid for its codec."""
 
 
 class TooLarge(CompressionError):
@@ -171,7 +171,7 @@ def _lz4(payload: Buffer, size_max: int) -> tuple[Buffer, int]:
 
 
 def _into(kind: str, data: bytes, size_max: int) -> Buffer:
-    """Into room that grows until all of it fits, or to the limit: what a frame says of its size is not believed."""
+    """Decompress into a buffer that grows up to `size_max`; the size given in the frame is not trusted."""
     import cramjam
 
     codecs: Any = cramjam

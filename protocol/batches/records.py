@@ -284,7 +284,7 @@ SIZED: Final = tuple(size + len(varint) for size, varint in enumerate(VARINTS))
 _NON_IDEMPOTENT_COUNT_1: Final = Struct(">qhii").pack(-1, -1, -1, 1)
 """The rest of the header of a batch with one record and without a producer."""
 ONE_RECORD: Final = tuple(_NON_IDEMPOTENT_COUNT_1 + size + b"\x00\x00\x00" for size in VARINTS)
-"""That, and the record's size, attributes, timestamp delta and offset delta, by its size."""
+"""The same, followed by the record's size, attributes, timestamp delta and offset delta; indexed by that size."""
 
 
 def one_record_batch(base_offset: int, leader_epoch: int, timestamp_ms: int, key: bytes, value: bytes | None) -> bytes:
@@ -312,10 +312,10 @@ def marker_body(
     leader_epoch: int,
     time_type: int = 0,
 ) -> bytes:
-    """What ends a transaction in one partition: a batch of one offset and 78 bytes, from its ninth byte on.
+    """Return a transaction marker (a batch of one record and 78 bytes) without its base offset, the first 8 bytes.
 
-    `time_type` is LOG_APPEND_TIME in a topic whose timestamps are the broker's.
-    The base offset goes before it. As the CRC does not cover that, this is the same in every partition.
+    `time_type` is LOG_APPEND_TIME in a topic with LogAppendTime timestamps.
+    The CRC does not cover the base offset, so the result is the same for every partition.
     """
     tail = _pack_marker(
         TRANSACTIONAL | CONTROL | time_type,

@@ -26,12 +26,12 @@ NO_TIMESTAMP: Final = -1
 
 
 class Walked(NamedTuple):
-    """What was found, in order of precedence; Kafka reports the first."""
+    """Findings of a walk, in order of precedence; Kafka reports the first."""
 
     steps: int
-    """That are left."""
+    """Remaining steps."""
     unread: bool = False
-    """The steps were too few: of the rest nothing is known."""
+    """The steps ran out; the remaining records were not read."""
     wrong: str | None = None
     """Why these are no records."""
     faults: tuple[tuple[int, int | None], ...] = ()
@@ -211,7 +211,7 @@ class Span(NamedTuple):
     key: bytes | None
     is_tombstone: bool
     start: int
-    """Of its length."""
+    """Position of its length field."""
     stop: int
 
 
