@@ -21,13 +21,13 @@ target "plain" {
   platforms  = ["linux/amd64", "linux/arm64"]
 }
 
-# Engines from 25 on ask every quarter of a second while the broker starts, and rarely then. Older ones run it too, but cannot build it.
+# Engines from 25 on ask every quarter of a second while the broker starts. Older ones run it too, but cannot build it.
 target "default" {
   inherits = ["plain"]
   contexts = { plain = "target:plain" }
   dockerfile-inline = <<EOF
 FROM plain
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --start-interval=250ms \
+HEALTHCHECK --interval=5s --timeout=5s --start-period=30s --start-interval=250ms \
   CMD ["stuntbroker", "wait", "--container", "--timeout", "2"]
 EOF
   tags   = ["${NAME}:${VERSION}", "${NAME}:latest", "${NAME}:8.0.0"]

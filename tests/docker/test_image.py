@@ -21,15 +21,21 @@ from tests.kit.processes.process import DEADLINE_S
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
+BAKE = (ROOT / "docker" / "bake.hcl").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def instruction(name: str) -> list[str]:
+def instruction(name: str, text: str = DOCKERFILE) -> list[str]:
     """The JSON form of an instruction: the words that an engine would start."""
-    match = re.search(rf"^{name}\b[^\[]*(\[.*\])$", DOCKERFILE, re.MULTILINE)
-    assert match, f"the Dockerfile has no {name} in JSON form"
+    match = re.search(rf"^{name}\b[^\[]*(\[.*\])$", text, re.MULTILINE)
+    assert match, f"there is no {name} in JSON form"
     words: list[str] = json.loads(match[1])
     return words
+
+
+def test_what_bake_makes_asks_the_same_more_often_while_it_starts() -> None:
+    assert instruction("HEALTHCHECK", BAKE) == instruction("HEALTHCHECK")
+    assert "--start-interval=" in BAKE
 
 
 @pytest.fixture(scope="module")
