@@ -36,7 +36,7 @@ from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.ownership import JOURNAL
-from stuntbroker.storage.syncer import Syncer
+from stuntbroker.storage.syncer import Executor, Syncer
 from stuntbroker.storage.turn import Turn
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ class Broker:
         listeners: list[Listener] | None = None,
         chance: Chance | None = None,
         disk: Disk = LOCAL_DISK,
+        sync_executor: Executor | None = None,
     ) -> None:
+        """`sync_executor`: runs syncs beside the event loop, with durability "power"; default is a thread."""
         self.config = config
         self.events = events or Events()
         self.clock = clock or Clock()
@@ -95,6 +97,7 @@ class Broker:
         self._groups: GroupCoordinator | None = None
         self._dynamic_config: DynamicConfig | None = None
         self.durability = durability
+        self._sync_executor: Executor = sync_executor or self._run_beside
         self.data_dir = DataDir(data_dir or make_temporary_folder(), truncate_damaged, disk)
         try:
             self._open()
@@ -107,7 +110,7 @@ class Broker:
         data_dir = self.data_dir
         self.syncer: Syncer | None = None
         if self.durability == "power":
-            self.syncer = Syncer(self._run_beside, self._sync_failed, data_dir.points, data_dir.disk)
+            self.syncer = Syncer(self._sync_executor, self._sync_failed, data_dir.points, data_dir.disk)
         if self.syncer is not None:
             self.data_dir.path_created = self.syncer.path_created
         self.cluster_id = self._identify()

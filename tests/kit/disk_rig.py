@@ -19,9 +19,12 @@ class Disk:
     def __init__(self) -> None:
         self.requests: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
         self.syncs = 0
+        self._has_finished = False
 
     def __call__(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         self.requests.append((work, done))
+        if self._has_finished:
+            self.sync()
 
     def sync(self) -> None:
         """Ends the sync that runs."""
@@ -33,6 +36,11 @@ class Disk:
     def drain(self) -> None:
         while self.requests:
             self.sync()
+
+    def finish(self) -> None:
+        """Sync what is under way, and from now on everything at once: the broker is about to stop."""
+        self._has_finished = True
+        self.drain()
 
     def refuse(self) -> None:
         work, done = self.requests.pop(0)

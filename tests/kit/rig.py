@@ -237,7 +237,7 @@ class SyncedAtOnce:
         work()
         done(None)
 
-    def drain(self) -> None:
+    def finish(self) -> None:
         """Nothing is ever under way."""
 
 
@@ -254,7 +254,7 @@ async def running_rig(
     """A running broker; at the end nothing may have been complained of in the event loop.
 
     Its data are on `disk`, or else in the folder `data_dir`, or else on a new disk in memory. `executor` stands for the thread
-    that syncs; `executor.drain()` ends what is under way. `clock`: default is one by hand.
+    that syncs; `executor.finish()` ends what is under way, and what comes. `clock`: default is one by hand.
     """
     if disk is None:
         disk = MemoryDisk() if data_dir is None else LOCAL_DISK
@@ -262,10 +262,9 @@ async def running_rig(
     config = BrokerConfig(properties or {})
     listeners = listeners_of(config, port=None if config["listeners"] else 0)
     path = MEMORY_FOLDER if data_dir is None else str(data_dir)
-    broker = Broker(config, path, durability, events, clock, truncate_damaged, listeners, disk=disk)
-    if executor is not None:
-        assert broker.syncer is not None
-        broker.syncer._run = executor
+    broker = Broker(
+        config, path, durability, events, clock, truncate_damaged, listeners, disk=disk, sync_executor=executor
+    )
     rig = Rig(broker, clock, events)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, facts: rig.faults.append(facts))
@@ -277,9 +276,8 @@ async def running_rig(
     try:
         yield rig
     finally:
-        if executor is not None and broker.syncer is not None:
-            broker.syncer._run = lambda work, done: (work(), done(None))[1]
-            executor.drain()
+        if executor is not None:
+            executor.finish()
         await broker.stop()
     assert rig.faults == []
     crashes = events.crashes()
