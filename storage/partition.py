@@ -46,7 +46,7 @@ Appended = tuple[ErrorCode, int, int]
 """(error, base offset, log append time in ms); offset and time are -1 if there is none."""
 
 
-def _raise_fault(fault: StorageError) -> None:
+def _ignore_fault(fault: StorageError) -> None:
     """Ignore a failed write: without a broker, only the caller of the append gets the error."""
 
 
@@ -111,7 +111,7 @@ class PartitionLog(SegmentedLog):
         self.touched: Callable[[PartitionLog], None] | None = None
         self.waiters: set[Callable[[], None]] = set()
         """Called after every append, before producers and markers are noted: they may only take note of it."""
-        self.failed: Callable[[StorageError], None] = _raise_fault
+        self.failed: Callable[[StorageError], None] = _ignore_fault
         """Called with the error of every failed write."""
         self.turn: Turn | None = None
         """When there is one, small appends are buffered, and written when it ends."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
+
 from generated import with_part, write_or_check
 
 from stuntbroker.broker.requests.apis import SERVED
