@@ -405,7 +405,7 @@ class Sender:
 
     def drop(self) -> None:
         """Give up all records that are not in flight, because their transaction is to be aborted."""
-        end = "the producer was closed" if self._session.state is State.CLOSED else "the transaction was aborted"
+        end = "the producer was closed" if self._session.state == State.CLOSED else "the transaction was aborted"
         cause = self._session.error or ProducerError(end)
         error = _failed(cause, FailureType.TRANSACTION_FAILED)
         for queue in list(self._active.values()):

@@ -94,7 +94,7 @@ class Session:
                 raise self.abortable()
             case Outcome.COMMIT_FAILED:
                 raise self.commit_failed()
-        hint = ", call init_transactions first" if self.state is State.UNINITIALIZED else ""
+        hint = ", call init_transactions first" if self.state == State.UNINITIALIZED else ""
         raise IllegalStateError(
             f"{call.value}() of producer {self.transactional_id!r} is not possible: it is {self.state.value}{hint}"
         )
