@@ -75,6 +75,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         """
         if options.pop("isolation_level", READ_COMMITTED) != READ_COMMITTED:
             raise ValueError("a TransactionalConsumer reads with isolation_level='read_committed'")
+        auto_offset_reset = auto_offset_reset.lower() if isinstance(auto_offset_reset, str) else auto_offset_reset
         if auto_offset_reset not in RESETS:
             raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}: it is one of {', '.join(RESETS)}")
         if options.pop("enable_auto_commit", False):

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import IntEnum
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 TIMEOUT_NONE: Final = 2**31 - 1
 """`timeout_ms` of a two-phase transaction, which never times out (KIP-939)."""
@@ -68,6 +68,13 @@ SUCCESSORS: Final[dict[Phase, frozenset[Phase]]] = {
 COMPLETED: Final = frozenset({COMPLETE_COMMIT, COMPLETE_ABORT})
 PREPARED: Final = frozenset({PREPARE_COMMIT, PREPARE_ABORT})
 MAY_EXPIRE: Final = frozenset({EMPTY, *COMPLETED})
+
+
+class IdSummary(NamedTuple):
+    """What a listing shows of a transactional id."""
+
+    phase: Phase
+    producer_id: int
 
 
 def partitions_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -84,7 +84,7 @@ class Ledger:
                 if header.control:
                     marker = marker_of(record)
                     if marker is not None:
-                        store.end_txn(header.producer_id, marker[0])
+                        store.end_txn(header.producer_id, marker.commit)
                     continue
                 read = read_record(record.offset, record.key, record.value)
                 if read is None:

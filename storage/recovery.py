@@ -254,9 +254,13 @@ def replay(producers: ProducerStates, segment: Segment | None, header: BatchHead
         marker = marker_of(record)
         if marker is None:
             continue
-        commit, coordinator_epoch = marker
         entry = producers.marker_appended(
-            header.producer_id, header.producer_epoch, coordinator_epoch, record.timestamp, record.offset, commit
+            header.producer_id,
+            header.producer_epoch,
+            marker.coordinator_epoch,
+            record.timestamp,
+            record.offset,
+            marker.commit,
         )
         if entry is not None and segment is not None:
             segment.aborted.append(entry)

@@ -94,15 +94,17 @@ def _each(connection: Connection, request: ListTransactionsRequest, pattern: Pat
         if start:
             yield cost
         for transactional_id in ids[start : start + IDS_PER_STEP]:
-            shown = transactions.phase_and_producer_id(transactional_id)
-            if shown is None or shown[0] not in phases or (producer_ids and shown[1] not in producer_ids):
+            summary = transactions.summary(transactional_id)
+            if summary is None or summary.phase not in phases:
+                continue
+            if producer_ids and summary.producer_id not in producer_ids:
                 continue
             if request.duration_filter >= 0 and not _is_longer(
                 transactions, transactional_id, now_ms - request.duration_filter
             ):
                 continue
             if pattern is None or pattern.matches(transactional_id):
-                listing.add(transactional_id, shown[1], shown[0])
+                listing.add(transactional_id, summary.producer_id, summary.phase)
     return listing
 
 

@@ -116,8 +116,8 @@ class Metrics:
         phases: Counter[Phase] = Counter()
         all_ids = transactions.ids()
         for at in range(0, len(all_ids), SLICE):
-            shown = map(transactions.phase_and_producer_id, all_ids[at : at + SLICE])
-            phases.update(state[0] for state in shown if state is not None)
+            shown = map(transactions.summary, all_ids[at : at + SLICE])
+            phases.update(each.phase for each in shown if each is not None)
             await asyncio.sleep(0)
         ids = GaugeMetricFamily("stuntbroker_transactional_ids", "Transactional ids by state", labels=("state",))
         for phase in Phase:

@@ -31,7 +31,7 @@ from stuntbroker.coordinator.state import (
     ONGOING,
     PREPARE_COMMIT,
     PREPARED,
-    Phase,
+    IdSummary,
     TopicPartition,
     Txn,
     new_txn,
@@ -173,13 +173,13 @@ class Transactions:
             return None
         return state_of(transactional_id, value, self.remembers_time_outs, self._init_version_unknown)
 
-    def phase_and_producer_id(self, transactional_id: str) -> tuple[Phase, int] | None:
+    def summary(self, transactional_id: str) -> IdSummary | None:
         """Return phase and producer id for listings, ten times as fast as `state_of`; None if there is no such id."""
         value = self._dormant.get(transactional_id)
         if value is not None:
-            return phase_of(value, transactional_id), producer_id_of(value)
+            return IdSummary(phase_of(value, transactional_id), producer_id_of(value))
         actor = self._actors.get(transactional_id)
-        return None if actor is None else (actor.txn.phase, actor.txn.producer_id)
+        return None if actor is None else IdSummary(actor.txn.phase, actor.txn.producer_id)
 
     def is_recovered(self, transactional_id: str) -> bool:
         """Return whether a new instance has taken over the transaction (KeepPreparedTxn, KIP-939): it accepts no more records."""
@@ -240,8 +240,8 @@ class Transactions:
     def refuse_marker(self, connection: ClientConnection, producer_id: int, producer_epoch: int) -> None:
         """A marker of this producer was refused, as a coordinator has sent it that is not its coordinator any more."""
         for transactional_id in self.ids():
-            known = self.phase_and_producer_id(transactional_id)
-            if known is not None and known[1] == producer_id:
+            known = self.summary(transactional_id)
+            if known is not None and known.producer_id == producer_id:
                 error = ErrorCode.TRANSACTION_COORDINATOR_FENCED
                 self.fences.refuse(connection, transactional_id, Identity(producer_id, producer_epoch), error)
 

@@ -143,7 +143,7 @@ def _content(header: BatchHeader, record: Record, topic: str) -> str:
         marker = marker_of(record)
         if marker is None:
             return "control record of another kind"
-        return f"{'COMMIT' if marker[0] else 'ABORT'} coordinator_epoch={marker[1]}"
+        return f"{'COMMIT' if marker.commit else 'ABORT'} coordinator_epoch={marker.coordinator_epoch}"
     if topic == TXN_STATE:
         entry = read_txn(record)
         if entry is not None:

@@ -183,7 +183,7 @@ class TransactionalProducer:
         self.begin_transaction()
         try:
             yield self
-            if self.state is not State.READY:
+            if self._twin._has_to_be_ended:
                 self.commit_transaction()
         except BaseException:
             if self.can_abort and self.state is not State.PREPARED_TRANSACTION:

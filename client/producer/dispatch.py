@@ -180,7 +180,7 @@ class Dispatcher:
 
     def fail(self, cause: ProducerError) -> None:
         """Make the transaction one that has to be aborted, because a record of it was not taken."""
-        self._session.fail_abortable(cause)
+        self._session.give_up(cause)
         self._sender.drop()
 
     def _refused_topic(self, topic: str, partition: int | None) -> RecordFuture | None:

@@ -110,7 +110,10 @@ class InvalidConfigurationError(FatalError):
 
 
 class AuthenticationError(InvalidConfigurationError):
-    """A broker refused the credentials or the mechanism, or its certificate is not trusted."""
+    """A broker refused the credentials or the mechanism, or its certificate is not trusted.
+
+    That it refuses a client's certificate cannot be told from a broker that is away: aiokafka's KafkaConnectionError.
+    """
 
 
 class AuthorizationError(InvalidConfigurationError):

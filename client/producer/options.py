@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from ssl import SSLContext
-from typing import Any, Final, TypedDict
+from typing import Any, Final, SupportsIndex, TypedDict
 
 from aiokafka import codec
 
@@ -60,7 +60,7 @@ PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 def check_at_least(least: int, **values: int) -> None:
     """Raise TypeError for what is no whole number, ValueError for one that is too small to make sense."""
     for name, value in values.items():
-        if not isinstance(value, int):
+        if not isinstance(value, SupportsIndex):
             raise TypeError(f"{name} is {value!r}: it has to be a whole number")
         if value < least:
             raise ValueError(f"{name} is {value}: it has to be at least {least}")

@@ -305,8 +305,7 @@ class TransactionalProducer:
     async def begin_transaction(self) -> None:
         """Begin a transaction. No request is sent: the brokers learn of it by its first record or offset."""
         self._calls.check(Call.BEGIN_TRANSACTION)
-        self._session.reset_transaction()
-        self._session.move(State.IN_TRANSACTION)
+        self._session.begin_transaction()
 
     def share_transaction(self) -> PreparedState:
         """Let other producers join the transaction; return what `join_transaction` of theirs needs.
@@ -318,6 +317,11 @@ class TransactionalProducer:
         self._calls.check(Call.SHARE_TRANSACTION)
         self._session.share()
         return self._session.identity
+
+    @property
+    def _has_to_be_ended(self) -> bool:
+        """Whether a block has still to commit, or to take the result of what it has called."""
+        return not self._session.has_ended or self._calls.pending is not None
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
@@ -333,7 +337,7 @@ class TransactionalProducer:
         await self.begin_transaction()
         try:
             yield self
-            if self.state is not State.READY:
+            if self._has_to_be_ended:
                 await self.commit_transaction()
         except BaseException:
             if self.can_abort and self.state is not State.PREPARED_TRANSACTION:
@@ -478,12 +482,12 @@ class TransactionalProducer:
         try:
             await self._calls.within("send_offsets_to_transaction", self._coordination.commit_offsets(group, committed))
         except OperationTimedOutError as fault:
-            self._session.fail_abortable(fault, bump=True)
+            self._session.give_up(fault, bump=True)
             self._sender.drop()
             self._calls.check(Call.SEND_OFFSETS)
         except asyncio.CancelledError:
             # Nobody knows whether the offsets are in the transaction: to commit it could be to lose them.
-            self._session.fail_abortable(ProducerError("send_offsets_to_transaction() was cancelled"), bump=True)
+            self._session.give_up(ProducerError("send_offsets_to_transaction() was cancelled"), bump=True)
             self._sender.drop()
             raise
         except StoppedError as fault:

@@ -62,6 +62,10 @@ class Session:
         """Consumer groups that the coordinator has added to the transaction by AddOffsetsToTxn."""
         self.added: set[TopicPartition] = set()
         """Partitions that the coordinator has added to the transaction by AddPartitionsToTxn."""
+        self.is_deciding = False
+        """Whether a commit was sent: from then on its response alone says what became of the transaction."""
+        self.has_ended = False
+        """Whether the transaction that was begun last has been committed or aborted."""
         self.has_started = False
         """Whether the coordinator knows of the transaction, or a leader does. When not, there is nothing to end."""
         self.may_have_started = False
@@ -107,6 +111,12 @@ class Session:
         if self.on_move is not None:
             self.on_move(before, state, self.error)
 
+    def begin_transaction(self) -> None:
+        """Go to IN_TRANSACTION, with nothing touched yet."""
+        self.reset_transaction()
+        self.has_ended = False
+        self.move(State.IN_TRANSACTION)
+
     def reset_transaction(self) -> None:
         """Forget what the last transaction touched."""
         self.transactions += 1
@@ -140,6 +150,13 @@ class Session:
             log.info("%r: the transaction has to be aborted: %s", self.transactional_id, cause)
             self.error = cause
             self.move(State.ABORTABLE_ERROR)
+
+    def give_up(self, cause: ProducerError, bump: bool = False) -> None:
+        """As `fail_abortable`, for what an application or a timer gives up: it may be while a commit is decided."""
+        if self.is_deciding:
+            self.needs_new_epoch |= bump
+        else:
+            self.fail_abortable(cause, bump)
 
     def fail_fatal(self, error: FatalError) -> None:
         """The producer is of no use any more. The first fatal error is kept."""

@@ -78,6 +78,8 @@ class Transactions:
             else:
                 if not is_committed:
                     session.has_started = session.may_have_started = False  # The coordinator had aborted it.
+            finally:
+                session.is_deciding = False
         if not is_committed and session.state is not State.COMMITTING_TRANSACTION:
             session.check(Call.COMMIT_TRANSACTION)
         try:
@@ -95,6 +97,7 @@ class Transactions:
     async def _finish(self) -> None:
         """Be ready for the next transaction, under a new epoch if there is one or if it is needed."""
         session = self._session
+        session.has_ended = True
         if session.state is State.FATAL_ERROR:
             session.check(Call.BEGIN_TRANSACTION)
         # EndTxn gives a new epoch under transaction version 2 only, and nothing ends a transaction that has not started.

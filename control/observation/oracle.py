@@ -246,7 +246,7 @@ class Oracle:
         marker = marker_of(record)
         if marker is None:
             return
-        commit = marker[0]
+        commit = marker.commit
         history.epochs[producer_id] = max(epoch, history.epochs.get(producer_id, -1))
         first = history.open_txns.pop(producer_id, None)
         if first is not None and not commit:
@@ -426,7 +426,7 @@ def _committed(log: PartitionLog) -> Iterator[Record]:
             marker = marker_of(record)
             if marker is None:
                 continue  # A control record of another kind ends no transaction.
-            commit, ended = marker[0], waiting.pop(header.producer_id, [])
+            commit, ended = marker.commit, waiting.pop(header.producer_id, [])
             for each in ended if commit else ():
                 yield from records_in(*each)
         elif header.transactional:

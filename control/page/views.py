@@ -219,7 +219,7 @@ def _rows(header: BatchHeader, records: Iterable[Record], start: int, outcome: s
             "key": _text(record.key),
             "value": _text(record.value),
             "is_marker": header.control,
-            "state": ("commit" if marker[0] else "abort") if marker is not None else outcome,
+            "state": ("commit" if marker.commit else "abort") if marker is not None else outcome,
         }
 
 

@@ -119,7 +119,7 @@ class Coordination:
         damaged = values(self.bounds, "is_damaged")[bound]
         decided_ms = values(decisions, "update_ms")
         cut = ~newest & ~balanced & (damaged | self._cut_off(bound, decided_ms) | self._before_all(bound, decided_ms))
-        findings = self._unknown(decisions, short & cut, bound)
+        findings = self._unknown(short & cut, bound)
         for at in np.flatnonzero(short & ~cut & ~(newest & damaged)).tolist():
             (row,) = rows_at(decisions, [at])
             (about,) = rows_at(unmarked, [data[at]]) if newest[at] else [None]
@@ -178,7 +178,7 @@ class Coordination:
         before: Array = decided_ms < earliest[bound]
         return before
 
-    def _unknown(self, decisions: pa.Table, unknown: Array, bound: Array) -> list[Finding]:
+    def _unknown(self, unknown: Array, bound: Array) -> list[Finding]:
         counts = np.bincount(bound[unknown], minlength=len(self.bounds))
         return [
             finding(

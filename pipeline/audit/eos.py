@@ -24,7 +24,6 @@ Transform = Callable[[pa.Table], pa.Table]
 """From input records to a table with the `key` and `value` of what they become."""
 SHOWN_BYTES: Final = 60
 
-COMPARED: Final = ("both", "key", "value")
 TALLY: Final = pa.schema({"key": pa.binary(), "value": pa.binary(), "wanted": pa.int64(), "found": pa.int64()})
 """How often a key and value should be in the output, and how often they are."""
 COMMITTED: Final = pa.schema(
@@ -70,7 +69,7 @@ class Chain:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     compare: str = "both"
-    """One of COMPARED: what of a record comes out as it went in."""
+    """"both", "key" or "value": what of a record comes out as it went in."""
 
     def topics(self) -> tuple[str, ...]:
         """Return the input and output topics, each once."""

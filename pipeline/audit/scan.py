@@ -31,6 +31,7 @@ from stuntbroker.protocol.batches.records import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     TRANSACTIONAL,
+    EndMarker,
     marker_of,
     read_header,
     read_records,
@@ -252,11 +253,11 @@ def _markers(data: Array, positions: Array, headers: Array, good: Array) -> tupl
     for row in np.setdiff1d(rows, usual).tolist():
         marker = _unusual_marker(data, int(positions[row]))
         if marker is not None:
-            kinds[row], epochs[row] = marker[0] + 1, marker[1]
+            kinds[row], epochs[row] = marker.commit + 1, marker.coordinator_epoch
     return kinds, epochs
 
 
-def _unusual_marker(data: Array, position: int) -> tuple[bool, int] | None:
+def _unusual_marker(data: Array, position: int) -> EndMarker | None:
     header = read_header(data.data, position)
     try:
         records = list(read_records(header, data.data[position + HEADER_SIZE : position + header.size]))

@@ -336,8 +336,15 @@ _MARKER_ABORT: Final = b"\x20\x00\x00\x00\x08" + ABORT_KEY + b"\x0c\x00\x00"
 _MARKER_COMMIT: Final = b"\x20\x00\x00\x00\x08" + COMMIT_KEY + b"\x0c\x00\x00"
 
 
-def marker_of(record: Record) -> tuple[bool, int] | None:
-    """(commit, coordinator epoch) of a control record; None when it does not end a transaction.
+class EndMarker(NamedTuple):
+    """A marker that ends a transaction."""
+
+    commit: bool
+    coordinator_epoch: int
+
+
+def marker_of(record: Record) -> EndMarker | None:
+    """Return the marker that a control record is; None when it does not end a transaction.
 
     Longer keys and values and higher versions are read as version 0, as Kafka does.
     """
@@ -347,7 +354,7 @@ def marker_of(record: Record) -> tuple[bool, int] | None:
     kind = int.from_bytes(key[2:4], "big")
     if kind > 1:
         return None
-    return kind == 1, _MARKER_VALUE.unpack_from(value)[1]
+    return EndMarker(kind == 1, _MARKER_VALUE.unpack_from(value)[1])
 
 
 def read_records(

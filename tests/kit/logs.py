@@ -164,7 +164,7 @@ def committed(log: PartitionLog) -> list[Seen]:
                 marker = marker_of(record)
                 assert marker is not None
                 ended = pending.pop(header.producer_id, [])
-                actual += ended if marker[0] else []
+                actual += ended if marker.commit else []
         elif header.attributes & TRANSACTIONAL:
             pending.setdefault(header.producer_id, []).extend(records_in(header, bytes(data)))
         else:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from databases import Database, postgres, sqlite
@@ -13,6 +15,7 @@ from databases import Database, postgres, sqlite
 from stuntbroker import run_broker
 from stuntbroker.client import (
     IllegalStateError,
+    OperationTimedOutError,
     PreparedTxnState,
     State,
     TransactionalProducer,
@@ -29,9 +32,9 @@ class Crash(Exception):
 
 
 @contextmanager
-def broker_at(level: int) -> Iterator[Broker]:
+def broker_at(level: int, **properties: Any) -> Iterator[Broker]:
     with run_broker(
-        {"transaction.two.phase.commit.enable": True, "transaction.version": level},
+        {"transaction.two.phase.commit.enable": True, "transaction.version": level, **properties},
         topics={"payments": 1, "others": 1},
     ) as broker:
         yield broker
@@ -43,9 +46,9 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-def producer_of(broker: Broker, name: str = "payer") -> TransactionalProducer:
+def producer_of(broker: Broker, name: str = "payer", **options: Any) -> TransactionalProducer:
     return TransactionalProducer(
-        bootstrap_servers=broker.bootstrap, transactional_id=name, enable_2pc=True, retry_backoff_ms=2
+        bootstrap_servers=broker.bootstrap, transactional_id=name, enable_2pc=True, retry_backoff_ms=2, **options
     )
 
 
@@ -228,3 +231,68 @@ async def test_a_broker_without_two_phase_commit_says_so() -> None:
 def test_a_text_that_is_no_prepared_state_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="PRODUCER_ID:EPOCH"):
         PreparedTxnState.parse(text)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("is_prepared", [False, True])
+async def test_what_is_given_up_while_a_commit_is_decided_changes_nothing(level: int, is_prepared: bool) -> None:
+    """A `send` waits for a topic that nobody creates, and its time is over while EndTxn is under way."""
+    with broker_at(level, **{"auto.create.topics.enable": False}) as broker:
+        async with producer_of(broker, max_block_ms=500) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await producer.send_and_wait("others", b"written")
+            fault = await asyncio.to_thread(broker.faults.add, "EndTxn", hold=True, times=1)
+            waiting = asyncio.create_task(producer.send("nope", b"never", partition=0))
+            await asyncio.sleep(0)  # It begins before the end does.
+            state = await producer.prepare_transaction() if is_prepared else None
+
+            async def end() -> None:
+                if state is not None:
+                    assert await producer.complete_transaction(state)
+                else:
+                    await producer.commit_transaction()
+
+            ending = asyncio.create_task(end())
+            with pytest.raises(IllegalStateError):
+                await waiting
+            await asyncio.to_thread(fault.release)
+            try:
+                await ending
+            except OperationTimedOutError:
+                await end()
+            async with producer.transaction():
+                await producer.send("others", b"next")
+
+        assert broker.values("others") == [b"written", b"next"]
+
+
+async def test_a_block_takes_the_result_of_a_commit_that_timed_out_in_it(broker: Broker) -> None:
+    async with producer_of(broker, "slow", max_block_ms=200) as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            await producer.send_and_wait("others", b"slowly committed")
+            fault = await asyncio.to_thread(broker.faults.add, "EndTxn", hold=True, times=1)
+            with pytest.raises(OperationTimedOutError):
+                await producer.commit_transaction()
+            await asyncio.to_thread(fault.release)
+            while producer.state is not State.READY:
+                await asyncio.sleep(0)
+        async with producer.transaction():
+            await producer.send("others", b"and the next")
+
+    assert broker.values("others")[-2:] == [b"slowly committed", b"and the next"]
+
+
+async def test_a_block_leaves_alone_what_it_has_completed_even_if_no_further_transaction_is_possible() -> None:
+    with broker_at(1) as broker:
+        async with producer_of(broker) as producer:
+            await producer.init_transactions()
+            async with producer.transaction():
+                await producer.send("others", b"completed")
+                state = await producer.prepare_transaction()
+                await asyncio.to_thread(broker.faults.add, "InitProducerId", error="INVALID_PRODUCER_EPOCH", times=1)
+                assert await producer.complete_transaction(state)
+            assert producer.state is State.FATAL_ERROR
+
+        assert broker.values("others") == [b"completed"]
