@@ -48,14 +48,14 @@ and errors, which wait. Only what `send` returns is another class.
 """
 COLUMNS: Final = tuple(Request)
 CONDITIONS: Final = """\
-The version of a request changes one letter: A+ is F new where the coordinator has no InitProducerId 3 and the cluster no
-transaction version 2. What has been going on changes these:
+The version of a request changes one cell: A+ is F new where the coordinator has no InitProducerId 3 and the cluster no
+transaction version 2. These depend on what happened before:
 
 - Produce, OUT_OF_ORDER_SEQUENCE_NUMBER: r while an earlier batch of the partition has not been answered.
 - Produce, DUPLICATE_SEQUENCE_NUMBER: A in a transaction of several producers, where it is another one's batch.
 - InitProducerId, TRANSACTION_ABORTABLE: r when it asks for a new epoch, as there is nothing left to abort.
 - EndTxn (commit), P: F new for a prepared transaction, which is never aborted because its commit is refused.
-- EndTxn (abort), INVALID_TXN_STATE: ok when nothing of the transaction has reached a broker for certain.
+- EndTxn (abort), INVALID_TXN_STATE: ok when it is not certain that anything of the transaction has reached a broker.
 - FindCoordinator, TRANSACTION_ABORTABLE: F while the producer aborts.
 
 Metadata of a topic that a record is sent to: TOPIC_AUTHORIZATION_FAILED is A at once; after any other error it is asked for
@@ -63,9 +63,9 @@ again until `max_block_ms` is over, which is A. Of a connection: UNSUPPORTED_SAS
 SASL_AUTHENTICATION_FAILED and a certificate that is not trusted are F set-up (`AuthenticationError`); an error of ApiVersions
 is as if the broker were away.
 
-The letters are those of Apache Kafka's Java producer 4.3.1. KIP-691 has others for some: there GROUP_AUTHORIZATION_FAILED,
-FENCED_INSTANCE_ID, ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID of offsets, and TOPIC_AUTHORIZATION_FAILED, are fatal, and
-INVALID_PRODUCER_ID_MAPPING is abortable.
+The table follows Apache Kafka's Java producer 4.3.1, but for what [differences.md](differences.md) lists. KIP-691 proposes
+others: there GROUP_AUTHORIZATION_FAILED, FENCED_INSTANCE_ID, ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID of offsets, and
+TOPIC_AUTHORIZATION_FAILED, are fatal, and INVALID_PRODUCER_ID_MAPPING is abortable.
 """
 LETTERS: Final = {
     Kind.SUCCESS: "ok",

@@ -30,12 +30,17 @@ _REFUSALS: Final = (
 )
 
 
+def is_authenticated(client: AIOKafkaClient) -> bool:
+    """Return whether connections have credentials or certificates that can be refused."""
+    return bool(client._security_protocol != "PLAINTEXT")
+
+
 async def check_authentication(client: AIOKafkaClient, address: Address) -> None:
     """Connect once more, to learn why a connection failed. Raises AuthenticationError if it is refused for who it is.
 
-    Does nothing where nobody is authenticated. That authentication fails is fatal (KIP-1050, AuthenticationException).
+    Does nothing without credentials or certificates. A refusal is fatal (KIP-1050, AuthenticationException).
     """
-    if client._security_protocol == "PLAINTEXT":
+    if not is_authenticated(client):
         return
     try:
         connection = await create_conn(

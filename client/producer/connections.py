@@ -18,7 +18,7 @@ from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import errors as blocking_errors
 from stuntbroker.client.connection import API_VERSIONS_FIRST, Address, chosen_version, reason
-from stuntbroker.client.producer.authentication import check_authentication
+from stuntbroker.client.producer.authentication import check_authentication, is_authenticated
 from stuntbroker.client.producer.errors import DisconnectedError, IllegalStateError, UnsupportedVersionError
 from stuntbroker.client.producer.frames import read_without_task
 from stuntbroker.client.producer.options import ConnectionOptions
@@ -201,10 +201,9 @@ class Connections:
         Raises aiokafka's TopicAuthorizationFailedError; AuthenticationError.
         """
         while not self.partitions(topic):
-            node_id = self.any_node()
-            if node_id is not None:
+            if is_authenticated(self._client) and (node_id := self.any_node()) is not None:
                 with suppress(DisconnectedError):
-                    await self.link(node_id)  # aiokafka would ask brokers that refuse it for ever.
+                    await self.link(node_id)  # aiokafka retries a refused connection for ever.
             try:
                 await self._client._wait_on_metadata(topic)
             except UnknownTopicOrPartitionError:  # Not within the time-out of one request.

@@ -245,7 +245,7 @@ class Coordination:
         async with self._request_lock:
             if commit and self._session.state is not State.COMMITTING_TRANSACTION:
                 raise StoppedError("EndTxn: the transaction has failed meanwhile")
-            self._session.is_deciding = commit
+            self._session.is_commit_under_way = commit
             answer = await self._commit() if commit else await self._abort()
             if isinstance(answer, ProducerError):
                 answer, commit = await self._abort_after(answer), False

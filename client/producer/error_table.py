@@ -116,7 +116,7 @@ TABLE: Final[dict[Request, dict[int, Kind]]] = {
     },
     Request.END_TXN_COMMIT: {
         **_COORDINATOR,
-        # Abortable, but an earlier request without a response may have committed: then the abort is refused.
+        # Unlike Kafka: abortable in Java. An earlier request without a response may have committed: then the abort is refused.
         _E.UNKNOWN_PRODUCER_ID: Kind.ABORT_TO_LEARN,
         _E.TRANSACTION_ABORTABLE: Kind.ABORT_TO_LEARN,
         # Unlike Kafka: fatal in Java. A coordinator that aborted the transaction after its time-out says one of these;
@@ -148,6 +148,7 @@ TABLE: Final[dict[Request, dict[int, Kind]]] = {
         _E.DUPLICATE_SEQUENCE_NUMBER: Kind.SUCCESS,
         _E.MESSAGE_TOO_LARGE: Kind.SPLIT,
         _E.OUT_OF_ORDER_SEQUENCE_NUMBER: Kind.ABORTABLE_WITH_BUMP,
+        # Unlike Kafka: Java sends the batch again if the log start offset has passed the last acknowledged record.
         _E.UNKNOWN_PRODUCER_ID: Kind.ABORTABLE_WITH_BUMP,
         _E.INVALID_PRODUCER_EPOCH: Kind.ABORTABLE_WITH_BUMP,
         _E.INVALID_TXN_STATE: Kind.ABORTABLE,

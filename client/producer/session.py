@@ -62,8 +62,8 @@ class Session:
         """Consumer groups that the coordinator has added to the transaction by AddOffsetsToTxn."""
         self.added: set[TopicPartition] = set()
         """Partitions that the coordinator has added to the transaction by AddPartitionsToTxn."""
-        self.is_deciding = False
-        """Whether a commit was sent: from then on its response alone says what became of the transaction."""
+        self.is_commit_under_way = False
+        """Whether EndTxn (commit) is being sent: from then on its response alone says what became of the transaction."""
         self.has_ended = False
         """Whether the transaction that was begun last has been committed or aborted."""
         self.has_started = False
@@ -152,8 +152,8 @@ class Session:
             self.move(State.ABORTABLE_ERROR)
 
     def give_up(self, cause: ProducerError, bump: bool = False) -> None:
-        """As `fail_abortable`, for what an application or a timer gives up: it may be while a commit is decided."""
-        if self.is_deciding:
+        """As `fail_abortable`, for a call that was cancelled or timed out. It has no effect on a commit that is under way."""
+        if self.is_commit_under_way:
             self.needs_new_epoch |= bump
         else:
             self.fail_abortable(cause, bump)

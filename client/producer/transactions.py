@@ -79,7 +79,7 @@ class Transactions:
                 if not is_committed:
                     session.has_started = session.may_have_started = False  # The coordinator had aborted it.
             finally:
-                session.is_deciding = False
+                session.is_commit_under_way = False
         if not is_committed and session.state is not State.COMMITTING_TRANSACTION:
             session.check(Call.COMMIT_TRANSACTION)
         try:

@@ -68,7 +68,7 @@ async def producer_in(state: State, by: Call | None = None) -> AsyncIterator[tup
             transactional_id="id",
             enable_2pc=True,
             retry_backoff_ms=1,
-            max_block_ms=400
+            max_block_ms=150
             if state in (State.INITIALIZING, State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION)
             else 9000,
         )
