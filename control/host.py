@@ -126,8 +126,8 @@ class BrokerHost:
             if before.failed is not None:
                 before.failed(f"the broker could not be put into another state: {fault}")
             raise
-        control.stops.ids.go_on_from(self.control.stops.ids)
-        control.injector.ids.go_on_from(self.control.injector.ids)
+        control.stops.ids.continue_from(self.control.stops.ids)
+        control.injector.ids.continue_from(self.control.injector.ids)
         self.broker, self.control = broker, control
         for tell in self.replaced:
             tell(broker)

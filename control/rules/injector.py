@@ -31,7 +31,7 @@ from stuntbroker.control.rules.faults import (
     read_fault,
     texts_in,
 )
-from stuntbroker.control.rules.numbering import RuleIds
+from stuntbroker.control.rules.rule_ids import RuleIds
 from stuntbroker.control.seed import seed
 from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
 from stuntbroker.protocol.errors import ErrorCode
@@ -151,7 +151,7 @@ class Injector:
         if len(self.faults) >= FAULTS_MAX:
             raise FaultError(f"there are {FAULTS_MAX} faults already", "remove those that are not needed any more")
         fault = self.read(rule)
-        self.ids.give()
+        self.ids.use_next()
         if not self.faults:
             self._broker.router.add_interceptor(self.intercept)
         self.faults[fault.id] = fault
@@ -168,7 +168,7 @@ class Injector:
                 self._broker.router.add_interceptor(self.intercept)
             copied = self.faults[fault.id] = deepcopy(fault)
             copied.created_at_ms += now_ms
-            self.ids.pass_over(fault.id)
+            self.ids.skip_to(fault.id)
 
     def remove(self, id_: str) -> Fault | None:
         """Take a fault away, and carry out what it keeps; None when there is none of this id."""

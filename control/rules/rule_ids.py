@@ -1,4 +1,4 @@
-"""Ids of rules: each kind counts its own, and gives no id twice, also when a broker takes the place of another."""
+"""Ids of rules: each kind counts its own, and no id is used twice, also when a broker takes the place of another."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ class RuleIds:
 
     @property
     def next(self) -> str:
-        """The id that the next rule will have. Reading it gives it to nobody yet."""
+        """The id of the next rule. It stays the same until `use_next`."""
         return f"{self._kind}-{self._last + 1}"
 
-    def give(self) -> None:
-        """Count `next` as given."""
+    def use_next(self) -> None:
+        """Count `next` as used."""
         self._last += 1
 
-    def pass_over(self, id_: str) -> None:
-        """Give neither this id nor one before it: a rule of another broker has it."""
+    def skip_to(self, id_: str) -> None:
+        """Count this id, and all before it, as used by rules that were copied from another broker."""
         self._last = max(self._last, int(id_.rpartition("-")[2]))
 
-    def go_on_from(self, before: RuleIds) -> None:
-        """Give no id that was given there."""
+    def continue_from(self, before: RuleIds) -> None:
+        """Count all ids as used that `before` has used."""
         self._last = max(self._last, before._last)

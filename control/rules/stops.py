@@ -28,7 +28,6 @@ from stuntbroker.control.rules.faults import (
     read_match,
 )
 from stuntbroker.control.rules.injector import fields_of, places_of, subject_of
-from stuntbroker.control.rules.numbering import RuleIds
 from stuntbroker.control.rules.points import (
     ACTIONS,
     AFTER,
@@ -41,6 +40,7 @@ from stuntbroker.control.rules.points import (
     REQUEST_POINTS,
     START,
 )
+from stuntbroker.control.rules.rule_ids import RuleIds
 from stuntbroker.coordinator.requests import Append, Effect, MarkersWritten, Reply, Request, WriteMarkers
 from stuntbroker.coordinator.state import PREPARE_COMMIT, TopicPartition, Txn
 from stuntbroker.protocol.api_keys import APIS
@@ -206,7 +206,7 @@ class Stops:
         if len(self.stops) >= STOPS_MAX:
             raise FaultError(f"there are {STOPS_MAX} stops already", "remove those that are not needed any more")
         stop = self.read(point, rule)
-        self.ids.give()
+        self.ids.use_next()
         self.stops[stop.id] = stop
         self._update_hooks()
         return stop
@@ -266,7 +266,7 @@ class Stops:
             if each.action == KILL and not self._has_process:
                 continue
             self.stops[each.id] = each.without_parked()
-            self.ids.pass_over(each.id)
+            self.ids.skip_to(each.id)
         self._update_hooks()
         for (stop_id, transaction), suspended in parked:
             stop = self.stops[stop_id]
