@@ -147,7 +147,7 @@ def write_states(folder: Path, partition: int, total: int) -> None:
 
 def state_batch(status: str) -> tuple[bytes, dict[str, int]]:
     """(one record of the transaction log, where the fields are that differ)"""
-    from stuntbroker.pipeline.audit.txn_log import STATES
+    from stuntbroker.protocol.transaction_states import STATES
 
     # Numbers that are found again in the bytes, since no other field looks like them.
     pid, epoch, update, start, ids = 0x1122334455667788, 0x2B2C, 0x3132333435363738, 0x4142434445464748, 0x51525354

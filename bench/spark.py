@@ -74,7 +74,7 @@ class Bench:
 
     def cluster(self) -> ChannelCluster:
         from stuntbroker.client.channel import ChannelCluster
-        from stuntbroker.client.cluster import parse_bootstrap
+        from stuntbroker.protocol.addresses import parse_bootstrap
 
         return ChannelCluster(parse_bootstrap(self.bootstrap))
 

@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.chance import Chance
-from stuntbroker.broker.metadata.topic_names import OFFSETS
 from stuntbroker.broker.metadata.topics import Topic
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.coordinator import GroupCoordinator
+from stuntbroker.protocol.topic_names import OFFSETS
 from stuntbroker.storage.recovery import sound_batches
 
 if TYPE_CHECKING:

@@ -18,10 +18,9 @@ from stuntbroker.broker.connections.connection import Connection
 from stuntbroker.broker.connections.listener import CannotListen, Listener, bind_all, listeners_of
 from stuntbroker.broker.connections.read_pace import ReadPace
 from stuntbroker.broker.connections.request_memory import RequestMemory
-from stuntbroker.broker.metadata.features import TRANSACTION_VERSION, Features
+from stuntbroker.broker.metadata.features import Features
 from stuntbroker.broker.metadata.image import ImageError, image_of
 from stuntbroker.broker.metadata.quotas import ClientQuotas
-from stuntbroker.broker.metadata.topic_names import OFFSETS
 from stuntbroker.broker.metadata.topics import Topics
 from stuntbroker.broker.observation.events import Events
 from stuntbroker.broker.requests.authorizer import Authorizer, ConfiguredAuthorizer
@@ -32,6 +31,8 @@ from stuntbroker.broker.temporary_folder import make_temporary_folder
 from stuntbroker.broker.timers import Timers
 from stuntbroker.broker.transactions.producer_ids import ProducerIds
 from stuntbroker.broker.transactions.registry import Transactions
+from stuntbroker.protocol.features import TRANSACTION_VERSION
+from stuntbroker.protocol.topic_names import OFFSETS
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.errors import StorageError

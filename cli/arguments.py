@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stuntbroker.client.connection import Address
+    from stuntbroker.protocol.addresses import Address
 
 COMMANDS: Final = (
     "serve",
@@ -164,7 +164,7 @@ def seconds(given: dict[str, list[str]], name: str, default: float) -> float:
 
 def bootstrap(given: dict[str, list[str]]) -> list[Address]:
     """The addresses of `--bootstrap`."""
-    from stuntbroker.client.cluster import parse_bootstrap
+    from stuntbroker.protocol.addresses import parse_bootstrap
 
     try:
         return parse_bootstrap(single(given, "--bootstrap", "localhost:9092"))

@@ -31,13 +31,10 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WriteTxnMarkersRequest,
 )
 from stuntbroker.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
+from stuntbroker.protocol.transaction_states import RUNNING, TIMEOUT_NONE
 
 DURATION_FROM: Final = 1
 PATTERN_FROM: Final = 2
-RUNNING: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
-STATES: Final = ("Empty", *RUNNING, "CompleteCommit", "CompleteAbort")
-TWO_PHASE_TIMEOUT_MS: Final = 2**31 - 1
-"""The time-out that a coordinator gives to a two-phase transaction: it has none (KIP-939)."""
 DEFAULT_TIMEOUT_MS: Final = 60_000
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
 """Kafka's default of `transaction.max.timeout.ms`: no transaction that is looked after is older."""
@@ -73,7 +70,7 @@ class Description(NamedTuple):
     @property
     def two_phase(self) -> bool:
         """Whether the producer has no transaction time-out (KIP-939)."""
-        return self.timeout_ms == TWO_PHASE_TIMEOUT_MS
+        return self.timeout_ms == TIMEOUT_NONE
 
     @property
     def running(self) -> bool:

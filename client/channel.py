@@ -25,7 +25,6 @@ from stuntbroker.client.connection import (
     CONNECT_S_MAX,
     REQUEST_S_MAX,
     WAIT_S_MIN,
-    Address,
     Deadline,
     chosen_version,
     reason,
@@ -33,7 +32,9 @@ from stuntbroker.client.connection import (
 from stuntbroker.client.errors import ClientError, ConnectionFailed, check
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.requests import Answer, Call
+from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
+from stuntbroker.protocol.features import TRANSACTION_VERSION
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.primitives import DecodeError, Message
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from stuntbroker.client.blocking import Connections, TransactionalProducer
 
 Result = TypeVar("Result")
-TRANSACTION_VERSION: Final = "transaction.version"
 PRODUCER_CLIENT_ID: Final = f"{CLIENT_ID}-producer"
 """Not that of administration, by which a broker recognises who fenced a producer."""
 

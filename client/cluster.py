@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self, TypeVar
 
-from stuntbroker.client.connection import CLIENT_ID, Address, Answer, Connection, Deadline
+from stuntbroker.client.connection import CLIENT_ID, Answer, Connection, Deadline
 from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, NotFound, TimedOut, Unreachable, check
+from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import FIND_COORDINATOR, METADATA
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -58,20 +59,6 @@ class Partition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
-
-
-def parse_bootstrap(text: str) -> list[Address]:
-    """`host:port[,host:port...]`, an IPv6 host in brackets. Raises ValueError with a text that says what is wrong."""
-    addresses = []
-    for address in text.split(","):
-        host, colon, port = address.strip().rpartition(":")
-        bare = host.removeprefix("[").removesuffix("]")
-        if not bare or (":" in bare and bare == host):
-            raise ValueError(f"{address!r} is not HOST:PORT")
-        if not colon or not (port.isascii() and port.isdigit()) or not 0 < int(port[:6]) < 65_536:
-            raise ValueError(f"{address!r} is not HOST:PORT")
-        addresses.append(Address(bare, int(port)))
-    return addresses
 
 
 class Cluster:

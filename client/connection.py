@@ -13,9 +13,10 @@ import socket
 import time
 from collections.abc import Callable
 from struct import pack, unpack_from
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, UnsupportedVersion
+from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -33,16 +34,6 @@ WAIT_S_MIN: Final = 0.001
 CLIENT_ID: Final = "stuntbroker"
 
 Answer = TypeVar("Answer", bound=Message)
-
-
-class Address(NamedTuple):
-    """A host, as a name or an IP address, and a port."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Deadline:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
-from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.broker.metadata.topics import coordinator_of
 from stuntbroker.broker.requests.plain_messages import error_codes, error_name, plain_message
 from stuntbroker.control.observation.request_log import ELEMENTS_KEPT
@@ -31,6 +30,7 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WriteTxnMarkersRequest,
 )
 from stuntbroker.protocol.primitives import Message
+from stuntbroker.protocol.topic_names import TXN_STATE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker

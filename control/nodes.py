@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node, stop_node
 from stuntbroker.broker.cluster.nodes import Node
-from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.control.rules.faults import DELAY, TIMES_MS_MAX, Fault, FaultError, check_number, check_text, part_of
 from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.metadata.topics import Topic

@@ -6,7 +6,6 @@ import asyncio
 from struct import pack, unpack
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.broker.metadata.topics import coordinator_of
 from stuntbroker.broker.requests.personality import versions_of
 from stuntbroker.broker.requests.plain_messages import error_codes, error_name, response_class
@@ -15,10 +14,11 @@ from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.primitives import DecodeError, Message, skip_tags
+from stuntbroker.protocol.topic_names import TXN_STATE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.listener import Address
     from stuntbroker.broker.server import Broker
+    from stuntbroker.protocol.addresses import Address
 
 ANSWER_S_MAX: Final = 10.0
 RETRY_S: Final = 0.005

@@ -6,11 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.cluster.moves import change_leader
-from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.control.rules.faults import FaultError, check_number, check_text, part_of
 from stuntbroker.coordinator.state import EPOCH_LAST
 from stuntbroker.protocol.batches.records import SEQUENCE_MAX, TRANSACTIONAL, build_batch
 from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.protocol.topic_names import TXN_STATE
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.producers import OPEN
 

@@ -9,9 +9,10 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
-from stuntbroker.broker.connections.listener import Address, bind
+from stuntbroker.broker.connections.listener import bind
 from stuntbroker.broker.observation.http_hosts import is_private_host
 from stuntbroker.control.host import BrokerHost
+from stuntbroker.protocol.addresses import Address
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

@@ -41,12 +41,13 @@ from stuntbroker.coordinator.state import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
     PREPARED,
-    TIMEOUT_NONE,
+    NextPair,
     Phase,
     Txn,
     advance,
 )
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 EPOCH_FENCE: Final = 32_767
 """Epoch of markers that fence a producer with the last epoch; no client ever holds it."""
@@ -152,21 +153,21 @@ def _recover(txn: Txn, request: InitProducerId, context: Context) -> Decision:
     client_id, client_epoch = txn.client_pair
     if request.producer_epoch not in (-1, client_epoch):
         return _unchanged(txn, _FENCED)
-    producer_id, epoch, allocated = _pair_after(txn, context)
+    following = _pair_after(txn, context)
     after = advance(
         txn,
         ONGOING,
         context.now_ms,
-        previous_producer_id=client_id if allocated else txn.producer_id,
-        next_producer_id=producer_id,
-        next_producer_epoch=epoch,
+        previous_producer_id=client_id if following.is_allocated else txn.producer_id,
+        next_producer_id=following.producer_id,
+        next_producer_epoch=following.producer_epoch,
         last_producer_epoch=request.producer_epoch,
         # A transaction that was opened without a time-out does not get one from its next owner.
         timeout_ms=txn.timeout_ms if txn.timeout_ms == TIMEOUT_NONE else request.timeout_ms,
         timed_out_epoch=txn.timed_out_epoch,
         init_version=request.version,
     )
-    return Decision(after, (Append(after), RejectNewRecords(after), _recovery_reply(after)), allocated)
+    return Decision(after, (Append(after), RejectNewRecords(after), _recovery_reply(after)), following.is_allocated)
 
 
 def _is_retry_of_recovery(txn: Txn, request: InitProducerId) -> bool:
@@ -183,10 +184,12 @@ def _recovery_reply(txn: Txn) -> Reply:
     return Reply(OK, *txn.client_pair, txn.producer_id, txn.producer_epoch)
 
 
-def _pair_after(txn: Txn, context: Context) -> tuple[int, int, bool]:
-    """The producer id and epoch after those that the client holds, and whether the producer id is newly allocated."""
+def _pair_after(txn: Txn, context: Context) -> NextPair:
+    """The pair after the one that the client holds."""
     producer_id, epoch = txn.client_pair
-    return (context.next_producer_id, 0, True) if epoch >= EPOCH_LAST else (producer_id, epoch + 1, False)
+    if epoch >= EPOCH_LAST:
+        return NextPair(context.next_producer_id, 0, is_allocated=True)
+    return NextPair(producer_id, epoch + 1)
 
 
 # --- adding partitions (KIP-98; with KIP-890 the first records add them)
@@ -260,7 +263,7 @@ def _end_txn(txn: Txn, request: EndTxn, context: Context) -> Decision:
     if txn.phase is ONGOING:
         if txn.is_recovered:
             # The client keeps the pair that it holds: its epoch is newer than the markers'.
-            following = *txn.client_pair, False
+            following = NextPair(*txn.client_pair)
             after = _prepare_recovered(txn, prepare, context.now_ms, txn.producer_epoch, following, client_version=0)
         else:
             after = _prepare(
@@ -314,8 +317,7 @@ def _end_recovered_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
             return _unchanged(txn, error)
         following = _pair_after(txn, context)
         after = _prepare_recovered(txn, prepare, context.now_ms, _marker_epoch(txn), following, client_version=2)
-        producer_id, epoch, allocated = following
-        return _prepared(after, Reply(OK, producer_id, epoch), allocated)
+        return _prepared(after, Reply(OK, following.producer_id, following.producer_epoch), following.is_allocated)
     if requested == (txn.previous_producer_id, txn.last_producer_epoch):
         return _unchanged(txn, _CONCURRENT if txn.phase is prepare else _INVALID_STATE)
     return _unchanged(txn, _producer_error(txn, *requested) or _FENCED)
@@ -373,7 +375,7 @@ def _prepare_recovered(
     prepare: Phase,
     now_ms: int,
     epoch: int,
-    following: tuple[int, int, bool],
+    following: NextPair,
     *,
     client_version: int,
     last_epoch: int | None = None,
@@ -381,7 +383,6 @@ def _prepare_recovered(
 ) -> Txn:
     """The prepared state of a recovered transaction, with up to three producer ids: the markers', the client's, the next one."""
     client_id, client_epoch = txn.client_pair
-    next_id, next_epoch, _ = following
     if last_epoch is None:
         last_epoch = client_epoch if client_version == 2 else txn.last_producer_epoch
     return advance(
@@ -389,9 +390,9 @@ def _prepare_recovered(
         prepare,
         now_ms,
         previous_producer_id=client_id,
-        next_producer_id=next_id,
+        next_producer_id=following.producer_id,
         producer_epoch=epoch,
-        next_producer_epoch=next_epoch,
+        next_producer_epoch=following.producer_epoch,
         last_producer_epoch=last_epoch,
         client_version=client_version,
         timed_out_epoch=txn.timed_out_epoch if timed_out_epoch is None else timed_out_epoch,
@@ -421,7 +422,7 @@ def _fence_and_abort(txn: Txn, context: Context, timed_out_epoch: int | None = N
             last_epoch=last_epoch,
             timed_out_epoch=timed_out_epoch,
         )
-        return after, following[2]
+        return after, following.is_allocated
     epoch = txn.producer_epoch
     allocated = version == 2 and epoch >= EPOCH_LAST
     after = _prepare(

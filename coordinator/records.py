@@ -208,7 +208,7 @@ def last_values(batches: Iterable[tuple[BatchHeader, bytes]]) -> dict[str, bytes
     """
     last: dict[bytes | None, bytes] = {}
     for header, batch in batches:
-        if header[5] & CONTROL:  # A marker that WriteTxnMarkers put here concerns no transactional id.
+        if header.attributes & CONTROL:  # A marker that WriteTxnMarkers put here concerns no transactional id.
             continue
         record = only_record(batch)
         records = (

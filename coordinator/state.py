@@ -23,8 +23,8 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-TIMEOUT_NONE: Final = 2**31 - 1
-"""`timeout_ms` of a two-phase transaction, which never times out (KIP-939)."""
+from stuntbroker.protocol.transaction_states import STATES
+
 EPOCH_LAST: Final = 32_766
 """The last epoch that a client ever holds. Epoch 32,767 is reserved for fencing."""
 NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
@@ -45,7 +45,16 @@ class Phase(IntEnum):
     @property
     def kafka_name(self) -> str:
         """The name that DescribeTransactions and ListTransactions show."""
-        return self.name.title().replace("_", "")
+        return STATES[self]
+
+
+class NextPair(NamedTuple):
+    """The pair that a client holds after its transaction is complete."""
+
+    producer_id: int
+    producer_epoch: int
+    is_allocated: bool = False
+    """The producer id is a new one."""
 
 
 EMPTY: Final = Phase.EMPTY

@@ -27,12 +27,12 @@ from faults import FAULTS
 from stuntbroker.cli.data_folder.audit_spark import SparkError, need_java
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
-from stuntbroker.client.connection import Address
 from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset, read_partition
 from stuntbroker.client.topics import create_topic
 from stuntbroker.pipeline.counting import count as counted
 from stuntbroker.pipeline.encode import encode
 from stuntbroker.pipeline.writer import TransactionalWriter
+from stuntbroker.protocol.addresses import Address
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "build" / "demo"

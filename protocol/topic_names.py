@@ -1,10 +1,13 @@
-"""Which names a topic may have."""
+"""Which names a topic may have, and those of the internal topics."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
+OFFSETS: Final = "__consumer_offsets"
+TXN_STATE: Final = "__transaction_state"
+INTERNAL: Final = frozenset({OFFSETS, TXN_STATE})
 NAME = re.compile(r"[a-zA-Z0-9._-]+")
 NAME_LENGTH_MAX: Final = 249
 

@@ -8,23 +8,32 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import pairwise
-from operator import itemgetter
-from typing import Final
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 CHECKPOINT: Final = "leader-epoch-checkpoint"
 FIRST_EPOCH: Final = 0
 NO_EPOCH: Final = -1
-LeaderEpochs = tuple[tuple[int, int], ...]
-"""(epoch, offset at which it begins), both rising; never empty."""
-FIRST_LEADER: Final[LeaderEpochs] = ((FIRST_EPOCH, 0),)
+
+
+class LeaderEpoch(NamedTuple):
+    """One epoch, and the offset at which it begins."""
+
+    epoch: int
+    first_offset: int
+
+
+LeaderEpochs = tuple[LeaderEpoch, ...]
+"""Both numbers rise; never empty."""
+FIRST_LEADER: Final[LeaderEpochs] = (LeaderEpoch(FIRST_EPOCH, 0),)
 """Those of a partition that always had the same leader."""
-_epoch = itemgetter(0)
-_first_offset = itemgetter(1)
+_epoch = attrgetter("epoch")
+_first_offset = attrgetter("first_offset")
 
 
 def epoch_at(epochs: LeaderEpochs, offset: int) -> int:
     """Return the epoch in which a record of this offset was, or would be, appended."""
-    return epochs[max(0, bisect_right(epochs, offset, key=_first_offset) - 1)][0]
+    return epochs[max(0, bisect_right(epochs, offset, key=_first_offset) - 1)].epoch
 
 
 def end_of_epoch(epochs: LeaderEpochs, epoch: int, log_start_offset: int, next_offset: int) -> tuple[int, int]:
@@ -33,23 +42,28 @@ def end_of_epoch(epochs: LeaderEpochs, epoch: int, log_start_offset: int, next_o
     An epoch below the first one ends where the log begins (KIP-320, KIP-279).
     """
     position = bisect_right(epochs, epoch, key=_epoch)
-    if epoch == NO_EPOCH or (position == len(epochs) and epochs[-1][0] != epoch):
+    if epoch == NO_EPOCH or (position == len(epochs) and epochs[-1].epoch != epoch):
         return NO_EPOCH, -1
     if position == len(epochs):
         return epoch, next_offset
-    end = max(epochs[position][1], log_start_offset)
-    return (epochs[position - 1][0] if position else epoch), end
+    end = max(epochs[position].first_offset, log_start_offset)
+    return (epochs[position - 1].epoch if position else epoch), end
 
 
 def begin_epoch(epochs: LeaderEpochs, epoch: int, offset: int) -> LeaderEpochs:
     """Return the epochs with a new one from this offset on; one in which nothing was appended is forgotten."""
-    return (*(each for each in epochs if each[1] < offset), (epoch, offset))
+    return (*(each for each in epochs if each.first_offset < offset), LeaderEpoch(epoch, offset))
 
 
 def from_offset(epochs: LeaderEpochs, start: int) -> LeaderEpochs:
     """Return the epochs of what is left of a log whose first batch may have this offset."""
     first = max(0, bisect_right(epochs, start, key=_first_offset) - 1)
-    return tuple((epoch, max(offset, start)) for epoch, offset in epochs[first:])
+    return tuple(LeaderEpoch(epoch, max(offset, start)) for epoch, offset in epochs[first:])
+
+
+def up_to_offset(epochs: LeaderEpochs, end: int) -> LeaderEpochs:
+    """Return the epochs of a log that ends here; the last one stays, as appends are of that epoch."""
+    return begin_epoch(epochs[:-1], epochs[-1].epoch, min(epochs[-1].first_offset, end))
 
 
 def as_checkpoint(epochs: LeaderEpochs) -> str:
@@ -60,7 +74,7 @@ def as_checkpoint(epochs: LeaderEpochs) -> str:
 def read_checkpoint(text: str) -> LeaderEpochs:
     """Return the epochs that a checkpoint lists. Raises ValueError."""
     version, count, *lines = text.splitlines()
-    epochs = tuple((int(epoch), int(offset)) for epoch, offset in (line.split(" ") for line in lines))
+    epochs = tuple(LeaderEpoch(int(epoch), int(offset)) for epoch, offset in (line.split(" ") for line in lines))
     rises = all(before < after and start <= end for (before, start), (after, end) in pairwise(epochs))
     if version != "0" or int(count) != len(epochs) or not rises or not epochs or min(map(min, epochs)) < 0:
         raise ValueError("it is not a list of leader epochs that rise")

@@ -417,7 +417,7 @@ class PartitionLog(SegmentedLog):
     def use_leader_epochs(self, epochs: LeaderEpochs) -> None:
         """Set the leader epoch history, whose last epoch is used for appends from now on."""
         self.leader_epochs = epochs
-        self.leader_epoch = epochs[-1][0]
+        self.leader_epoch = epochs[-1].epoch
 
     def roll(self) -> None:
         """Close the active segment, so that deletion and compaction may look at it."""

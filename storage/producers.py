@@ -161,8 +161,7 @@ class ProducerStates:
             if sequence and stored != -1:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         elif batches:
-            last = batches[-1][1]
-            if sequence != last + 1 and (sequence or last != SEQUENCE_MAX):
+            if sequence != producer.next_sequence:
                 repeated = self._repeated(batches, sequence, add_sequence(sequence, header.last_offset_delta))
                 if repeated is not None or stored != -1:
                     return repeated or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -186,7 +185,8 @@ class ProducerStates:
     @staticmethod
     def _repeated(batches: list[RememberedBatch], first: int, last: int) -> RememberedBatch | None:
         for batch in batches:
-            if batch[0] == first and batch[1] == last:
+            first_sequence, last_sequence, _, _, _ = batch
+            if first_sequence == first and last_sequence == last:
                 return batch
         return None
 

@@ -27,7 +27,7 @@ from stuntbroker.protocol.primitives import Buffer, DecodeError
 from stuntbroker.storage.disk import Disk, Kind
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import SUFFIX as LARGE
-from stuntbroker.storage.leader_epochs import CHECKPOINT
+from stuntbroker.storage.leader_epochs import CHECKPOINT, up_to_offset
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
 from stuntbroker.storage.segment import CRC_FROM, SUFFIXES, Segment, TooManyCandidates
@@ -52,7 +52,7 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: boo
     bases = sorted(base for _, base, suffix in _files(log.disk, log.folder) if suffix == ".log")
     segments = [Segment(log.folder, base, log.disk) for base in bases]
     for segment in segments:
-        segment.leader_epochs = tuple(epoch for epoch, _ in log.leader_epochs)
+        segment.leader_epochs = tuple(each.epoch for each in log.leader_epochs)
     try:
         scanned, cut = _read_segments(segments, log_start_offset, clean, truncate)
     except StorageError:
@@ -70,8 +70,7 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: boo
     log.log_start_offset = max(log_start_offset, segments[0].base_offset if segments else 0)
     log.next_offset = max(end, log.log_start_offset)
     if log.leader_epoch:  # The batches before the start of an epoch may have been cut off.
-        known = [each for each in log.leader_epochs[:-1] if each[1] < log.next_offset]
-        log.leader_epochs = (*known, (log.leader_epoch, min(log.leader_epochs[-1][1], log.next_offset)))
+        log.leader_epochs = up_to_offset(log.leader_epochs, log.next_offset)
     _remove_orphans(log, {segment.base_offset for segment in segments}, log.next_offset)
     _load_producers(log, scanned)
     log.aborted = [entry for segment in segments for entry in segment.aborted]
@@ -167,9 +166,9 @@ def sound_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, bytes]]:
         end, offset = 0, segment.base_offset
         is_checked = segment.is_checked
         for header, batch in segment.batches():
-            if not is_checked and (header[4] != crc32c(batch[CRC_FROM:]) or header[0] < offset):
+            if not is_checked and (header.crc != crc32c(batch[CRC_FROM:]) or header.base_offset < offset):
                 break
-            end, offset = end + len(batch), header[0] + header[6] + 1
+            end, offset = end + len(batch), header.next_offset
             if offset > log.log_start_offset:
                 yield header, batch
         if end != segment.size:

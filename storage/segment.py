@@ -283,7 +283,8 @@ class Segment:
         """The offset of the first index entry behind so many bytes, which end below `end_offset`; None without one."""
         stop = min(position + size, self.size)
         if position_and_header := self.find(end_offset):
-            stop = min(stop, position_and_header[0])
+            position_of_end, _ = position_and_header
+            stop = min(stop, position_of_end)
         slot = bisect_left(self.index_positions, stop)
         return self.index_offsets[slot] if slot < len(self.index_offsets) else None
 

@@ -93,7 +93,7 @@ class SegmentedLog:
             for at in range(self._segment_at(offset), len(self.segments)):
                 segment = self.segments[at]
                 if position_and_header := segment.find(offset):
-                    position = position_and_header[0]
+                    position, _ = position_and_header
                     # Kafka's fetch ends with a segment; what is read here may go on into the next ones.
                     while position + size > segment.size and at + 1 < len(self.segments):
                         size -= segment.size - position

@@ -11,7 +11,6 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.cluster.nodes import Placement
-from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.broker.metadata.topics import Topic, coordinator_of
 from stuntbroker.broker.requests.apis import NO_ANSWER
 from stuntbroker.broker.requests.interception import handle_and_look
@@ -26,6 +25,7 @@ from stuntbroker.protocol.messages.produce_response import (
     TopicProduceResponse,
 )
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, ProduceFields
+from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection

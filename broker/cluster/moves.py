@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER, Node
-from stuntbroker.broker.metadata.topic_names import OFFSETS
+from stuntbroker.protocol.topic_names import OFFSETS
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:

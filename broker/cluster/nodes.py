@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientConnection
-    from stuntbroker.broker.connections.listener import Address, Listener
+    from stuntbroker.broker.connections.listener import Listener
+    from stuntbroker.protocol.addresses import Address
 
 NO_LEADER: Final = -1
 

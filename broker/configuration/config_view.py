@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from stuntbroker.broker.configuration.dynamic_config import CLUSTER
 from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC, LIST
 from stuntbroker.broker.configuration.properties import BROKER, TOPIC, WITHOUT_DEFAULT, Property, show
-from stuntbroker.broker.metadata.features import TRANSACTION_VERSION
+from stuntbroker.protocol.features import TRANSACTION_VERSION
 
 if TYPE_CHECKING:
     from stuntbroker.broker.metadata.topics import Topic

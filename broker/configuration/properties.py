@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC
 from stuntbroker.broker.requests.apis import RELEASE
+from stuntbroker.protocol.addresses import parse_address
 
 SHORT_MAX: Final = 2**15 - 1
 INT_MAX: Final = 2**31 - 1
@@ -15,7 +16,6 @@ LONG_MAX: Final = 2**63 - 1
 LONG_MIN: Final = -(2**63)
 PARTITIONS_MAX: Final = 10_000
 """Maximum number of partitions that one request can create, or a topic can have when it is created."""
-PORT_MAX: Final = 65_535
 SEGMENT_BYTES_MIN: Final = 1_048_576
 
 
@@ -152,18 +152,13 @@ def _gzip_level(text: str) -> int:
     return level
 
 
-def host_and_port(text: str) -> tuple[str, int]:
-    """Return the two parts of `HOST:PORT`, or of `:PORT`. An IPv6 host stands in brackets. Raises ConfigError."""
-    host, colon, port = text.rpartition(":")
-    if not (colon and port.isascii() and port.isdigit() and len(port) < 6 and int(port) <= PORT_MAX):
-        raise ConfigError(f"{text!r} is not HOST:PORT")
-    return host.strip("[]"), int(port)
-
-
 def _address(text: str) -> str:
     """`HOST:PORT`, or nothing."""
-    if text and not all(host_and_port(text)):
-        raise ConfigError(f"{text!r} is not HOST:PORT")
+    try:
+        if text and not all(parse_address(text)):
+            raise ConfigError(f"{text!r} is not HOST:PORT")
+    except ValueError as fault:
+        raise ConfigError(str(fault)) from None
     return text
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from stuntbroker.broker.configuration.config import BrokerConfig
-from stuntbroker.broker.configuration.properties import BROKER, KAFKA, PORT_MAX, ConfigError, host_and_port
+from stuntbroker.broker.configuration.properties import BROKER, KAFKA, ConfigError
 from stuntbroker.broker.requests.apis import RELEASE
+from stuntbroker.protocol.addresses import EVERY_ADDRESS, PORT_MAX, Address, parse_address
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_NAME: Final = "PLAINTEXT"
@@ -24,23 +25,8 @@ USUAL_NAMES: Final[dict[str, str]] = {
     **dict.fromkeys(("HOST", "EXTERNAL", "INTERNAL", "DOCKER"), "PLAINTEXT"),
 }
 """Name of a listener -> its security protocol, where listener.security.protocol.map has no other."""
-EVERY_ADDRESS: Final = ("0.0.0.0", "::")
 PORT_DEFAULT: Final = 9092
 PORT_TRIES: Final = 20
-
-
-class Address(NamedTuple):
-    """A host, as a name or an IP address, and a port."""
-
-    host: str
-    port: int
-
-    def reachable(self) -> Address:
-        """The loopback address instead of the one that stands for all addresses: no client can connect to that."""
-        return Address({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host), self.port)
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class CannotListen(Exception):
@@ -52,7 +38,7 @@ class CannotListen(Exception):
         self.fault = fault
 
 
-def parse_address(text: str, what: str, protocols: Mapping[str, str] = USUAL_NAMES) -> tuple[str, Address]:
+def parse_listener(text: str, what: str, protocols: Mapping[str, str] = USUAL_NAMES) -> tuple[str, Address]:
     """Return (listener name, address) of `NAME://host:port`, or of `host:port` alone. Raises ConfigError.
 
     An IPv6 host stands in brackets. `protocols`: the security protocol of each name; `what`: the property, for the message.
@@ -65,10 +51,9 @@ def parse_address(text: str, what: str, protocols: Mapping[str, str] = USUAL_NAM
         if protocol != "PLAINTEXT":
             raise ConfigError(f"{what}: {text!r}: only PLAINTEXT listeners are served")
     try:
-        host, port = host_and_port(address)
-    except ConfigError:
+        return name.upper() if separator else DEFAULT_NAME, parse_address(address)
+    except ValueError:
         raise ConfigError(f"{what}: {text!r} is not HOST:PORT") from None
-    return name.upper() if separator else DEFAULT_NAME, Address(host, port)
 
 
 def protocols_by_listener(config: BrokerConfig) -> dict[str, str]:
@@ -141,7 +126,7 @@ def _named(config: BrokerConfig, what: str) -> list[tuple[str, Address]]:
     controllers = {name.strip().upper() for name in config["controller.listener.names"].split(",")}
     entries = [entry.strip() for entry in config[what].split(",") if entry.strip()]
     named = [
-        parse_address(entry, what, protocols)
+        parse_listener(entry, what, protocols)
         for entry in entries
         if entry.partition("://")[0].upper() not in controllers
     ]
@@ -370,7 +355,7 @@ class Listener:
         # Unlike Kafka: without an advertised address, or a host in it, the one by which the client came.
         if self._is_mapped(host, peer_host):
             mapped = self._config["stuntbroker.mapped.address"]
-            return Address(*host_and_port(mapped)) if mapped else Address("localhost", port)
+            return parse_address(mapped) if mapped else Address("localhost", port)
         return Address(host.removeprefix("::ffff:"), port)
 
     def needs_mapped_address(self, local: tuple[str, int], peer_host: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from stuntbroker.broker.metadata.topic_names import unknown_topic
+from stuntbroker.broker.metadata.unknown_topics import unknown_topic
 from stuntbroker.broker.produce import plain_produce
 from stuntbroker.broker.produce.client_append import append_or_error
 from stuntbroker.broker.produce.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps

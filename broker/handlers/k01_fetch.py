@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.cluster.epochs import epoch_error
-from stuntbroker.broker.metadata.topic_names import unknown_topic
+from stuntbroker.broker.metadata.unknown_topics import unknown_topic
 from stuntbroker.broker.requests.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.configuration.properties import PARTITIONS_MAX
-from stuntbroker.broker.metadata.topic_names import INTERNAL, unknown_or_invalid
 from stuntbroker.broker.metadata.topics import Topic
+from stuntbroker.broker.metadata.unknown_topics import unknown_or_invalid
 from stuntbroker.broker.requests.slices import SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -22,7 +22,7 @@ from stuntbroker.protocol.messages.metadata_response import (
     MetadataResponseTopic,
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
-from stuntbroker.protocol.topic_names import TopicNameError, check_name
+from stuntbroker.protocol.topic_names import INTERNAL, TopicNameError, check_name
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:

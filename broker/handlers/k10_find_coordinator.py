@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
-from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.broker.metadata.topics import coordinator_of
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stuntbroker.broker.metadata.topic_names import OFFSETS
 from stuntbroker.broker.metadata.topics import coordinator_of
 from stuntbroker.groups.coordinator import GROUP_TYPE
 from stuntbroker.protocol.messages.list_groups_request import ListGroupsRequest
 from stuntbroker.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
+from stuntbroker.protocol.topic_names import OFFSETS
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection

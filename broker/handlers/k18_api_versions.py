@@ -10,11 +10,12 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.configuration.properties import KIP_588
-from stuntbroker.broker.metadata.features import LEVEL_MAX, TRANSACTION_VERSION
+from stuntbroker.broker.metadata.features import LEVEL_MAX
 from stuntbroker.broker.requests.apis import WITHOUT_TWO_PHASE
 from stuntbroker.broker.requests.personality import has_features, versions_of
 from stuntbroker.protocol.api_keys import PRODUCE
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.features import KIP_588_FEATURE, TRANSACTION_VERSION
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import (
     ApiVersion,
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 KEY: Final = 18
 VERSIONS = range(0, 5)
 NAMES_FROM: Final = 3
-KIP_588_FEATURE: Final = "stuntbroker.kip-588"
-"""Finalized at level 1 in the profile kip-588, and only there."""
 LEVEL_ZERO_FROM: Final = 4
 ENCODED_MAX: Final = 100
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

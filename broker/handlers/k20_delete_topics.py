@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.metadata.topic_names import unknown_topic
 from stuntbroker.broker.metadata.topics import Topic
+from stuntbroker.broker.metadata.unknown_topics import unknown_topic
 from stuntbroker.broker.requests.slices import SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.metadata.topic_names import INTERNAL
 from stuntbroker.broker.requests.slices import CREATED, SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_records_request import DeleteRecordsRequest, DeleteRecordsTopic
@@ -14,6 +13,7 @@ from stuntbroker.protocol.messages.delete_records_response import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from stuntbroker.protocol.topic_names import INTERNAL
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 

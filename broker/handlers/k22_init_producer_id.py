@@ -19,10 +19,10 @@ from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.broker.transactions.fences import Identity, cause_of
 from stuntbroker.broker.transactions.group_fencing import Claim
 from stuntbroker.coordinator.requests import InitProducerId, Reply
-from stuntbroker.coordinator.state import TIMEOUT_NONE
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:

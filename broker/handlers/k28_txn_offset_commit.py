@@ -11,7 +11,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.metadata.topic_names import OFFSETS
 from stuntbroker.broker.produce.txn_questions import Question, question_for
 from stuntbroker.broker.requests.request_part import RequestPart
 from stuntbroker.broker.requests.slices import ANSWERED_ELSEWHERE, SLICE_COST, Steps, run_in_slices
@@ -30,6 +29,7 @@ from stuntbroker.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
+from stuntbroker.protocol.topic_names import OFFSETS
 from stuntbroker.storage.producers import OPEN, STALE
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.metadata.features import TRANSACTION_VERSION
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.features import TRANSACTION_VERSION
 from stuntbroker.protocol.messages.update_features_request import UpdateFeaturesRequest
 from stuntbroker.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
 from stuntbroker.storage.errors import StorageError

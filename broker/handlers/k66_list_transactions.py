@@ -5,7 +5,6 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.broker.metadata.topics import coordinator_of
 from stuntbroker.broker.requests.patterns import Pattern, PatternError
 from stuntbroker.broker.requests.slices import Steps, run_in_slices
@@ -14,6 +13,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from stuntbroker.protocol.messages.list_transactions_response import ListTransactionsResponse
 from stuntbroker.protocol.primitives import write_compact_string, write_uvarint
+from stuntbroker.protocol.topic_names import TXN_STATE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.handlers.k03_metadata import NOT_REQUESTED, TOPIC_OPERATIONS
-from stuntbroker.broker.metadata.topic_names import INTERNAL, unknown_or_invalid
+from stuntbroker.broker.metadata.unknown_topics import unknown_or_invalid
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from stuntbroker.protocol.messages.describe_topic_partitions_response import (
@@ -14,6 +14,7 @@ from stuntbroker.protocol.messages.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from stuntbroker.protocol.topic_names import INTERNAL
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection

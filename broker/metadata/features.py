@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import BROKER
+from stuntbroker.protocol.features import TRANSACTION_VERSION
 
-TRANSACTION_VERSION: Final = "transaction.version"
 LEVEL_MAX: Final = 2
 FIRST_EPOCH: Final = 1
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3

@@ -10,8 +10,8 @@ from stuntbroker.broker.chance import Chance
 from stuntbroker.broker.cluster.nodes import Nodes, Placement
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import TOPIC, ConfigError, check_topic_config
-from stuntbroker.broker.metadata.topic_names import INTERNAL, OFFSETS, TXN_STATE
 from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.protocol.topic_names import INTERNAL, OFFSETS, TXN_STATE
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.log_config import LogConfig

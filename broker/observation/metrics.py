@@ -15,9 +15,10 @@ from prometheus_client import Metric, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase
+from stuntbroker.coordinator.state import Phase
 from stuntbroker.groups.classic.state import GroupState
 from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection

@@ -67,13 +67,13 @@ def versions_of(personality: str) -> Mapping[int, tuple[int, int]]:
 
     The lowest is this broker's own: requests that only clients older than its own lowest versions send are not served.
     """
-    served = {key: (low, high) for key, (low, high, _) in SERVED.items()}
+    versions = {key: (served.oldest, served.newest) for key, served in SERVED.items()}
     if personality == RELEASE:
-        return served
+        return versions
     highest = PERSONALITIES[personality]
     return {
         key: (low, min(high, highest[key]))
-        for key, (low, high) in served.items()
+        for key, (low, high) in versions.items()
         if key in highest and low <= highest[key]
     }
 

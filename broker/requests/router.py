@@ -74,12 +74,12 @@ class Router:
         if personality != RELEASE:
             return self.of(personality).resolve(key, version)
         served = SERVED.get(key)
-        if served is None or not served[0] <= version <= served[1]:
+        if served is None or not served.oldest <= version <= served.newest:
             return None
         api = APIS[key]
         request = getattr(import_module(f"stuntbroker.protocol.messages.{api.module}_request"), f"{api.name}Request")
         response = getattr(import_module(f"stuntbroker.protocol.messages.{api.module}_response"), f"{api.name}Response")
-        handler = import_module(f"stuntbroker.broker.handlers.{served[2]}")
+        handler = import_module(f"stuntbroker.broker.handlers.{served.handler}")
         route = Route(
             key,
             version,

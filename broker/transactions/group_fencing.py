@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from stuntbroker.coordinator.actor import Actor, OnReply
 from stuntbroker.coordinator.requests import InitProducerId, Reply
-from stuntbroker.coordinator.state import TIMEOUT_NONE
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Services

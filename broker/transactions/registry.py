@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from stuntbroker.broker.configuration.properties import KIP_588
-from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.broker.metadata.topics import coordinator_of
 from stuntbroker.broker.transactions.fences import Fences, Identity
 from stuntbroker.broker.transactions.marker_slices import MarkerSlices
@@ -38,6 +37,7 @@ from stuntbroker.coordinator.state import (
 )
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.protocol.topic_names import TXN_STATE
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.leader_epochs import FIRST_EPOCH
 from stuntbroker.storage.marker import new_marker

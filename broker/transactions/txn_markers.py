@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stuntbroker.broker.metadata.topic_names import OFFSETS
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.topic_names import OFFSETS
 from stuntbroker.storage.marker import Marker
 from stuntbroker.storage.partition import PartitionLog
 

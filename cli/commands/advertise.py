@@ -6,9 +6,10 @@ from typing import Final
 
 from stuntbroker.cli.arguments import UsageError
 from stuntbroker.cli.commands.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_operation
-from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import ResourceType, alter_config, describe_config
 from stuntbroker.client.errors import NotFound
+from stuntbroker.protocol.addresses import EVERY_ADDRESS, parse_bootstrap
 
 USAGE: Final = (
     """\
@@ -34,7 +35,6 @@ Examples:
 MAPPED_ADDRESS: Final = "stuntbroker.mapped.address"
 ADVERTISED: Final = "advertised.listeners"
 NAMES: Final = (MAPPED_ADDRESS, ADVERTISED)
-EVERY_ADDRESS: Final = ("0.0.0.0", "::")
 
 
 def advertise(arguments: list[str]) -> int:

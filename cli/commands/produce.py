@@ -12,7 +12,6 @@ from stuntbroker.cli.arguments import UsageError, bootstrap, choice, not_empty, 
 from stuntbroker.cli.commands.verbs import COMMAND_TIMEOUT_S, Options, key_values, optional_number
 from stuntbroker.cli.tables import shown
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.connection import Address
 from stuntbroker.client.errors import ClientError
 from stuntbroker.client.producing import (
     CODECS,
@@ -24,6 +23,7 @@ from stuntbroker.client.producing import (
     produce,
 )
 from stuntbroker.pipeline.counting import count
+from stuntbroker.protocol.addresses import Address
 
 USAGE: Final = """\
 usage: stuntbroker produce TOPIC [VALUE...] [options]

@@ -11,17 +11,9 @@ from typing import Any, Final
 from stuntbroker.cli.arguments import UsageError, number, single
 from stuntbroker.cli.commands.verbs import COMMON_USAGE, Options, Shown, Verb, optional_number, run_verb, states
 from stuntbroker.cli.tables import instant, shown, table
-from stuntbroker.client.admin import (
-    MAX_TRANSACTION_TIMEOUT_MS,
-    RUNNING,
-    STATES,
-    Admin,
-    Description,
-    Listing,
-    Marker,
-    OpenTransaction,
-)
+from stuntbroker.client.admin import MAX_TRANSACTION_TIMEOUT_MS, Admin, Description, Listing, Marker, OpenTransaction
 from stuntbroker.client.cluster import Cluster
+from stuntbroker.protocol.transaction_states import RUNNING, STATES
 
 USAGE: Final = (
     """\

@@ -6,9 +6,9 @@ import sys
 import time
 
 from stuntbroker.cli.arguments import bootstrap, seconds
-from stuntbroker.client.cluster import Cluster, parse_bootstrap
-from stuntbroker.client.connection import Address
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError, Unreachable
+from stuntbroker.protocol.addresses import Address, parse_bootstrap
 
 PAUSE_S = 0.05
 ATTEMPT_S_MIN = 0.1

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterator
 
-from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.cli.arguments import UsageError
 from stuntbroker.cli.data_folder.dump_indexes import SUFFIXES
 from stuntbroker.cli.data_folder.dump_indexes import lines as index_lines
@@ -30,6 +29,7 @@ from stuntbroker.protocol.batches.records import (
 )
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import DecodeError
+from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 
 UNFINISHED = (".swap", ".cleaned", ".deleted", ".new")
 LOGS = (".log", ".checkpoint")

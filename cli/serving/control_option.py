@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stuntbroker.broker.configuration.properties import ConfigError
 from stuntbroker.cli.arguments import UsageError, single
+from stuntbroker.protocol.addresses import parse_address
 
 if TYPE_CHECKING:
     from stuntbroker.control.plan import Plan
@@ -35,14 +35,13 @@ def control_address(given: dict[str, list[str]]) -> ControlAddress | None:
             option = "--control-token" if token else "--plan"
             raise UsageError(f"{option} has no effect without --control")
         return None
-    from stuntbroker.broker.connections.listener import parse_address
     from stuntbroker.control.server import TOKEN_BYTES, is_loopback
 
     text = single(given, "--control", "") or "127.0.0.1:0"
     try:
-        _, address = parse_address(f"127.0.0.1:{text}" if text.isdigit() else text, "--control")
-    except ConfigError as fault:
-        raise UsageError(str(fault)) from None
+        address = parse_address(f"127.0.0.1:{text}" if text.isdigit() else text)
+    except ValueError as fault:
+        raise UsageError(f"--control: {fault}") from None
     if not TOKEN.fullmatch(token):
         raise UsageError(
             "--control-token: it must be of letters, digits and ._~+/-, as it goes into a header and a cookie"

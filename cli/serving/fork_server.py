@@ -125,7 +125,7 @@ def _preload() -> None:
     from stuntbroker.broker.requests.apis import SERVED
 
     for key in HANDLERS:
-        import_module(f"stuntbroker.broker.handlers.{SERVED[key][2]}")
+        import_module(f"stuntbroker.broker.handlers.{SERVED[key].handler}")
     from stuntbroker.control.server import preload
 
     preload()

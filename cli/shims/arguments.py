@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError, ConnectionFailed, Unreachable
+from stuntbroker.protocol.addresses import parse_bootstrap
 
 TIMEOUT_S: Final = 30.0
 BROKER_WAIT_S: Final = 60.0

@@ -16,9 +16,9 @@ from aiokafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
-from stuntbroker.client.connection import Address
 from stuntbroker.client.producer.errors import AuthenticationError
 from stuntbroker.client.producer.session import log
+from stuntbroker.protocol.addresses import Address
 
 _REFUSALS: Final = (
     AuthenticationFailedError,

@@ -17,13 +17,14 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import errors as blocking_errors
-from stuntbroker.client.connection import API_VERSIONS_FIRST, Address, chosen_version, reason
+from stuntbroker.client.connection import API_VERSIONS_FIRST, chosen_version, reason
 from stuntbroker.client.producer.authentication import check_authentication, is_authenticated
 from stuntbroker.client.producer.errors import DisconnectedError, IllegalStateError, UnsupportedVersionError
 from stuntbroker.client.producer.frames import read_without_task
 from stuntbroker.client.producer.options import ConnectionOptions
 from stuntbroker.client.producer.session import log
 from stuntbroker.client.requests import Answer, Call
+from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse

@@ -40,6 +40,7 @@ from stuntbroker.protocol.api_keys import (
     TXN_OFFSET_COMMIT,
 )
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.features import KIP_588_FEATURE, TRANSACTION_VERSION
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from stuntbroker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -76,8 +77,6 @@ CONCURRENT_BACKOFF_S: Final = 0.02
 """While the coordinator completes the previous transaction, as in Apache Kafka's producer."""
 BACKOFF_S_MAX: Final = 1.0
 
-TRANSACTION_VERSION: Final = "transaction.version"
-KIP_588_FEATURE: Final = "stuntbroker.kip-588"
 """What our broker says in its profile of that name."""
 
 GroupKey = str | None

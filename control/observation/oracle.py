@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.control.observation.log_reading import batches_from, records_in
 from stuntbroker.control.observation.state import committed_offset
 from stuntbroker.coordinator.records import read_record
@@ -29,6 +28,7 @@ from stuntbroker.groups.records import OffsetRecord
 from stuntbroker.groups.records import read_record as read_group_record
 from stuntbroker.protocol.batches.records import BatchHeader, Record, marker_of
 from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker

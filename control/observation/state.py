@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.broker.metadata.topics import coordinator_of
-from stuntbroker.coordinator.state import COMPLETED, EMPTY, TIMEOUT_NONE, Txn
+from stuntbroker.coordinator.state import COMPLETED, EMPTY, Txn
 from stuntbroker.protocol.primitives import ZERO_UUID
+from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.cluster.nodes import Placement

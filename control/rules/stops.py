@@ -15,7 +15,6 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
-from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.broker.requests.interception import handle_and_look, send
 from stuntbroker.control.rules.faults import (
     FaultError,
@@ -44,6 +43,7 @@ from stuntbroker.control.rules.rule_ids import RuleIds
 from stuntbroker.coordinator.requests import Append, Effect, MarkersWritten, Reply, Request, WriteMarkers
 from stuntbroker.coordinator.state import PREPARE_COMMIT, TopicPartition, Txn
 from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, WARNING, Finding, file_of, finding, rows_at
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, last_rows, values
 from stuntbroker.pipeline.audit.transactions import TRANSACTIONS
-from stuntbroker.pipeline.audit.txn_log import TIMEOUT_NONE, TOPIC
 from stuntbroker.pipeline.counting import count
+from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 SWEEP_MS: Final = 10_000
 """How much longer than its time-out a transaction may live: brokers look for them at this interval."""
@@ -209,7 +210,7 @@ def open_findings(
     wanted = lasts.filter(pc.is_in(lasts["transactional_id"], waiting["transactional_id"].combine_chunks()))
     ids = {row["transactional_id"]: row for row in wanted.drop_columns(["partitions"]).to_pylist()}
     places = {(row["topic"], row["partition"]): row for row in bounds.to_pylist()}
-    broken = {row["partition"] for row in bounds.to_pylist() if row["topic"] == TOPIC and row["is_damaged"]}
+    broken = {row["partition"] for row in bounds.to_pylist() if row["topic"] == TXN_TOPIC and row["is_damaged"]}
     findings = []
     for row in waiting.to_pylist():
         bound = places[row["topic"], row["partition"]]
@@ -231,7 +232,7 @@ def open_findings(
 
 def undecided(transactions: pa.Table, lasts: pa.Table, bounds: pa.Table) -> list[Finding]:
     """Markers above the epoch that their id stands at: its coordinator writes down a decision before any marker."""
-    broken = [row["partition"] for row in bounds.to_pylist() if row["topic"] == TOPIC and row["is_damaged"]]
+    broken = [row["partition"] for row in bounds.to_pylist() if row["topic"] == TXN_TOPIC and row["is_damaged"]]
     lasts = lasts.filter(pc.invert(pc.is_in(lasts["log_partition"], pa.array(broken, pa.int32()))))
     row = find(values(lasts, "producer_id"), values(transactions, "producer_id"))
     if not len(lasts):

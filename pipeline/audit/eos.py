@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stuntbroker.pipeline.audit import offsets_log
 from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, Finding, finding
 from stuntbroker.pipeline.audit.folder import Folder, FolderError
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, last_rows, values
 from stuntbroker.pipeline.audit.transactions import outcomes_of
+from stuntbroker.protocol.topic_names import OFFSETS as OFFSETS_TOPIC
 
 Transform = Callable[[pa.Table], pa.Table]
 """From input records to a table with the `key` and `value` of what they become."""
@@ -41,7 +41,7 @@ def committed_offsets(offsets: pa.Table, transactions: pa.Table) -> pa.Table:
     """Rows of COMMITTED: the last offset of every group and partition that counts (KIP-447)."""
     place = pa.table(
         {
-            "topic": pa.repeat(offsets_log.TOPIC, len(offsets)),
+            "topic": pa.repeat(OFFSETS_TOPIC, len(offsets)),
             "partition": offsets["log_partition"],
             "offset": offsets["log_offset"],
             "producer_id": offsets["producer_id"],

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header
+from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
 
 START_OFFSETS: Final = "log-start-offset-checkpoint"
 CLEAN: Final = ".kafka_cleanshutdown"
 CONTROLLER_TOPIC: Final = "__cluster_metadata"
-TXN_TOPIC: Final = "__transaction_state"
 JOURNAL: Final = "metadata.journal"
 """Only our brokers have one; they have no more than one folder, and make those of partitions on first use."""
 METADATA: Final = "partition.metadata"

@@ -13,7 +13,6 @@ from stuntbroker.pipeline.audit.log_records import Fault, Log
 from stuntbroker.protocol.messages.offset_commit_key import OffsetCommitKey
 from stuntbroker.protocol.messages.offset_commit_value import OffsetCommitValue
 
-TOPIC: Final = "__consumer_offsets"
 _OFFSET_KEYS: Final = (b"\x00\x00", b"\x00\x01")
 """Others are keys of groups and their members."""
 _VALUE_VERSIONS = range(5)

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.folder import Partition
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, values
-from stuntbroker.pipeline.audit.txn_log import DEAD, TOPIC
+from stuntbroker.pipeline.audit.txn_log import DEAD
 from stuntbroker.protocol.batches.records import CODEC_MASK
+from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
 
 FENCING: Final = pa.schema(
     {
@@ -167,7 +168,7 @@ def fencing_of(txn_state: pa.Table, bounds: pa.Table) -> pa.Table:
 
 def _is_cut(bounds: pa.Table, log_partitions: Array) -> Array:
     """Return which transaction log partitions have lost their beginning."""
-    cut = [row["partition"] for row in bounds.to_pylist() if row["topic"] == TOPIC and row["known_from"] > 0]
+    cut = [row["partition"] for row in bounds.to_pylist() if row["topic"] == TXN_TOPIC and row["known_from"] > 0]
     is_cut: Array = np.isin(log_partitions, cut)
     return is_cut
 

@@ -32,7 +32,7 @@ from stuntbroker.pipeline.audit.shares import (
 )
 from stuntbroker.pipeline.audit.tables import TableWriter
 from stuntbroker.pipeline.audit.transactions import with_ids
-from stuntbroker.pipeline.audit.txn_log import TOPIC as TXN_TOPIC
+from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
 
 Progress = Callable[[str, float], None]
 """Called with the current step and its progress, from 0 to 1, on every change."""

@@ -40,6 +40,8 @@ from stuntbroker.pipeline.audit.records import RECORDS, decode_records
 from stuntbroker.pipeline.audit.reports import FENCING, LATENCIES, SEGMENTS, fencing_of, latencies_of, segments_of
 from stuntbroker.pipeline.audit.scan import BATCHES, gone, scan
 from stuntbroker.pipeline.audit.transactions import BOUNDS, TRANSACTIONS, bounds_of, owners_of, transactions_of
+from stuntbroker.protocol.topic_names import OFFSETS as OFFSETS_TOPIC
+from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
 
 SHARE_BYTES: Final = 1 << 26
 """Partitions smaller than this are taken together."""
@@ -103,7 +105,7 @@ def shares_of(folder: Folder, share_bytes: int = SHARE_BYTES) -> list[Share]:
     return [*shares, Share(len(shares), tuple(taken))] if taken else shares
 
 
-LOGS: Final = {txn_log.TOPIC, offsets_log.TOPIC}
+LOGS: Final = {TXN_TOPIC, OFFSETS_TOPIC}
 
 
 def read_segment(segment: Segment, with_records: bool = False) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -115,8 +117,8 @@ def read_segment(segment: Segment, with_records: bool = False) -> Iterator[tuple
 
 
 def _read(segment: Segment, with_records: bool) -> Iterator[tuple[str, pa.RecordBatch]]:
-    read: Any = {txn_log.TOPIC: txn_log.read_txn_state, offsets_log.TOPIC: offsets_log.read_offsets}.get(segment.topic)
-    name = "txn_state" if segment.topic == txn_log.TOPIC else "offsets"
+    read: Any = {TXN_TOPIC: txn_log.read_txn_state, OFFSETS_TOPIC: offsets_log.read_offsets}.get(segment.topic)
+    name = "txn_state" if segment.topic == TXN_TOPIC else "offsets"
     for batches in scan(segment):
         yield "batches", batches
         if read is None and not with_records:
@@ -159,9 +161,9 @@ def tables_of(partitions: Sequence[Partition], pieces: Tables, keep: bool) -> Ta
     if keep:
         tables["batches"] = batches
     topics = {partition.topic for partition in partitions}
-    if txn_log.TOPIC in topics:
+    if TXN_TOPIC in topics:
         tables |= _of_the_transaction_log(pieces["txn_state"].sort_by(_IN_ORDER), bounds, keep)
-    if offsets_log.TOPIC in topics:
+    if OFFSETS_TOPIC in topics:
         offsets = pieces["offsets"].sort_by(_IN_ORDER)
         tables["committed"] = committed_offsets(offsets, transactions)
         if keep:

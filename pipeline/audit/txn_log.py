@@ -13,11 +13,8 @@ from stuntbroker.pipeline.audit.log_records import Fault, Log
 from stuntbroker.pipeline.audit.txn_lanes import NUMBERS, PAIRS, Values, read_values
 from stuntbroker.protocol.messages.transaction_log_key import TransactionLogKey
 from stuntbroker.protocol.messages.transaction_log_value import TransactionLogValue
+from stuntbroker.protocol.transaction_states import STATES
 
-TOPIC: Final = "__transaction_state"
-STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
-TIMEOUT_NONE: Final = 2**31 - 1
-"""The time-out of a transaction of two-phase commit (KIP-939): it waits for its owner for ever."""
 _KEY_HEAD: Final = 4
 """Bytes of a key before the id: the kind, and how long the id is."""
 _VALUE_VERSIONS = range(2)

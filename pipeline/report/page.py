@@ -13,7 +13,6 @@ import pyarrow as pa
 from stuntbroker.pipeline.audit.findings import Finding, as_findings, grouped
 from stuntbroker.pipeline.audit.folder import Folder
 from stuntbroker.pipeline.audit.result import Audit
-from stuntbroker.pipeline.audit.txn_log import TIMEOUT_NONE
 from stuntbroker.pipeline.counting import count
 from stuntbroker.pipeline.report import figures, text
 from stuntbroker.pipeline.report.episodes import episodes_of, fence_marks_of
@@ -22,6 +21,7 @@ from stuntbroker.pipeline.report.measures import aborts_of, latencies_for, traff
 from stuntbroker.pipeline.report.summary import READERS_MAX, summary_of
 from stuntbroker.pipeline.report.timeline import timeline_of
 from stuntbroker.pipeline.report.words import OTHER, WORDS
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 EACH_MAX: Final = 20
 """Of every kind so many findings are listed before more of any kind are."""

@@ -19,8 +19,9 @@ from stuntbroker.pipeline.audit.grouping import values
 from stuntbroker.pipeline.audit.result import Audit
 from stuntbroker.pipeline.audit.scan import BATCHES, scan
 from stuntbroker.pipeline.audit.shares import read_segment
-from stuntbroker.pipeline.audit.txn_log import TOPIC, TXN_STATE
+from stuntbroker.pipeline.audit.txn_log import TXN_STATE
 from stuntbroker.pipeline.report.evidence import Neighbours, Sources, offset_in, position_in
+from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
 
 BATCHES_MAX: Final = 1 << 30
 """Bytes of segments that are read again for their batches."""
@@ -66,7 +67,7 @@ def _records(audit: Audit, segments: dict[Any, tuple[Segment, ...]], findings: l
     names = sorted({*ids.drop_null().to_pylist(), *owners["transactional_id"].to_pylist()})
     lasts = audit.lasts.filter(pc.is_in(audit.lasts["transactional_id"], pa.array(names, pa.string())))
     partitions = sorted(set(lasts["log_partition"].to_pylist()))
-    wanted = [segment for number in partitions for segment in segments.get((TOPIC, number), ())]
+    wanted = [segment for number in partitions for segment in segments.get((TXN_TOPIC, number), ())]
     chosen = list(_within(wanted, RECORDS_MAX))
     if len(chosen) < len(wanted):  # Some of a history could pass for all of it.
         return audit.lasts, False

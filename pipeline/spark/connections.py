@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import Final
 
 from stuntbroker.client.channel import ChannelCluster
-from stuntbroker.client.cluster import parse_bootstrap
 from stuntbroker.client.configs import topic_config
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, TimedOut
 from stuntbroker.client.reader import LastValues
@@ -21,6 +20,7 @@ from stuntbroker.pipeline.decision_stores import open_decisions
 from stuntbroker.pipeline.decisions import Decisions
 from stuntbroker.pipeline.encode import BATCH_BYTES_MAX
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
+from stuntbroker.protocol.addresses import parse_bootstrap
 
 LOOKS: Final = 15
 PAUSE_S: Final = 0.2

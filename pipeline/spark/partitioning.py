@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.client.channel import ChannelCluster
-from stuntbroker.client.cluster import parse_bootstrap
 from stuntbroker.pipeline.spark.connections import partition_counts
 from stuntbroker.pipeline.spark.rows import BadRows
+from stuntbroker.protocol.addresses import parse_bootstrap
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

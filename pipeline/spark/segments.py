@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -41,28 +41,36 @@ BUNCH_BYTES: Final = 1 << 25
 """Segments smaller than this are read by one task together."""
 
 
+class SegmentOfShare(NamedTuple):
+    """A segment, the number of its share, and its place there."""
+
+    share: int
+    place: int
+    segment: Segment
+
+
 @dataclass(frozen=True)
 class Bunch(InputPartition):
-    """Segments that one task reads: (share, number in it, segment)."""
+    """Segments that one task reads."""
 
-    segments: tuple[tuple[int, int, Segment], ...]
+    segments: tuple[SegmentOfShare, ...]
 
 
 def bunches_of(folder: Folder, topics: Sequence[str] = ()) -> list[Bunch]:
     """One for every large segment, the largest first; small ones are taken together."""
     every = [
-        (share.number, number, segment)
+        SegmentOfShare(share.number, number, segment)
         for share in shares_of(folder)
         for number, segment in enumerate(share.segments())
         if not topics or segment.topic in topics
     ]
-    every.sort(key=lambda item: -item[2].size)
+    every.sort(key=lambda item: -item.segment.size)
     bunches: list[Bunch] = []
-    taken: list[tuple[int, int, Segment]] = []
+    taken: list[SegmentOfShare] = []
     size = 0
     for item in every:
         taken.append(item)
-        size += item[2].size
+        size += item.segment.size
         if size >= BUNCH_BYTES:
             bunches.append(Bunch(tuple(taken)))
             taken, size = [], 0
@@ -115,8 +123,8 @@ class SegmentReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of a bunch of segments."""
         assert isinstance(partition, Bunch)
-        for _, _, segment in partition.segments:
-            for name, rows in read_segment(segment, self._table == "records"):
+        for item in partition.segments:
+            for name, rows in read_segment(item.segment, self._table == "records"):
                 if name == self._table:
                     yield rows
 
@@ -139,11 +147,11 @@ def pieces_of(spark: SparkSession, bunches: Sequence[Bunch], read: Read) -> Data
         nothing = pa.RecordBatch.from_pylist([], BATCHES)
         for rows in numbers:
             for number in rows["id"].to_pylist():
-                for share, place, segment in bunches[number].segments:
+                for item in bunches[number].segments:
                     # Nothing, to begin with: every share has a piece, also when its partitions are empty.
-                    yield packed(share, place, 0, "batches", nothing)
-                    for count, (name, batch) in enumerate(read(segment), 1):
-                        yield packed(share, place, count, name, batch)
+                    yield packed(item.share, item.place, 0, "batches", nothing)
+                    for count, (name, batch) in enumerate(read(item.segment), 1):
+                        yield packed(item.share, item.place, count, name, batch)
 
     # A range has a partition for each number, and no Python has to plan it.
     return spark.range(0, len(bunches), 1, max(len(bunches), 1)).mapInArrow(read_bunches, PIECES_SCHEMA)

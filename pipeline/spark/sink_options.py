@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final
 
-from stuntbroker.client.cluster import parse_bootstrap
 from stuntbroker.pipeline.decision_stores import DecisionsPlace, decisions_place
 from stuntbroker.pipeline.decisions import SINK_ID, BatchWrite, check_sink_id
 from stuntbroker.pipeline.spark.security import PROTOCOL, unsupported_security
+from stuntbroker.protocol.addresses import parse_bootstrap
 
 TWO_PHASE: Final = "2pc"
 SINGLE: Final = "single"

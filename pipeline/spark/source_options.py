@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-from stuntbroker.client.cluster import parse_bootstrap
-from stuntbroker.client.connection import Address
 from stuntbroker.client.fetching import FetchSizes, TopicPartition
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.pipeline.spark.offsets import Position, SourceError
 from stuntbroker.pipeline.spark.security import unsupported_security
+from stuntbroker.protocol.addresses import Address, parse_bootstrap
 
 COLUMNS: Final = (
     ("key", "binary"),

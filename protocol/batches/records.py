@@ -121,7 +121,9 @@ class Record(NamedTuple):
 
 
 _unpack_header = HEADER.unpack_from
-_new_tuple = tuple.__new__
+_new_tuple = (
+    tuple.__new__
+)  # A quarter of the time that `BatchHeader._make` takes: 0.4 us, for every batch and both ways.
 
 
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:

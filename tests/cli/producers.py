@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from stuntbroker.client.admin import Admin
-from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.connection import Answer
 from stuntbroker.client.errors import ClientError, UnsupportedVersion, check
+from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.topics import describe_topics
+from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.kit.processes.process import COMMAND, DEADLINE_S, run, serving, until
 
 PARENT = """

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.cli.main import run
-from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.groups import committed_offsets
 from stuntbroker.client.producing import NewRecord, produce
+from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.kit.processes.process import DEADLINE_S, serving
 
 IMAGE = Path(__file__).parents[2] / "docker" / "image"

@@ -10,7 +10,7 @@ from struct import pack, unpack, unpack_from
 from types import TracebackType
 from typing import Any, Self
 
-from stuntbroker.client.connection import Address
+from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from stuntbroker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse

@@ -13,9 +13,9 @@ from typing import Self
 from free_ports import free_port
 
 from stuntbroker.client.channel import ChannelCluster
-from stuntbroker.client.connection import Address
 from stuntbroker.client.reader import READ_COMMITTED, READ_UNCOMMITTED, end_offset, read_partition
 from stuntbroker.client.topics import create_topic
+from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.batches.records import build_batch
 
 DEADLINE_S = 30.0

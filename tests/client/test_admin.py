@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fake_broker import FakeBroker, HandClock
 
-from stuntbroker.client.admin import BATCH_MAX, RUNNING, TWO_PHASE_TIMEOUT_MS, Admin, Listing, Marker, OpenTransaction
+from stuntbroker.client.admin import BATCH_MAX, Admin, Listing, Marker, OpenTransaction
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ClientError, NotFound, TimedOut, UnsupportedVersion
 from stuntbroker.protocol.api_keys import (
@@ -35,6 +35,7 @@ from stuntbroker.protocol.messages.write_txn_markers_response import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
+from stuntbroker.protocol.transaction_states import RUNNING, TIMEOUT_NONE
 
 NOW_MS = 1_700_000_000_000
 MINUTE_MS = 60_000
@@ -216,7 +217,7 @@ def test_a_description_says_everything_and_none_where_there_is_no_such_id(world:
     assert [actual["open"].running, actual["empty"].running] == [True, False]
 
 
-@pytest.mark.parametrize("timeout_ms, two_phase", [(MINUTE_MS, False), (TWO_PHASE_TIMEOUT_MS, True)])
+@pytest.mark.parametrize("timeout_ms, two_phase", [(MINUTE_MS, False), (TIMEOUT_NONE, True)])
 def test_a_two_phase_transaction_is_known_by_its_time_out(world: World, timeout_ms: int, two_phase: bool) -> None:
     world.timeout_ms = timeout_ms
     described = world.admin.describe_transactions(["open"])["open"]
@@ -339,7 +340,7 @@ def test_an_abort_with_everything_given_describes_nothing_and_an_unknown_coordin
 
 @pytest.mark.parametrize(
     "timeout_ms, sent",
-    [(5_000, 5_000), (MINUTE_MS, MINUTE_MS), (900_000, MINUTE_MS), (TWO_PHASE_TIMEOUT_MS, 1)],
+    [(5_000, 5_000), (MINUTE_MS, MINUTE_MS), (900_000, MINUTE_MS), (TIMEOUT_NONE, 1)],
 )
 def test_an_id_is_terminated_by_a_plain_init_producer_id_with_a_time_out_that_is_allowed(
     world: World, timeout_ms: int, sent: int

@@ -15,9 +15,9 @@ import pytest
 from fake_broker import FakeBroker, HandClock
 
 from stuntbroker.client.channel import ChannelCluster, wait_for
-from stuntbroker.client.connection import Address
 from stuntbroker.client.errors import ClientError, ConnectionFailed, Unreachable, UnsupportedVersion
 from stuntbroker.client.transactions import init_producer
+from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse

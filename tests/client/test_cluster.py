@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from fake_broker import FIND_COORDINATOR, METADATA, FakeBroker, HandClock
 
-from stuntbroker.client.cluster import Cluster, Partition, parse_bootstrap
-from stuntbroker.client.connection import Address
+from stuntbroker.client.cluster import Cluster, Partition
 from stuntbroker.client.errors import (
     BrokerError,
     ClientError,
@@ -19,6 +18,7 @@ from stuntbroker.client.errors import (
     Unreachable,
     UnsupportedVersion,
 )
+from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from stuntbroker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
@@ -35,35 +35,6 @@ def clock() -> HandClock:
 def cluster(broker: FakeBroker, clock: HandClock) -> Iterator[Cluster]:
     with Cluster([broker.address], 10.0, clock.now_s, clock.sleep) as created:
         yield created
-
-
-ADDRESSES: dict[str, list[tuple[str, int]] | None] = {
-    "localhost:9092": [("localhost", 9092)],
-    " a:1 , b:65535": [("a", 1), ("b", 65_535)],
-    "[::1]:9092": [("::1", 9092)],
-    "::1:9092": None,
-    "[]:1": None,
-    "localhost": None,
-    ":9092": None,
-    "a:": None,
-    "a:0": None,
-    "a:65536": None,
-    "a:-1": None,
-    "a:1234567890123": None,
-    "a:٣": None,
-    "a:1,": None,
-    "": None,
-}
-
-
-@pytest.mark.parametrize("text", ADDRESSES)
-def test_an_address_is_a_host_and_a_port(text: str) -> None:
-    expected = ADDRESSES[text]
-    if expected is None:
-        with pytest.raises(ValueError, match="HOST:PORT"):
-            parse_bootstrap(text)
-    else:
-        assert parse_bootstrap(text) == expected
 
 
 def test_partitions_are_those_of_the_topics_that_are_asked_for(broker: FakeBroker, cluster: Cluster) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from fake_broker import API_VERSIONS, METADATA, FakeBroker
 
-from stuntbroker.client.connection import FRAME_SIZE_MAX, Address, Connection, Deadline
+from stuntbroker.client.connection import FRAME_SIZE_MAX, Connection, Deadline
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, UnsupportedVersion
+from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
 from stuntbroker.control.documents import read_plan_file
@@ -17,6 +16,7 @@ from stuntbroker.control.host import BrokerHost
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.topic_names import TXN_STATE
 from tests.kit.control_rules import rule
 from tests.kit.processes.process import run, serving
 from tests.kit.rig import Rig, running_rig

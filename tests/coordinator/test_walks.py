@@ -28,9 +28,10 @@ from stuntbroker.coordinator.requests import (
     Verify,
     WriteMarkers,
 )
-from stuntbroker.coordinator.state import COMPLETED, PREPARED, SUCCESSORS, TIMEOUT_NONE, Phase, Txn, new_txn
+from stuntbroker.coordinator.state import COMPLETED, PREPARED, SUCCESSORS, Phase, Txn, new_txn
 from stuntbroker.protocol.batches.records import Record
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 OK = ErrorCode.NONE
 FIRST_PRODUCER = 10

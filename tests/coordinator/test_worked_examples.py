@@ -25,7 +25,8 @@ from stuntbroker.coordinator.requests import (
     Request,
     WriteMarkers,
 )
-from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase, Txn, new_txn
+from stuntbroker.coordinator.state import Phase, Txn, new_txn
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 MAX = 32_767
 E = Phase.EMPTY

@@ -16,7 +16,6 @@ from live_broker import START_MS, batch, committed, held_back, make_topic, rows
 from sink import Driver, running
 
 from stuntbroker.client.channel import ChannelCluster
-from stuntbroker.client.cluster import parse_bootstrap
 from stuntbroker.client.errors import BrokerError, ProducerFenced, UnsupportedVersion
 from stuntbroker.client.reader import read_partition
 from stuntbroker.client.transactions import End, end_all, init_producer
@@ -24,6 +23,7 @@ from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import Superseded
 from stuntbroker.pipeline.encode import encode
 from stuntbroker.pipeline.writer import TransactionalWriter
+from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.peers.brokers.kafka_broker import apache_kafka
 
 pytestmark = pytest.mark.timeout(300)

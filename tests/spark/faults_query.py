@@ -17,12 +17,13 @@ from faults import FORMAT, POLL_S, Fault, FaultyDataSource, Plan
 from live_broker import LiveBroker, batch, held_back, make_topic
 from spark_cluster import java_options
 
-from stuntbroker.client.admin import RUNNING, Admin
+from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset, read_partition
 from stuntbroker.pipeline.recovery import is_of_sink, pattern
 from stuntbroker.pipeline.spark import StuntbrokerDataSource
 from stuntbroker.pipeline.writer import TransactionalWriter
+from stuntbroker.protocol.transaction_states import RUNNING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,6 +6,7 @@ import pytest
 
 from stuntbroker.storage.leader_epochs import (
     FIRST_LEADER,
+    LeaderEpoch,
     LeaderEpochs,
     as_checkpoint,
     begin_epoch,
@@ -15,7 +16,7 @@ from stuntbroker.storage.leader_epochs import (
     read_checkpoint,
 )
 
-EPOCHS: LeaderEpochs = ((0, 0), (2, 10), (5, 20))
+EPOCHS: LeaderEpochs = (LeaderEpoch(0, 0), LeaderEpoch(2, 10), LeaderEpoch(5, 20))
 NEXT = 30
 
 
@@ -38,7 +39,7 @@ def test_a_record_is_of_the_epoch_in_which_its_offset_was_given(offset: int, epo
     ],
 )
 def test_an_epoch_ends_where_the_next_one_that_is_known_begins(epoch: int, end: tuple[int, int]) -> None:
-    epochs = ((0, 3), *EPOCHS[1:])
+    epochs = (LeaderEpoch(0, 3), *EPOCHS[1:])
 
     assert end_of_epoch(epochs, epoch, 0, NEXT) == end
 

@@ -10,7 +10,6 @@ import pytest
 from stuntbroker.broker.cluster.assignments import problem_of_assignments
 from stuntbroker.broker.cluster.gate import GATED, GROUP_OF, LISTINGS
 from stuntbroker.broker.cluster.moves import change_leader, stop_node
-from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.broker.metadata.topics import coordinator_of
 from stuntbroker.broker.requests.apis import SERVED
 from stuntbroker.broker.requests.plain_messages import error_codes
@@ -33,6 +32,7 @@ from stuntbroker.protocol.messages.list_offsets_request import (
 )
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 from tests.kit.rig import Rig, decode, frame, running_rig
 from tests.kit.valid_requests import GROUP, MAY_WAIT, TOPIC, TXN, batch, valid_request
 
@@ -40,7 +40,7 @@ NODES = {"stuntbroker.nodes": "3", "offsets.topic.num.partitions": "3", "transac
 FETCH = 1
 SINGLE = {0, 2, 21, 23}
 """APIs that are about a partition of TOPIC; the others here are about GROUP or TXN."""
-CASES = [(key, v) for key in sorted(GATED - LISTINGS.keys()) for v in range(SERVED[key][0], SERVED[key][1] + 1)]
+CASES = [(key, v) for key in sorted(GATED - LISTINGS.keys()) for v in range(SERVED[key].oldest, SERVED[key].newest + 1)]
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node, stop_node
-from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.control.rules.stops import Stops
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
@@ -19,6 +18,7 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.topic_names import TXN_STATE
 from tests.kit.rig import Client, Rig, decode, frame, running_rig, turn
 from tests.kit.transactions.two_calls import begin
 

@@ -14,7 +14,6 @@ from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import ConfigError
 from stuntbroker.broker.connections.listener import CannotListen, bind, listeners_of
-from stuntbroker.broker.metadata.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.broker.metadata.topics import Topic, coordinator_of
 from stuntbroker.protocol.batches.records import HEADER_SIZE, marker_of, read_records
 from stuntbroker.protocol.errors import ErrorCode
@@ -35,6 +34,7 @@ from stuntbroker.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderTopic,
 )
 from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.storage.errors import StorageError
 from tests.kit.produce_and_fetch import produce
 from tests.kit.rig import Client, Rig, decode, frame, running_rig, turn

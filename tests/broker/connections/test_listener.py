@@ -12,7 +12,8 @@ from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.dynamic_config import Change
 from stuntbroker.broker.configuration.properties import ConfigError
 from stuntbroker.broker.connections import listener
-from stuntbroker.broker.connections.listener import Address, bind, listeners_of, parse_address
+from stuntbroker.broker.connections.listener import bind, listeners_of, parse_listener
+from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest
@@ -139,7 +140,7 @@ async def test_every_answer_with_an_address_tells_the_same(data_dir: Path) -> No
     ],
 )
 def test_an_address_is_read_and_shown(text: str, address: tuple[str, int], shown: str) -> None:
-    name, actual = parse_address(text, "x")
+    name, actual = parse_listener(text, "x")
     assert (name, actual) == ("PLAINTEXT", Address(*address))
     assert str(actual) == shown
 
@@ -149,7 +150,7 @@ def test_an_address_is_read_and_shown(text: str, address: tuple[str, int], shown
 )
 def test_an_address_that_is_none_is_refused_with_its_name(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^--what: "):
-        parse_address(text, "--what")
+        parse_listener(text, "--what")
 
 
 LISTENERS: dict[str, tuple[dict[str, str], list[tuple[str, str, int]]]] = {
@@ -210,13 +211,6 @@ def test_the_command_line_wins_over_the_only_listener(
 def test_listeners_that_would_not_be_served_are_refused(properties: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         listeners_of(BrokerConfig(properties))
-
-
-@pytest.mark.parametrize(
-    ("host", "reachable"), [("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("10.0.0.5", "10.0.0.5"), ("::1", "::1")]
-)
-def test_an_address_that_stands_for_all_is_reached_by_loopback(host: str, reachable: str) -> None:
-    assert Address(host, 9092).reachable() == Address(reachable, 9092)
 
 
 def test_localhost_listens_on_both_loopbacks_with_one_port() -> None:

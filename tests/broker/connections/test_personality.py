@@ -18,10 +18,11 @@ from stuntbroker.broker.connections.listener import listeners_of
 from stuntbroker.broker.requests.apis import RELEASE, SERVED
 from stuntbroker.broker.requests.personality import PERSONALITIES, has_features, versions_of
 from stuntbroker.client import TransactionalProducer
-from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.connection import Connection, Deadline
 from stuntbroker.client.errors import ConnectionFailed
 from stuntbroker.fixture.broker import Broker
+from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest

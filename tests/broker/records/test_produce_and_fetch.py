@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader, build_batch, read_header, seal
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -38,6 +37,7 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from stuntbroker.protocol.topic_names import TXN_STATE
 from tests.kit.bystander import Bystander
 from tests.kit.produce_and_fetch import GOOD, changed, fetch, produce
 from tests.kit.rig import KEYS, START_MS, Client, Rig, decode, frame, running_rig, turn

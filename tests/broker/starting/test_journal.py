@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from stuntbroker.broker.configuration.config import BrokerConfig
-from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.broker.observation.events import Events
 from stuntbroker.broker.server import Broker
 from stuntbroker.protocol.batches.records import read_header
@@ -19,6 +18,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from stuntbroker.protocol.topic_names import TXN_STATE
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES, metadata_of
 from tests.kit.rig import START_MS, KeptEvents, running_rig

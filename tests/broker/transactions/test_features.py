@@ -9,7 +9,6 @@ import pytest
 
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.metadata.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
-from stuntbroker.broker.metadata.topic_names import TXN_STATE
 from stuntbroker.broker.server import Broker
 from stuntbroker.coordinator.records import read_record
 from stuntbroker.coordinator.state import Phase
@@ -24,6 +23,7 @@ from stuntbroker.protocol.messages.describe_configs_request import DescribeConfi
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from stuntbroker.protocol.topic_names import TXN_STATE
 from stuntbroker.storage.errors import StorageError
 from tests.kit.rig import Client, Rig, SyncedAtOnce, running_rig
 from tests.kit.valid_requests import TOPIC

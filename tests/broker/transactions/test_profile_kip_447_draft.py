@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.coordinator.actor import MAILBOX_LENGTH_MAX
-from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase
+from stuntbroker.coordinator.state import Phase
 from stuntbroker.groups.claims import REMEMBERED_MAX, Generations
 from stuntbroker.groups.classic.state import Group
 from stuntbroker.protocol.errors import ErrorCode
@@ -22,6 +22,7 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 from tests.kit.disk_rig import Disk, owner_of
 from tests.kit.groups.group_requests import (
     GROUP,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.coordinator.state import TIMEOUT_NONE
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 from tests.kit.disk_rig import Disk
 from tests.kit.rig import Client, decode, frame, running_rig
 from tests.kit.transactions.two_phase import (

@@ -23,7 +23,7 @@ from stuntbroker.client import (
     TransactionalProducer,
     blocking,
 )
-from stuntbroker.client.connection import Address
+from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import END_TXN
 from stuntbroker.protocol.messages.api_versions_response import ApiVersion
 

@@ -10,10 +10,11 @@ from confluent_kafka import KafkaException, Producer
 
 from stuntbroker.broker.requests.plain_messages import response_class
 from stuntbroker.client import ProduceFailedError, ProducerFencedError, TransactionAbortableError, TransactionalProducer
-from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.producer.batches import stamp
 from stuntbroker.fixture.broker import Broker
+from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest

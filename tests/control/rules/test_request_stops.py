@@ -27,7 +27,7 @@ NEW_TOPIC = "made"
 def request_of(rig: Rig, name: str, producer_id: int = 1_000, epoch: int = 0) -> Any:
     """The request with the points `name`, in the newest version."""
     key = KEYS[REQUESTS[name][0]]
-    return valid_request(key, SERVED[key][1], rig.topic(TOPIC).id, producer_id, epoch)
+    return valid_request(key, SERVED[key].newest, rig.topic(TOPIC).id, producer_id, epoch)
 
 
 # --- what must be there before a request, and the request
@@ -227,7 +227,7 @@ async def test_a_request_that_fails_at_its_point_has_changed_nothing_before_and_
     name: str, side: str, rig: Rig
 ) -> None:
     row, key = ROWS[name], KEYS[REQUESTS[name][0]]
-    version = SERVED[key][1] if row.version is None else row.version
+    version = SERVED[key].newest if row.version is None else row.version
     client = rig.client()
     request = row.prepared(rig, client)
     assert row.state(rig) == row.before
@@ -246,7 +246,7 @@ async def test_a_broker_that_ends_at_the_point_of_a_request_has_nothing_of_it_be
     name: str, side: str, rig: Rig, images: Images
 ) -> None:
     row, key = ROWS[name], KEYS[REQUESTS[name][0]]
-    version = SERVED[key][1] if row.version is None else row.version
+    version = SERVED[key].newest if row.version is None else row.version
     client = rig.client()
     request = row.prepared(rig, client)
     Stops(rig.broker, kill=images).add(f"{name}.{side}", {"action": "kill"})

@@ -13,9 +13,10 @@ import pytest
 
 from stuntbroker import run_broker
 from stuntbroker.client.admin import Admin
-from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.control.rules.points import POINTS, START
 from stuntbroker.fixture.control import ControlError
+from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.kit.processes.process import serving
 
 CASES = [(point, action) for point in START for action in POINTS[point].actions]

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stuntbroker.broker.metadata.topic_names import OFFSETS
 from stuntbroker.broker.requests.apis import SERVED
 from stuntbroker.broker.requests.plain_messages import error_codes
 from stuntbroker.control.control import Control
@@ -30,6 +29,7 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from stuntbroker.protocol.topic_names import OFFSETS
 from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.errors import StorageError
 from tests.kit.control_rules import rule
@@ -267,7 +267,7 @@ async def test_a_failure_on_the_way_into_a_transaction_leaves_what_a_restart_wou
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_every_request_with_points_of_its_own_stops_there(name: str, rig: Rig, control: Control) -> None:
     key = API_NAMES[REQUESTS[name][0].lower()]
-    version = SERVED[key][1]
+    version = SERVED[key].newest
     topic = rig.topic(TOPIC)
     before, after = (
         control.stops.add(f"{name}.{side}", {"match": {"version": version}}) for side in ("before", "after")

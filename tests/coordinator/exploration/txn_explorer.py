@@ -60,9 +60,10 @@ from stuntbroker.coordinator.requests import (
     Verify,
     WriteMarkers,
 )
-from stuntbroker.coordinator.state import PREPARED, TIMEOUT_NONE, Phase, Txn, new_txn
+from stuntbroker.coordinator.state import PREPARED, Phase, Txn, new_txn
 from stuntbroker.protocol.batches.records import Record
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 FENCING = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 ADMIN = InitProducerId(60_000)

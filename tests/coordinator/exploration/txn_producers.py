@@ -28,7 +28,7 @@ from stuntbroker.coordinator.requests import (
     Request,
     Verify,
 )
-from stuntbroker.coordinator.state import TIMEOUT_NONE
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 TIMEOUT_MS = 60_000
 INIT_LATEST = 4

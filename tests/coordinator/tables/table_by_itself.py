@@ -8,7 +8,8 @@ from txn_harness import ENDING, NOW, PRODUCER, SPARE, STARTED, TIMEOUT_MS, conte
 from txn_tables import ALL, NOTHING, Asked, Table, becomes
 
 from stuntbroker.coordinator.requests import MarkersWritten, TimeOut
-from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase
+from stuntbroker.coordinator.state import Phase
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 P = Phase
 NOT_ONGOING = tuple(phase for phase in Phase if phase is not P.ONGOING)

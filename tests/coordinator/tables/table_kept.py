@@ -40,7 +40,8 @@ from txn_tables import (
 )
 
 from stuntbroker.coordinator.requests import AddPartitions, EndTxn, InitProducerId, MarkersWritten, TimeOut, Verify
-from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase, Txn
+from stuntbroker.coordinator.state import Phase, Txn
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 P = Phase
 Pair = tuple[int, int]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from audit_harness import Log, World
 
-from stuntbroker.pipeline.audit.txn_log import TIMEOUT_NONE
 from stuntbroker.protocol.batches.records import SEQUENCE_MAX, read_header
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 A, B = ("t", 0), ("t", 1)
 

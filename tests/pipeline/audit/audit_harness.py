@@ -15,7 +15,6 @@ from stuntbroker.pipeline.audit.result import Audit
 from stuntbroker.pipeline.audit.run import audit
 from stuntbroker.pipeline.audit.scan import scan
 from stuntbroker.pipeline.audit.shares import read_segment
-from stuntbroker.pipeline.audit.txn_log import STATES
 from stuntbroker.protocol.batches.compression import compress
 from stuntbroker.protocol.batches.records import (
     HEADER,
@@ -33,6 +32,7 @@ from stuntbroker.protocol.messages.offset_commit_key import OffsetCommitKey
 from stuntbroker.protocol.messages.offset_commit_value import OffsetCommitValue
 from stuntbroker.protocol.messages.transaction_log_key import TransactionLogKey
 from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
+from stuntbroker.protocol.transaction_states import STATES
 
 NOW_MS = 1_700_000_000_000
 Field = bytes | None

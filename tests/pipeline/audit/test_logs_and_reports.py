@@ -17,7 +17,8 @@ from stuntbroker.pipeline.audit import run
 from stuntbroker.pipeline.audit.eos import Chain
 from stuntbroker.pipeline.audit.folder import read_folder
 from stuntbroker.pipeline.audit.reports import aborted_of, fencing_of, last_stable_offsets, latencies_of
-from stuntbroker.pipeline.audit.txn_log import DEAD, STATES, TIMEOUT_NONE
+from stuntbroker.pipeline.audit.txn_log import DEAD
+from stuntbroker.protocol.transaction_states import STATES, TIMEOUT_NONE
 
 A, B = ("t", 0), ("t", 1)
 

@@ -19,7 +19,6 @@ from stuntbroker.pipeline.audit.folder import read_folder
 from stuntbroker.pipeline.audit.reports import LATENCIES, SEGMENTS
 from stuntbroker.pipeline.audit.run import audit
 from stuntbroker.pipeline.audit.scan import BATCHES
-from stuntbroker.pipeline.audit.txn_log import TIMEOUT_NONE
 from stuntbroker.pipeline.report import text
 from stuntbroker.pipeline.report.episodes import EPISODES, FENCE_MARKS, episodes_of, fence_marks_of
 from stuntbroker.pipeline.report.figures import ids_figure
@@ -33,6 +32,7 @@ from stuntbroker.pipeline.report.measures import (
     traffic_of,
 )
 from stuntbroker.pipeline.report.timeline import APART_MAX, LANES_MAX, MARKS_MAX, timeline_of
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 T0 = 1_700_000_000_000
 

@@ -10,7 +10,7 @@ import pytest
 from sink_runs import Sink, lines
 
 from stuntbroker.client.channel import ChannelCluster
-from stuntbroker.client.cluster import parse_bootstrap
+from stuntbroker.protocol.addresses import parse_bootstrap
 
 if TYPE_CHECKING:
     from live_broker import LiveBroker

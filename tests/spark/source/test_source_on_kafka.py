@@ -12,7 +12,7 @@ from pyspark.testing import assertDataFrameEqual
 from source_query import Query, produce
 
 from stuntbroker.client.channel import ChannelCluster
-from stuntbroker.client.cluster import parse_bootstrap
+from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.peers.brokers.kafka_broker import apache_kafka
 
 if TYPE_CHECKING:

@@ -1,15 +1,9 @@
-"""Names of the broker's own topics, and what is answered about topics that are not there."""
+"""What is answered about topics that do not exist."""
 
 from __future__ import annotations
 
-from typing import Final
-
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.topic_names import TopicNameError, check_name
-
-OFFSETS: Final = "__consumer_offsets"
-TXN_STATE: Final = "__transaction_state"
-INTERNAL: Final = frozenset({OFFSETS, TXN_STATE})
 
 
 def unknown_topic(by_id: bool) -> ErrorCode:

@@ -1,0 +1,46 @@
+"""Addresses: a host and a port, as `bootstrap.servers`, `listeners` and Metadata have them."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+PORT_MAX: Final = 65_535
+EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""What stands for all addresses of a machine, and the loopback address of the same family."""
+
+
+class Address(NamedTuple):
+    """A host, as a name or an IP address, and a port."""
+
+    host: str
+    port: int
+
+    def reachable(self) -> Address:
+        """The loopback address instead of the one that stands for all addresses: no client can connect to that."""
+        return Address(EVERY_ADDRESS.get(self.host, self.host), self.port)
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """Return the address in `HOST:PORT`, where an IPv6 host stands in brackets. Raises ValueError.
+
+    It may be one that only a listener has: without a host, for every address, or with port 0, for a free one.
+    """
+    host, colon, port = text.rpartition(":")
+    if not (colon and port.isascii() and port.isdigit() and len(port) < 6 and int(port) <= PORT_MAX):
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    return Address(host.strip("[]"), int(port))
+
+
+def parse_bootstrap(text: str) -> list[Address]:
+    """Return the addresses in `HOST:PORT[,HOST:PORT...]`, to which a client can connect. Raises ValueError."""
+    addresses = []
+    for part in map(str.strip, text.split(",")):
+        address = parse_address(part)
+        is_bare_ipv6 = ":" in address.host and not part.startswith("[")
+        if is_bare_ipv6 or not all(address):
+            raise ValueError(f"{part!r} is not HOST:PORT")
+        addresses.append(address)
+    return addresses

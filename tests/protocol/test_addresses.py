@@ -1,0 +1,68 @@
+"""Addresses as configuration and command lines have them."""
+
+from __future__ import annotations
+
+import pytest
+
+from stuntbroker.protocol.addresses import Address, parse_address, parse_bootstrap
+
+ADDRESSES: dict[str, list[tuple[str, int]] | None] = {
+    "localhost:9092": [("localhost", 9092)],
+    " a:1 , b:65535": [("a", 1), ("b", 65_535)],
+    "[::1]:9092": [("::1", 9092)],
+    "::1:9092": None,
+    "[]:1": None,
+    "localhost": None,
+    ":9092": None,
+    "a:": None,
+    "a:0": None,
+    "a:65536": None,
+    "a:-1": None,
+    "a:1234567890123": None,
+    "a:٣": None,
+    "a:1,": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("text", ADDRESSES)
+def test_an_address_is_a_host_and_a_port(text: str) -> None:
+    expected = ADDRESSES[text]
+    if expected is None:
+        with pytest.raises(ValueError, match="HOST:PORT"):
+            parse_bootstrap(text)
+    else:
+        assert parse_bootstrap(text) == expected
+
+
+LISTENERS: dict[str, Address | None] = {
+    ":9092": Address("", 9092),
+    "localhost:0": Address("localhost", 0),
+    "::1:9092": Address("::1", 9092),
+    "host": None,
+    "host:65536": None,
+    "host:-1": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("text", LISTENERS)
+def test_a_listener_may_have_no_host_and_port_0(text: str) -> None:
+    expected = LISTENERS[text]
+    if expected is None:
+        with pytest.raises(ValueError, match="is not HOST:PORT"):
+            parse_address(text)
+    else:
+        assert parse_address(text) == expected
+
+
+@pytest.mark.parametrize("address", [Address("a", 1), Address("10.0.0.5", 65_535), Address("::1", 9092)])
+def test_an_address_is_read_as_it_is_shown(address: Address) -> None:
+    assert parse_bootstrap(str(address)) == [address]
+
+
+@pytest.mark.parametrize(
+    ("host", "reachable"), [("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("10.0.0.5", "10.0.0.5"), ("::1", "::1")]
+)
+def test_an_address_that_stands_for_all_is_reached_by_loopback(host: str, reachable: str) -> None:
+    assert Address(host, 9092).reachable() == Address(reachable, 9092)
