@@ -1,6 +1,6 @@
 """Writing a few records: for commands and tests, one request at a time and without a transaction.
 
-Transactions are `writer`'s, which takes the batches that `batches_by_partition` makes.
+Transactions are those of `producer`, which takes the batches that `batches_by_partition` makes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,19 @@ from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, check
-from stuntbroker.protocol.api_keys import PRODUCE
-from stuntbroker.protocol.batches.records import HEADER_SIZE, LOG_OVERHEAD, Headers, build_batch, seal
+from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
+from stuntbroker.protocol.batches.records import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    Headers,
+    add_sequence,
+    build_batch,
+    seal,
+    stamp_producer,
+)
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.produce_response import ProduceResponse
 
@@ -25,6 +35,12 @@ BATCH_BYTES_MAX: Final = 512 << 10
 """Keys and values in a batch, unless one record alone has more: below the default of `max.message.bytes`."""
 CREATION_S_MAX: Final = 5.0
 """How long a topic may be unknown to a broker that may be creating it."""
+FORGOTTEN: Final = (
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+)
+"""The broker is not in the state in which it acknowledged the batch before, as after a restored snapshot: nothing was written."""
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 """Compression, by Kafka's numbers."""
 
@@ -52,29 +68,85 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def produce(
-    cluster: Cluster,
-    topic: str,
-    records: Iterable[NewRecord],
-    *,
-    compression: str = "none",
-    timestamp_ms: int | None = None,
-    choose: Callable[[], int] = lambda: 0,
-    written: list[Appended] | None = None,
-) -> list[Appended]:
-    """Write records with acks=all, each partition's in order. Raises BrokerError, NotFound.
+class IdempotentWriter:
+    """An idempotent producer (KIP-98): a batch whose answer was lost is not written twice when it is sent again.
 
-    `written`: list to which each appended batch is added, for use after a failure.
-
-    `choose`: see `batches_by_partition`.
-
-    After ConnectionFailed or TimedOut, the batch in flight may have been appended: without a producer id this is unknown.
+    For one thread, as its `Cluster`.
     """
-    partitions = partition_count(cluster, topic)
-    written = [] if written is None else written
-    for partition, batch, count in batches_by_partition(records, partitions, compression, timestamp_ms, choose):
-        written.append(Appended(partition, _append(cluster, topic, partition, batch), count))
-    return written
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._pair: tuple[int, int] | None = None
+        """Producer id and epoch."""
+        self._sequences: dict[tuple[str, int], int] = {}
+        """The next sequence number of each partition."""
+
+    def produce(
+        self,
+        topic: str,
+        records: Iterable[NewRecord],
+        *,
+        compression: str = "none",
+        timestamp_ms: int | None = None,
+        choose: Callable[[], int] = lambda: 0,
+        written: list[Appended] | None = None,
+    ) -> list[Appended]:
+        """Write records with acks=all, each partition's in order. Raises BrokerError, NotFound.
+
+        `written`: list to which each appended batch is added, for use after a failure.
+
+        `choose`: see `batches_by_partition`.
+
+        After TimedOut, the batch in flight may have been appended: this is unknown.
+        """
+        partitions = partition_count(self._cluster, topic)
+        written = [] if written is None else written
+        for partition, batch, count in batches_by_partition(records, partitions, compression, timestamp_ms, choose):
+            written.append(Appended(partition, self._append(topic, partition, batch, count), count))
+        return written
+
+    def _append(self, topic: str, partition: int, batch: bytearray, count: int) -> int:
+        """The offset of the batch's first record."""
+        place = topic, partition
+        sequence = self._sequences.get(place, 0)
+        sent = 0
+
+        def attempt() -> int:
+            nonlocal sent
+            node_id = self._cluster.leader(topic, partition)
+            if not sent:
+                stamp_producer(batch, *self._producer(node_id), sequence)
+            sent += 1
+            return self._send(node_id, topic, partition, batch)
+
+        try:
+            offset = self._cluster.retrying(attempt)
+        except BaseException as fault:
+            self._pair = None  # Whether it was appended is not known: the sequence numbers begin anew.
+            self._sequences.clear()
+            if sent == 1 and sequence and isinstance(fault, BrokerError) and fault.code in FORGOTTEN:
+                return self._append(topic, partition, batch, count)
+            raise
+        self._sequences[place] = add_sequence(sequence, count)
+        return offset
+
+    def _producer(self, node_id: int) -> tuple[int, int]:
+        if self._pair is None:
+            request = InitProducerIdRequest(None, TIMEOUT_MS)
+            answer = self._cluster.ask(node_id, INIT_PRODUCER_ID, request, InitProducerIdResponse)
+            check("InitProducerId", answer.error_code)
+            self._pair = answer.producer_id, answer.producer_epoch
+        return self._pair
+
+    def _send(self, node_id: int, topic: str, partition: int, batch: bytearray) -> int:
+        topics = [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
+        request = ProduceRequest(None, -1, TIMEOUT_MS, topics)
+        answer = self._cluster.ask(node_id, PRODUCE, request, ProduceResponse, most=PRODUCE_NAMES_MAX)
+        if not answer.responses:
+            raise ConnectionFailed(f"Produce to {topic}-{partition}: the answer does not name the partition")
+        part = answer.responses[0].partition_responses[0]
+        check(f"Produce to {topic}-{partition}", part.error_code, part.error_message)
+        return part.base_offset
 
 
 def partition_count(cluster: Cluster, topic: str) -> int:
@@ -144,23 +216,6 @@ def _batch(records: Sequence[NewRecord], time_ms: int, compression: str) -> byte
         batch[8:12] = (len(batch) - LOG_OVERHEAD).to_bytes(4, "big")
         seal(batch)
     return batch
-
-
-def _append(cluster: Cluster, topic: str, partition: int, batch: bytearray) -> int:
-    """The offset of the batch's first record."""
-
-    def attempt() -> int:
-        topics = [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
-        request = ProduceRequest(None, -1, TIMEOUT_MS, topics)
-        node_id = cluster.leader(topic, partition)
-        answer = cluster.ask(node_id, PRODUCE, request, ProduceResponse, most=PRODUCE_NAMES_MAX)
-        if not answer.responses:
-            raise ConnectionFailed(f"Produce to {topic}-{partition}: the answer does not name the partition")
-        part = answer.responses[0].partition_responses[0]
-        check(f"Produce to {topic}-{partition}", part.error_code, part.error_message)
-        return part.base_offset
-
-    return cluster.retrying(attempt)
 
 
 def any_partition() -> int:

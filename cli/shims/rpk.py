@@ -21,7 +21,7 @@ from stuntbroker.cli.shims.arguments import (
 from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound
-from stuntbroker.client.producing import NewRecord, produce
+from stuntbroker.client.producing import IdempotentWriter, NewRecord
 from stuntbroker.client.topics import create_topic, delete_topic, describe_topics
 from stuntbroker.protocol.errors import ErrorCode
 
@@ -250,8 +250,9 @@ def _produce_options(parser: Parser) -> None:
 def _produce(cluster: Cluster, options: argparse.Namespace) -> int:
     key = None if options.key is None else options.key.encode()
     partition = options.partition if options.partition is not None and options.partition >= 0 else None
+    writer = IdempotentWriter(cluster)
     for line in sys.stdin.buffer:
-        (appended,) = produce(cluster, options.topic, [NewRecord(key, line.rstrip(b"\r\n"), (), partition)])
+        (appended,) = writer.produce(options.topic, [NewRecord(key, line.rstrip(b"\r\n"), (), partition)])
         sys.stdout.write(f"Produced to partition {appended.partition} at offset {appended.first_offset}.\n")
         sys.stdout.flush()
     return 0

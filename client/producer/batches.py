@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from aiokafka.producer.message_accumulator import BatchBuilder
@@ -18,7 +17,7 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 
 from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.producer.errors import ProduceFailedError
-from stuntbroker.protocol.batches.records import HEADER_SIZE, TRANSACTIONAL, add_sequence, read_header, seal
+from stuntbroker.protocol.batches.records import HEADER_SIZE, TRANSACTIONAL, add_sequence, read_header, stamp_producer
 
 MAGIC: Final = 2
 NO_SEQUENCE: Final = -1
@@ -279,25 +278,11 @@ class EncodedBatch(Batch):
     def seal(self, owner: PreparedState, sequence: int) -> None:
         """Write producer id, epoch and first sequence number into the batch."""
         self.sequence = sequence
-        stamp(self._encoded, owner, sequence)
+        stamp_producer(self._encoded, *owner, sequence, TRANSACTIONAL)
         self.data = self._encoded
 
     def _release(self) -> None:
         self._encoded = bytearray()
-
-
-_ATTRIBUTES: Final = Struct(">h")
-_ATTRIBUTES_AT: Final = 21
-_OWNER: Final = Struct(">qhi")
-_OWNER_AT: Final = 43
-
-
-def stamp(batch: bytearray, owner: PreparedState, sequence: int) -> None:
-    """Make an encoded batch part of a transaction, in place: attributes, producer id, epoch, sequence number and CRC."""
-    (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
-    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes | TRANSACTIONAL)
-    _OWNER.pack_into(batch, _OWNER_AT, *owner, sequence)
-    seal(batch)
 
 
 BatchLike: TypeAlias = BatchBuilder | bytes | bytearray | memoryview

@@ -253,6 +253,24 @@ def seal(batch: bytearray | memoryview) -> None:
     batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")
 
 
+_ATTRIBUTES_AT: Final = 21
+_PRODUCER_AT: Final = 43
+_read_int16 = Struct(">h").unpack_from
+_write_int16 = Struct(">h").pack_into
+_write_producer = Struct(">qhi").pack_into
+
+
+def stamp_producer(
+    batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int, attributes: int = 0
+) -> None:
+    """Make a batch that of a producer, in place: producer id, epoch, sequence number, further attributes and CRC."""
+    if attributes:
+        (present,) = _read_int16(batch, _ATTRIBUTES_AT)
+        _write_int16(batch, _ATTRIBUTES_AT, present | attributes)
+    _write_producer(batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    seal(batch)
+
+
 _MAX_TIMESTAMP_AT: Final = 35
 _stamp_time = Struct(">q").pack_into
 

@@ -20,8 +20,7 @@ from stuntbroker.client import (
     TransactionalProducer,
     blocking,
 )
-from stuntbroker.client.producer.batches import stamp
-from stuntbroker.protocol.batches.records import CONTROL, build_batch, read_header, seal
+from stuntbroker.protocol.batches.records import CONTROL, TRANSACTIONAL, build_batch, read_header, seal, stamp_producer
 
 MESSAGE_TOO_LARGE, DUPLICATE_SEQUENCE = 10, 46
 BATCH = bytes(build_batch([(None, b"value")], 1))
@@ -267,7 +266,7 @@ def test_stamping_a_batch_changes_what_says_whose_it_is_and_nothing_else() -> No
     data = build_batch([(b"k", b"v"), (None, None)], 99)
     before = read_header(data)
 
-    stamp(data, PreparedTxnState(7, 3), 2**31 - 1)
+    stamp_producer(data, 7, 3, 2**31 - 1, TRANSACTIONAL)
 
     after = read_header(data)
     changed = {name for name in before._fields if getattr(before, name) != getattr(after, name)}
