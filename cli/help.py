@@ -106,9 +106,9 @@ Examples:
   stuntbroker dump data
 """
 VERSION: Final = """\
-usage: stuntbroker version | --version | -V
+usage: stuntbroker version [--json] | --version | -V
 
-Prints the version of Stuntbroker.
+Prints the version of Stuntbroker, and whether its hot path was compiled.
 
 Examples:
   stuntbroker version

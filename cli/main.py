@@ -28,6 +28,18 @@ def is_compiled() -> bool:
     return spec is not None and spec.origin is not None and not spec.origin.endswith(".py")
 
 
+def _version(words: list[str]) -> int:
+    if unknown := [word for word in words if word != "--json"]:
+        raise UsageError(f"version takes no {unknown[0]!r}")
+    if words:
+        import json
+
+        sys.stdout.write(json.dumps({"version": VERSION, "compiled": is_compiled()}, indent=2) + "\n")
+    else:
+        sys.stdout.write(f"stuntbroker {VERSION} ({'compiled' if is_compiled() else 'not compiled'})\n")
+    return 0
+
+
 def run(arguments: list[str]) -> int:
     """Exit status: 0 done, 1 it failed, 2 the command line is wrong."""
     _replace_missing_streams()
@@ -127,10 +139,7 @@ def _run(arguments: list[str]) -> int:
 
             return fork_server(others, run)
         case "version" | "--version" | "-V":
-            if others:
-                raise UsageError(f"version takes no {others[0]!r}")
-            sys.stdout.write(f"stuntbroker {VERSION} ({'compiled' if is_compiled() else 'not compiled'})\n")
-            return 0
+            return _version(others)
         case "help":
             from stuntbroker.cli.help import help_of
 

@@ -44,6 +44,8 @@ class BrokerError(ClientError):
         name = NAMES.get(code) or f"error code {code}"
         super().__init__(f"{what}: {name}" + (f" ({message})" if message and message != name else ""))
         self.code = code
+        self.message = message
+        """The broker's own text, if it gave one."""
         self.retriable = code in RETRIABLE
 
 

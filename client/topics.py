@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
@@ -12,6 +12,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_partitions_response import CreatePartitionsResponse
 from stuntbroker.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -79,15 +80,18 @@ def create_topic(
     replication_factor: int = -1,
     *,
     if_not_exists: bool = False,
+    assignment: Sequence[Sequence[int]] = (),
 ) -> bool:
     """Create a topic and wait until its partitions have leaders. False: with `if_not_exists` it was there.
 
-    -1 leaves the number of partitions, or the replication factor, to the cluster. Raises BrokerError.
+    -1 leaves the number of partitions, or the replication factor, to the cluster. `assignment`: ids of the brokers of each
+    partition, instead of both. Raises BrokerError.
     """
 
     def attempt() -> bool:
+        assigned = [CreatableReplicaAssignment(*each) for each in enumerate(assignment)]
         entries = [CreatableTopicConfig(name, value) for name, value in (configs or {}).items()]
-        request = CreateTopicsRequest([CreatableTopic(topic, partitions, replication_factor, (), entries)])
+        request = CreateTopicsRequest([CreatableTopic(topic, partitions, replication_factor, assigned, entries)])
         node_id = cluster.controller_id()
         answer = cluster.ask(node_id, CREATE_TOPICS, request, CreateTopicsResponse, DEFAULTS_FROM)
         result = answer.topics[0]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 PORT_MAX: Final = 65_535
+HOST: Final = re.compile(r"[0-9A-Za-z._:%-]*")
+"""As Kafka's: the text of an IPv6 address has colons, and a zone behind `%`."""
 EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """What stands for all addresses of a machine, and the loopback address of the same family."""
 
@@ -31,7 +34,10 @@ def parse_address(text: str) -> Address:
     host, colon, port = text.rpartition(":")
     if not (colon and port.isascii() and port.isdigit() and len(port) < 6 and int(port) <= PORT_MAX):
         raise ValueError(f"{text!r} is not HOST:PORT")
-    return Address(host.strip("[]"), int(port))
+    host = host.removeprefix("[").removesuffix("]")
+    if not HOST.fullmatch(host):
+        raise ValueError(f"{text!r} is not HOST:PORT: a host has letters, digits and '-', '.', '_' only")
+    return Address(host, int(port))
 
 
 def parse_bootstrap(text: str) -> list[Address]:

@@ -52,8 +52,8 @@ def parse_listener(text: str, what: str, protocols: Mapping[str, str] = USUAL_NA
             raise ConfigError(f"{what}: {text!r}: only PLAINTEXT listeners are served")
     try:
         return name.upper() if separator else DEFAULT_NAME, parse_address(address)
-    except ValueError:
-        raise ConfigError(f"{what}: {text!r} is not HOST:PORT") from None
+    except ValueError as fault:
+        raise ConfigError(f"{what}: {fault}") from None
 
 
 def protocols_by_listener(config: BrokerConfig) -> dict[str, str]:

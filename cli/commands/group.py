@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -69,6 +70,8 @@ class OffsetRow(NamedTuple):
     """The high watermark."""
     lag: int | None
     member: Member | None
+    leader_epoch: int | None = None
+    """The leader epoch of the last record that was read, which was committed with the offset; None: it was not said."""
 
 
 def group(arguments: list[str]) -> int:
@@ -112,7 +115,8 @@ def offset_rows(cluster: Cluster, described: GroupDescription) -> list[OffsetRow
         at = committed.get((topic, partition))
         offset = None if at is None else at.offset
         lag = None if offset is None or end < 0 else max(0, end - offset)
-        rows.append(OffsetRow(topic, partition, offset, stable, end, lag, owners.get((topic, partition))))
+        epoch = None if at is None or at.leader_epoch < 0 else at.leader_epoch
+        rows.append(OffsetRow(topic, partition, offset, stable, end, lag, owners.get((topic, partition)), epoch))
     return rows
 
 
@@ -171,6 +175,12 @@ def _reset(given: Options) -> Operation:
         if "--dry-run" not in given:
             commit_offsets(cluster, group_id, offsets)
         rows = [(*place, _or_dash(before.get(place)), offset) for place, offset in offsets.items()]
+        if at.isdigit() and (
+            other := [f"{topic}-{index}" for (topic, index), got in offsets.items() if got != int(at)]
+        ):
+            sys.stderr.write(
+                f"stuntbroker: offset {at} is not in the log of {', '.join(other)}: the nearest is taken\n"
+            )
         return Shown(
             table(("TOPIC", "PARTITION", "BEFORE", "COMMITTED"), rows),
             {"group_id": group_id, "dry_run": "--dry-run" in given, "offsets": _offset_documents(before, offsets)},

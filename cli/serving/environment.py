@@ -23,6 +23,14 @@ WITHOUT_EFFECT: Final = (
     r"|PORT|PORT_\w+|SERVICE_\w+|SUPER_USERS|DATE|KRAFT_BOOTSTRAP_SCRAM_USERS)"
 )
 """Of the Java virtual machine, of other images, and of Kubernetes for a service that is called kafka."""
+OF_OTHER_IMAGES: Final = frozenset(
+    {
+        *("HOSTNAME_COMMAND", "PORT_COMMAND", "BROKER_ID_COMMAND", "RACK_COMMAND"),  # wurstmeister/kafka
+        *("ADVERTISED_HOST_NAME", "CREATE_TOPICS"),  # debezium/kafka
+        "ADV_HOST",  # landoop/fast-data-dev
+    }
+)
+"""Variables that mean something in these images, and do not begin like Kafka's."""
 CLUSTER_IDS: Final = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 LOG_LEVELS: Final = {
     "TRACE": "debug",
@@ -107,6 +115,8 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
                 unknown.append(f"{name}={value}")
         elif name == "KAFKA_CREATE_TOPICS":
             options.setdefault("--topic", []).extend(_created_topics(value))
+        elif name in OF_OTHER_IMAGES:
+            without_effect.append(name)
         elif name in CLUSTER_IDS:
             properties.setdefault("stuntbroker.cluster.id", value)
         elif name == "KAFKA_ADVERTISED_HOST_NAME":
@@ -165,9 +175,14 @@ def _add_listeners(properties: dict[str, str]) -> None:
 
 
 def _created_topics(text: str) -> list[str]:
-    """`NAME:PARTITIONS:REPLICAS[:POLICY]` of KAFKA_CREATE_TOPICS (wurstmeister's image), in the form of `--topic`."""
+    """`NAME:PARTITIONS:REPLICAS[:POLICY]` of KAFKA_CREATE_TOPICS (wurstmeister's image), in the form of `--topic`.
+
+    Behind the policy there may be options of kafka-topics: ` --config=retention.ms=1000`.
+    """
     topics = []
     for entry in filter(None, map(str.strip, re.split("[,\n]", text))):
-        name, partitions, _, policy, *_ = [*entry.split(":"), "", "", ""]
-        topics.append(f"{name}:{partitions or 1}" + (f":cleanup.policy={policy}" if policy else ""))
+        name, partitions, _, policy_and_options, *_ = [*entry.split(":", 3), "", "", ""]
+        policy, *options = re.split(r"\s+--config[=\s]", f" {policy_and_options}")
+        values = [f"cleanup.policy={policy.strip()}"] if policy.strip() else []
+        topics.append(":".join([name, partitions or "1", *values, *map(str.strip, options)]))
     return topics

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.errors import ClientError, ConnectionFailed, Unreachable
+from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, Unreachable
 from stuntbroker.protocol.addresses import parse_bootstrap
 
 TIMEOUT_S: Final = 30.0
@@ -36,6 +36,7 @@ class Parser(argparse.ArgumentParser):
 
     def add_cluster_options(self, *names: str) -> None:
         """Add `--bootstrap-server`, what stood for it earlier, and a file of client properties."""
+        # Unlike Kafka: without it, its default in most images is taken.
         self.add_argument("--bootstrap-server", *names, dest="bootstrap", default=BOOTSTRAP_DEFAULT)
         # Unlike Kafka: only a few of them are used, as there is no TLS and no SASL.
         self.add_argument(
@@ -93,7 +94,8 @@ def guarded(what: str, call: Callable[[], int]) -> int:
     try:
         return call()
     except (CommandError, ClientError) as fault:
-        sys.stderr.write(f"{what}{fault}\n")
+        text = isinstance(fault, BrokerError) and fault.message
+        sys.stderr.write(f"{what}{text or fault}\n")
         return 1
 
 

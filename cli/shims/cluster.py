@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 
 from stuntbroker.cli.shims.arguments import CommandError, Parser, guarded, pattern, run_with_cluster
@@ -10,6 +11,8 @@ from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_UNCOMMITTED, list_offset
 from stuntbroker.protocol.api_keys import APIS
 
+EVERY_PARTITION = range(2**31)
+TOPIC_PARTITIONS = re.compile(r"([^:,]*)(?::(?:([0-9]{1,9})|([0-9]{0,9})-([0-9]{0,9}))?)?")
 MAX_TIMESTAMP = -3
 """KIP-734."""
 FROM_TIMES = {
@@ -82,6 +85,7 @@ def _get_offsets(command: str, arguments: list[str]) -> int:
     parser.add_cluster_options("--broker-list")
     parser.add_argument("--topic")
     parser.add_argument("--partitions")
+    parser.add_argument("--topic-partitions")
     parser.add_argument("--time", default="latest")
     parser.add_flags("--exclude-internal-topics")
     options = parser.parse_args(arguments)
@@ -97,12 +101,18 @@ def _print_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
         raise CommandError(
             f"--time {options.time}: it must be earliest, latest, max-timestamp or milliseconds since 1970"
         )
-    wanted = pattern(options.topic or ".*")
+    if options.topic_partitions and (options.topic or options.partitions):
+        raise CommandError("--topic-partitions cannot be used with --topic or --partitions")
+    if options.topic_partitions:
+        filters = [_filter(part) for part in options.topic_partitions.split(",")]
+    else:
+        filters = [(pattern(options.topic or ".*"), EVERY_PARTITION)]
     indexes = _indexes(options.partitions) if options.partitions else None
     matching = [
         (each.topic, each.partition)
         for each in cluster.retrying(lambda: cluster.partitions(None))
-        if wanted.fullmatch(each.topic) and (indexes is None or each.partition in indexes)
+        if any(topic.fullmatch(each.topic) and each.partition in partitions for topic, partitions in filters)
+        and (indexes is None or each.partition in indexes)
     ]
     if not matching:
         raise CommandError("Could not match any topic-partitions with the specified filters")
@@ -110,6 +120,22 @@ def _print_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
         offset = list_offset(cluster, topic, partition, at, READ_UNCOMMITTED)
         sys.stdout.write(f"{topic}:{partition}:{offset if offset >= 0 else ''}\n")
     return 0
+
+
+def _filter(text: str) -> tuple[re.Pattern[str], range]:
+    """The topics and partitions of `TOPIC`, `TOPIC:PARTITION` or `TOPIC:FROM-TO` without TO; each may be left out.
+
+    TOPIC is a regular expression. Raises CommandError.
+    """
+    matched = TOPIC_PARTITIONS.fullmatch(text.strip())
+    if matched is None:
+        raise CommandError(f"Invalid topic-partition rule: {text}")
+    topic, single, first, end = matched.groups()
+    if single:
+        partitions = range(int(single), int(single) + 1)
+    else:
+        partitions = range(int(first or 0), int(end) if end else EVERY_PARTITION.stop)
+    return pattern(topic or ".*"), partitions
 
 
 def _indexes(text: str) -> set[int]:

@@ -96,7 +96,11 @@ def _entities(options: argparse.Namespace) -> tuple[list[str], list[str | None]]
 def _describe(cluster: Cluster, kind: ResourceType, name: str | None, options: argparse.Namespace) -> int:
     names: list[str]
     if kind == ResourceType.TOPIC:
-        names = [each.name for each in describe_topics(cluster, None if name is None else [name])]
+        names = [each.name for each in describe_topics(cluster)]
+        if name is not None and name not in names:
+            sys.stdout.write(f"The topic '{name}' doesn't exist and doesn't have dynamic config.\n")
+            return 0
+        names = names if name is None else [name]
     elif name is None and kind == ResourceType.BROKER:
         names = [*map(str, cluster.broker_ids()), ""]
     elif kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):

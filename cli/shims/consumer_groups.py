@@ -9,7 +9,7 @@ import sys
 import time
 
 from stuntbroker.cli.commands.group import OffsetRow, offset_rows, places_of, target_offset
-from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, guarded, run_with_cluster
+from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, columns, guarded, pattern, run_with_cluster
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.client.groups import (
@@ -52,6 +52,7 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_argument("--to-datetime")
     parser.add_argument("--by-duration")
     parser.add_argument("--from-file")
+    parser.add_argument("--validate-regex")
     parser.add_flags(
         *(f"--{action.replace('_', '-')}" for action in ACTIONS), "--all-groups", "--all-topics", "--members"
     )
@@ -59,6 +60,10 @@ def _run(command: str, arguments: list[str]) -> int:
         "--offsets", "--verbose", "--to-earliest", "--to-latest", "--to-current", "--dry-run", "--execute", "--export"
     )
     options = parser.parse_args(arguments)
+    if options.validate_regex is not None:
+        pattern(options.validate_regex)
+        sys.stdout.write(f"The regular expression `{options.validate_regex}` is valid.\n")
+        return 0
     actions = [action for action in ACTIONS if getattr(options, action)]
     if len(actions) != 1:
         raise CommandError(
@@ -110,53 +115,63 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
         elif options.members:
             _describe_members(described, options.verbose)
         else:
-            _describe_offsets(described, offset_rows(cluster, described))
+            _describe_offsets(described, offset_rows(cluster, described), options.verbose)
         if not described.members:
             sys.stderr.write(f"\nConsumer group '{group_id}' has no active members.\n")
     return 0
 
 
-def _describe_offsets(described: GroupDescription, rows: list[OffsetRow]) -> None:
+def _describe_offsets(described: GroupDescription, rows: list[OffsetRow], is_verbose: bool) -> None:
     if not rows:
         return
     widths = (
         max(15, len(described.group_id)),
         max(15, *(len(row.topic) for row in rows)),
         10,
+        *([15] if is_verbose else []),
         15,
         15,
         15,
         max(15, *(len(row.member.member_id) for row in rows if row.member), 0),
         max(15, *(len(row.member.client_host) for row in rows if row.member), 0),
     )
-    lines: list[tuple[object, ...]] = [OFFSETS]
+    epoch_at = OFFSETS.index("CURRENT-OFFSET")
+    lines: list[tuple[object, ...]] = [
+        (*OFFSETS[:epoch_at], "LEADER-EPOCH", *OFFSETS[epoch_at:]) if is_verbose else OFFSETS
+    ]
     for row in rows:
         member = row.member
         who = ("-", "-", "-") if member is None else (member.member_id, member.client_host, member.client_id)
         numbers = (row.committed, row.end if row.end >= 0 else None, row.lag)
-        lines.append((described.group_id, row.topic, row.partition, *("-" if n is None else n for n in numbers), *who))
+        epoch = ["-" if row.leader_epoch is None else row.leader_epoch] if is_verbose else []
+        cells = [
+            described.group_id,
+            row.topic,
+            row.partition,
+            *epoch,
+            *("-" if n is None else n for n in numbers),
+            *who,
+        ]
+        lines.append(tuple(cells))
     sys.stdout.write("\n")
     for line in lines:
-        cells = [f"{cell!s:<{width}}" for cell, width in zip(line, widths, strict=False)]
-        sys.stdout.write(" ".join([*cells, str(line[-1])]) + "\n")
+        padded = [f"{cell!s:<{width}}" for cell, width in zip(line, widths, strict=False)]
+        sys.stdout.write(" ".join([*padded, str(line[-1])]) + "\n")
 
 
 def _describe_members(described: GroupDescription, is_verbose: bool) -> None:
     width = max([15, *(len(each.member_id) for each in described.members)])
     header = ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
     group_width = max(15, len(described.group_id))
-    lines: list[tuple[object, ...]] = [(*header, "ASSIGNMENT") if is_verbose else header]
+    lines: list[tuple[object, ...]] = [(*header, "ASSIGNMENT" if is_verbose else "")]
     for each in described.members:
         line = (described.group_id, each.member_id, each.client_host, each.client_id, len(each.partitions))
         by_topic: dict[str, list[str]] = {}
         for topic, partition in each.partitions:
             by_topic.setdefault(topic, []).append(str(partition))
         assigned = ", ".join(f"{topic}({','.join(partitions)})" for topic, partitions in by_topic.items()) or "-"
-        lines.append((*line, assigned) if is_verbose else line)
-    sys.stdout.write("\n")
-    for cells in lines:
-        widths = (group_width, width, 15, 15, 15, 0)
-        sys.stdout.write(" ".join(f"{cell!s:<{size}}" for cell, size in zip(cells, widths, strict=False)) + "\n")
+        lines.append((*line, assigned if is_verbose else ""))
+    sys.stdout.write("\n" + columns(lines, (group_width, width, 15, 15, 15, 0)))
 
 
 def _describe_state(cluster: Cluster, described: GroupDescription) -> None:
@@ -319,9 +334,8 @@ def _delete_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
     places = _places(cluster, options, group_id)
     delete_offsets(cluster, group_id, places)
     sys.stdout.write(f"Request succeeded for deleting offsets from group {group_id}.\n\n")
-    sys.stdout.write(f"{'TOPIC':<30} {'PARTITION':<15} {'STATUS':<15}\n")
-    for topic, partition in places:
-        sys.stdout.write(f"{topic:<30} {partition:<15} {'Successful':<15}\n")
+    rows: list[tuple[object, ...]] = [("TOPIC", "PARTITION", "STATUS"), *((*place, "Successful") for place in places)]
+    sys.stdout.write(columns(rows, (max([15, *(len(topic) for topic, _ in places)]), 10, 15)))
     return 0
 
 

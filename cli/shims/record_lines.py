@@ -63,9 +63,9 @@ class Formatter:
     """Prints a record by the properties of Kafka's DefaultMessageFormatter."""
 
     def __init__(self, properties: dict[str, str]) -> None:
-        self._timestamp, self._partition, self._offset, self._headers, self._key = (
+        self._timestamp, self._partition, self._offset, self._delivery, self._epoch, self._headers, self._key = (
             properties.get(f"print.{name}", "false").lower() == "true"
-            for name in ("timestamp", "partition", "offset", "headers", "key")
+            for name in ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key")
         )
         self._value = properties.get("print.value", "true").lower() == "true"
         self._separator = properties.get("key.separator", "\t").encode()
@@ -85,6 +85,10 @@ class Formatter:
             parts.append(f"Partition:{partition}".encode())
         if self._offset:
             parts.append(f"Offset:{row.offset}".encode())
+        if self._delivery:
+            parts.append(b"Delivery:NOT_PRESENT")
+        if self._epoch:  # Kafka's command hands its formatter a record without it.
+            parts.append(b"Epoch:NOT_PRESENT")
         if self._headers:
             shown = (name.encode() + b":" + (self._null if value is None else value) for name, value in row.headers)
             parts.append(self._headers_separator.join(shown) or b"NO_HEADERS")

@@ -1,4 +1,4 @@
-"""rpk, Redpanda's command: `rpk redpanda start` runs the broker, `rpk cluster` and `rpk topic` ask one."""
+"""rpk, Redpanda's command: `rpk redpanda start` runs the broker, `rpk cluster`, `rpk topic` and `rpk group` ask one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from stuntbroker.cli.shims import rpk_consume
 from stuntbroker.cli.shims.arguments import (
     BOOTSTRAP_DEFAULT,
     INT,
+    PARTITION_COUNT,
     SHORT,
     CommandError,
     Parser,
@@ -20,10 +22,13 @@ from stuntbroker.cli.shims.arguments import (
 )
 from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.configs import ResourceType, alter_config
 from stuntbroker.client.errors import BrokerError, NotFound
+from stuntbroker.client.groups import delete_group, list_groups
 from stuntbroker.client.producing import IdempotentWriter, NewRecord
-from stuntbroker.client.topics import create_topic, delete_topic, describe_topics
+from stuntbroker.client.topics import create_topic, delete_topic, describe_topics, grow_topic
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.topic_names import INTERNAL
 
 CONFIG_FILE: Final = "/etc/redpanda/redpanda.yaml"
 CONFIG_WAIT_S: Final = 5.0
@@ -229,16 +234,86 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
-    status, rows = 0, []
-    for topic in options.topics:
+    return _for_each("TOPIC", options.topics, lambda topic: delete_topic(cluster, topic))
+
+
+def _add_partitions_options(parser: Parser) -> None:
+    parser.add_argument("topics", nargs="+")
+    parser.add_argument("--num", "-n", type=PARTITION_COUNT, required=True)
+    parser.add_argument("--force", "-f", action="store_true")
+
+
+def _add_partitions(cluster: Cluster, options: argparse.Namespace) -> int:
+    internal = [topic for topic in options.topics if topic in INTERNAL]
+    if internal and not options.force:
+        raise CommandError(f"Unable to change {internal[0]} without the --force flag.")
+
+    def add(topic: str) -> None:
+        (described,) = describe_topics(cluster, [topic])
+        grow_topic(cluster, topic, len(described.partitions) + options.num)
+
+    return _for_each("TOPIC", options.topics, add)
+
+
+def _alter_config_options(parser: Parser) -> None:
+    parser.add_argument("topics", nargs="+")
+    parser.add_argument("--set", "-s", action="append", default=[], type=_key_value)
+    parser.add_argument("--delete", "-d", action="append", default=[])
+
+
+def _key_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
+def _alter_config(cluster: Cluster, options: argparse.Namespace) -> int:
+    if not options.set and not options.delete:
+        raise CommandError("No incremental configuration changes were requested!")
+    values = dict(options.set)
+    return _for_each(
+        "TOPIC", options.topics, lambda topic: alter_config(cluster, ResourceType.TOPIC, topic, values, options.delete)
+    )
+
+
+def _for_each(what: str, names: list[str], operation: Callable[[str], None]) -> int:
+    """Do the same with each, and print what became of it. The exit status is 1 if one failed."""
+    rows = []
+    for name in names:
         try:
-            delete_topic(cluster, topic)
-            rows.append((topic, "OK"))
+            operation(name)
+            rows.append((name, "OK"))
         except NotFound:
-            status = 1
-            rows.append((topic, "UNKNOWN_TOPIC_OR_PARTITION"))
-    sys.stdout.write(table(("TOPIC", "STATUS"), rows))
-    return status
+            rows.append((name, "GROUP_ID_NOT_FOUND" if what == "GROUP" else "UNKNOWN_TOPIC_OR_PARTITION"))
+        except BrokerError as fault:
+            rows.append((name, fault.message or str(fault)))
+    sys.stdout.write(table((what, "STATUS"), rows))
+    return int(any(status != "OK" for _, status in rows))
+
+
+# --- group
+
+
+def _no_more_options(parser: Parser) -> None:
+    pass
+
+
+def _list_groups(cluster: Cluster, options: argparse.Namespace) -> int:
+    rows = [(cluster.group_coordinator(each.group_id), each.group_id) for each in list_groups(cluster)]
+    sys.stdout.write(table(("BROKER", "GROUP"), rows))
+    return 0
+
+
+def _delete_group_options(parser: Parser) -> None:
+    parser.add_argument("groups", nargs="+")
+
+
+def _delete_groups(cluster: Cluster, options: argparse.Namespace) -> int:
+    return _for_each("GROUP", options.groups, lambda group: delete_group(cluster, group))
+
+
+# --- records
 
 
 def _produce_options(parser: Parser) -> None:
@@ -268,4 +343,8 @@ _COMMANDS = {
     "topic delete": (_topic_options, _delete),
     "topic produce": (_produce_options, _produce),
     "topic consume": (rpk_consume.add_options, rpk_consume.consume),
+    "topic add-partitions": (_add_partitions_options, _add_partitions),
+    "topic alter-config": (_alter_config_options, _alter_config),
+    "group list": (_no_more_options, _list_groups),
+    "group delete": (_delete_group_options, _delete_groups),
 }

@@ -13,6 +13,9 @@ def run(command: str, arguments: list[str]) -> int:
         sys.stderr.write("stuntbroker: there is no ZooKeeper here, and none is needed\n")
         return 0
     verb = next((word for word in arguments if not word.startswith("-")), "")
+    if verb == "random-uuid" and len(arguments) > 1:
+        sys.stderr.write(f"kafka-storage: error: unrecognized arguments: {' '.join(arguments[1:])}\n")
+        return 1
     if verb == "random-uuid":
         text = "-"
         while text.startswith("-"):  # As Kafka's, none that looks like an option.

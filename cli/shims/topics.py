@@ -59,6 +59,7 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_argument("--topic-id")
     parser.add_argument("--partitions", type=PARTITION_COUNT)
     parser.add_argument("--replication-factor", type=REPLICATION_FACTOR)
+    parser.add_argument("--replica-assignment", type=_assignment)
     parser.add_argument("--config", action="append", default=[])
     parser.add_flags(*(f"--{action}" for action in ACTIONS), "--if-not-exists", "--if-exists", "--exclude-internal")
     parser.add_flags(*LIMITS, "--topics-with-overrides", "--force")
@@ -78,6 +79,15 @@ def _run(command: str, arguments: list[str]) -> int:
 
 def _create(cluster: Cluster, options: argparse.Namespace) -> int:
     configs = dict(text.partition("=")[::2] for text in options.config)
+    if options.replica_assignment and (options.partitions or options.replication_factor):
+        raise CommandError(
+            "--replica-assignment says how many partitions and replicas there are: leave these options out"
+        )
+    if any(character in options.topic for character in "._"):
+        sys.stdout.write(
+            "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. To avoid "
+            "issues it is best to use either, but not both.\n"
+        )
     try:
         is_new = create_topic(
             cluster,
@@ -86,6 +96,7 @@ def _create(cluster: Cluster, options: argparse.Namespace) -> int:
             configs,
             options.replication_factor or -1,
             if_not_exists=options.if_not_exists,
+            assignment=options.replica_assignment or (),
         )
     except BrokerError as fault:
         if fault.code == ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -94,6 +105,14 @@ def _create(cluster: Cluster, options: argparse.Namespace) -> int:
     if is_new:
         sys.stdout.write(f"Created topic {options.topic}.\n")
     return 0
+
+
+def _assignment(text: str) -> list[list[int]]:
+    """The brokers of each partition in `1:2,2:1`, for argparse."""
+    partitions = [part.split(":") for part in text.replace(" ", "").split(",")]
+    if not all(each.isascii() and each.isdigit() and len(each) < 10 for brokers in partitions for each in brokers):
+        raise argparse.ArgumentTypeError(f"{text!r} must be ids of brokers, as in 1:2,2:1 for two partitions")
+    return [[int(each) for each in brokers] for brokers in partitions]
 
 
 def _matching(cluster: Cluster, options: argparse.Namespace, if_exists: bool) -> list[TopicDescription]:
@@ -135,7 +154,7 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
                 f"Topic: {topic.name}\tTopicId: {topic_id_text(topic.topic_id)}\tPartitionCount: {len(topic.partitions)}\t"
                 f"ReplicationFactor: {replicas}\tConfigs: {','.join(overridden)}\n"
             )
-        for each in topic.partitions:
+        for each in topic.partitions if not options.topics_with_overrides else ():
             if not _is_wanted(each, options, min_in_sync):
                 continue
             leader = str(each.leader) if each.leader >= 0 else "none"

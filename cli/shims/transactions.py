@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from typing import NoReturn
 
 from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, guarded, run_with_cluster
 from stuntbroker.client.admin import MAX_TRANSACTION_TIMEOUT_MS, Admin, Marker
@@ -22,7 +23,7 @@ def run(command: str, arguments: list[str]) -> int:
 def _run(command: str, arguments: list[str]) -> int:
     parser = Parser(command)
     parser.add_cluster_options()
-    verbs = parser.add_subparsers(dest="verb", required=True, parser_class=argparse.ArgumentParser)
+    verbs = parser.add_subparsers(dest="verb", required=True, parser_class=_VerbParser)
     listing = verbs.add_parser("list")
     listing.add_argument("--duration-filter", type=LONG, default=-1)
     listing.add_argument("--transactional-id-pattern")
@@ -46,6 +47,11 @@ def _run(command: str, arguments: list[str]) -> int:
     terminate.add_argument("--transactionalId", required=True)
     options = parser.parse_args(arguments)
     return run_with_cluster(options, lambda cluster: _VERBS[options.verb](cluster, options))
+
+
+class _VerbParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(message)
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -482,6 +482,8 @@ def test_the_help_of_serve_and_wait_has_every_option() -> None:
 def test_version_is_the_one_of_the_package() -> None:
     from importlib.metadata import version
 
+    document = json.loads(run("version", "--json").stdout)
+    assert f"stuntbroker {document['version']} (" in run("version").stdout
     said = {run(word).stdout for word in ("version", "--version", "-V")}
 
     assert said == {f"stuntbroker {version('stuntbroker')} ({'compiled' if is_compiled() else 'not compiled'})\n"}

@@ -67,7 +67,7 @@ def test_variables_are_options_of_serve() -> None:
             "STUNTBROKER_TOPICS": "orders:3, payments:1:cleanup.policy=[compact,delete]:segment.ms=9",
             "STUNTBROKER_HOST": "",
             "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN",
-            "KAFKA_CREATE_TOPICS": "a:2:1,b:1:1:compact",
+            "KAFKA_CREATE_TOPICS": "a:2:1,b:1:1:compact,c:3:1:delete --config=retention.ms=1000 --config segment.ms=9",
         }
     )
 
@@ -81,6 +81,7 @@ def test_variables_are_options_of_serve() -> None:
             "payments:1:cleanup.policy=compact,delete:segment.ms=9",
             "a:2",
             "b:1:cleanup.policy=compact",
+            "c:3:cleanup.policy=delete:retention.ms=1000:segment.ms=9",
         ],
     }
 
@@ -93,6 +94,8 @@ def test_variables_are_options_of_serve() -> None:
         "KAFKA_LOG4J_LOGGERS",
         "KAFKA_ENABLE_KRAFT",
         "KAFKA_PORT_9092_TCP_ADDR",
+        "HOSTNAME_COMMAND",
+        "ADVERTISED_HOST_NAME",
     ],
 )
 def test_variables_of_other_images_are_named_as_without_effect(name: str) -> None:

@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.cli.main import run
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.configs import topic_config
+from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.kit.processes.process import DEADLINE_S
 from tests.peers.brokers.kafka_broker import kafka_java
 
@@ -36,10 +39,12 @@ READ = [
     f"kafka-topics --list --topic {TOPIC}",
     f"kafka-topics --describe --topic {TOPIC} --under-min-isr-partitions",
     f"kafka-topics --describe --topic {TOPIC} --at-min-isr-partitions",
+    f"kafka-topics --describe --topic {TOPIC} --topics-with-overrides",
     f"kafka-console-consumer --topic {TOPIC} --from-beginning --max-messages 3 --formatter-property print.key=true "
     "--formatter-property print.partition=true --formatter-property print.offset=true --formatter-property print.headers=true "
     "--formatter-property key.separator=|",
-    f"kafka-console-consumer --topic {TOPIC} --partition 0 --offset 1 --max-messages 1",
+    f"kafka-console-consumer --topic {TOPIC} --partition 0 --offset 1 --max-messages 1 --formatter-property print.epoch=true "
+    "--formatter-property print.delivery=true",
     "kafka-consumer-groups --list",
     "kafka-consumer-groups --list --state",
     "kafka-consumer-groups --list --state empty",
@@ -48,12 +53,15 @@ READ = [
     f"kafka-consumer-groups --reset-offsets --group {GROUP} --topic {TOPIC} --by-duration PT1H30M --dry-run",
     f"kafka-consumer-groups --reset-offsets --group {GROUP} --topic {TOPIC} --to-latest --export --dry-run",
     f"kafka-consumer-groups --describe --group {GROUP}",
+    f"kafka-consumer-groups --describe --group {GROUP} --verbose",
     f"kafka-consumer-groups --describe --group {GROUP} --state",
+    "kafka-consumer-groups --validate-regex orders-.*",
     f"kafka-consumer-groups --describe --group {GROUP} --members",
     f"kafka-consumer-groups --reset-offsets --group {GROUP} --topic {TOPIC} --to-latest --dry-run",
     f"kafka-consumer-groups --reset-offsets --group {GROUP} --all-topics --shift-by -1 --dry-run",
     f"kafka-configs --describe --entity-type topics --entity-name {TOPIC}",
     f"kafka-configs --describe --all --topic {TOPIC}",
+    "kafka-configs --describe --topic nowhere",
     "kafka-configs --describe --entity-type brokers --entity-default",
     "kafka-configs --describe --entity-type groups",
     f"kafka-configs --describe --group {GROUP} --all",
@@ -64,6 +72,9 @@ READ = [
     f"kafka-get-offsets --topic {TOPIC}",
     f"kafka-get-offsets --topic {TOPIC} --partitions 0,1",
     "kafka-get-offsets --topic nowhere",
+    f"kafka-get-offsets --topic-partitions {TOPIC}:1",
+    f"kafka-get-offsets --topic-partitions {TOPIC}:0-1,shims-.*:1-",
+    "kafka-get-offsets --topic-partitions a:b",
     "kafka-transactions list",
     f"kafka-transactions describe-producers --topic {TOPIC} --partition 0",
 ]
@@ -72,7 +83,12 @@ WRITTEN = [
     "kafka-topics --create --topic NAME --partitions 2 --config retention.ms=5",
     "kafka-topics --create --topic NAME --if-not-exists",
     "kafka-topics --create --topic NAME",
+    "kafka-topics --create --topic NAME.assigned --replica-assignment 1,1,1",
+    "kafka-topics --create --topic NAME-refused --config nosuch=1",
+    "kafka-topics --create --topic NAME-refused --replica-assignment 7",
+    "kafka-topics --delete --topic NAME.assigned",
     "kafka-topics --alter --topic NAME --partitions 4",
+    "kafka-topics --alter --topic NAME --partitions 3",
     "kafka-configs --alter --topic NAME --add-config cleanup.policy=[compact,delete],max.message.bytes=2000",
     "kafka-configs --alter --topic NAME --delete-config max.message.bytes",
     "kafka-configs --describe --topic NAME",
@@ -170,8 +186,10 @@ def test_commands_that_change_something_do_and_print_what_kafka_s_do(prepared: s
             assert kafka[0] == 1 or not ours[1], line
         elif "could not be deleted" not in kafka[1] and "Error while" not in kafka[1]:
             assert settled(ours[1], "shims-ours") == settled(kafka[1], "shims-theirs"), line
-        else:
+        elif "could not be deleted" in kafka[1]:
             assert settled(ours[1], "shims-ours")[0][:40] == settled(kafka[1], "shims-theirs")[0][:40], line
+        else:
+            assert settled(ours[1], "shims-ours")[0] == settled(kafka[1], "shims-theirs")[0], line
 
 
 def test_kafka_s_consumer_reads_what_our_producer_command_wrote(prepared: str, tmp_path: Path) -> None:
@@ -315,7 +333,19 @@ def test_rpk_asks_a_cluster(prepared: str, capsys: pytest.CaptureFixture[str]) -
     assert "shims-rpk  OK" in rpk("topic", "create", "shims-rpk", "-p", "2")
     assert re.search(r"shims-rpk +2 +1", rpk("topic", "list"))
     assert "PARTITIONS  2" in rpk("topic", "describe", "shims-rpk")
+    assert "shims-rpk  OK" in rpk("topic", "add-partitions", "shims-rpk", "-n", "3")
+    assert re.search(r"shims-rpk +5 +1", rpk("topic", "list"))
+    assert "shims-rpk  OK" in rpk("topic", "alter-config", "shims-rpk", "--set", "retention.ms=5", "-s", "segment.ms=9")
+    assert "shims-rpk  OK" in rpk("topic", "alter-config", "shims-rpk", "--delete", "segment.ms")
+    with Cluster(parse_bootstrap(prepared)) as cluster:
+        assert [topic_config(cluster, "shims-rpk", name) for name in ("retention.ms", "segment.ms")] == [
+            "5",
+            "604800000",
+        ]
     assert "shims-rpk  OK" in rpk("topic", "delete", "shims-rpk")
+    assert run(["consume", f"{TOPIC}:0", "--max", "1", "--group", "rpk-group", "--bootstrap", prepared]) == 0
+    assert re.search("1 +rpk-group", rpk("group", "list"))
+    assert "rpk-group  OK" in rpk("group", "delete", "rpk-group")
     assert "BROKERS" in rpk("cluster", "info")
     (document,) = json.loads(f"[{rpk('topic', 'consume', TOPIC, '-p', '0', '-n', '1')}]")
     assert document["headers"] == [{"key": "h", "value": "1"}]
@@ -324,6 +354,26 @@ def test_rpk_asks_a_cluster(prepared: str, capsys: pytest.CaptureFixture[str]) -
         rpk("topic", "consume", TOPIC, "-p", "0", "-n", "2", "-o", "1", "-f", "%p/%o:%k=%v%%\\n")
         == "0/1:k=b%\n0/2:k=c%\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("topic add-partitions nowhere -n 1", "nowhere  UNKNOWN_TOPIC_OR_PARTITION"),
+        (
+            "topic add-partitions __consumer_offsets -n 1",
+            "Unable to change __consumer_offsets without the --force flag.",
+        ),
+        ("topic alter-config nowhere --set retention.ms=1", "nowhere  UNKNOWN_TOPIC_OR_PARTITION"),
+        ("topic alter-config nowhere", "No incremental configuration changes were requested!"),
+        ("topic alter-config nowhere --set retention.ms", "'retention.ms' is not KEY=VALUE"),
+        ("group delete nowhere", "nowhere  GROUP_ID_NOT_FOUND"),
+    ],
+)
+def test_rpk_says_what_was_not_done(words: str, said: str, prepared: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["rpk", *words.split(), "-X", f"brokers={prepared}"]) == 1
+    printed = capfd.readouterr()
+    assert said in printed.out + printed.err
 
 
 @pytest.mark.parametrize(
