@@ -16,7 +16,7 @@ JAVA_PLACE := $(if $(JAVA_HOME),in JAVA_HOME ($(JAVA_HOME)),on the PATH and JAVA
 JAVA_17    := 'version "(1[7-9]|[2-9][0-9])'
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test peers-kafka spark-faults conformance bench bench-clients bench-oracle generate types lint scenarios explore readme properties wheel image containers frameworks requirements clean check-python check-java need-java
+.PHONY: help run demo test test-all peers-kafka spark-faults conformance bench bench-clients bench-oracle generate types lint scenarios explore readme properties wheel image containers frameworks requirements clean check-python check-java need-java
 
 help:           ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -56,9 +56,12 @@ run: $(VENV)/run  ## start a broker on localhost:9092 (ARGS="--port 9093 ..." fo
 demo: $(VENV)/pipeline need-java  ## orders become payments on Spark while everything is killed, then the audit (ARGS="--open")
 	@$(BIN)/python demo/run.py $(ARGS)
 
-test: $(VENV)/dev check-java  ## all tests (ARGS="tests/groups -k name" for some)
+test: $(VENV)/dev check-java  ## the tests, but for those of tests/long_tests.py (ARGS="tests/groups -k name" for some)
 	@! command -v "$(JAVA)c" >/dev/null || $(BIN)/python tools/jars.py >/dev/null
-	$(BIN)/python -m pytest $(or $(ARGS),-n $(WORKERS))
+	$(BIN)/python -m pytest $(or $(ARGS),-n $(WORKERS) -m "not long")
+
+test-all:  ## all tests
+	@$(MAKE) --no-print-directory test ARGS="-n $(WORKERS)"
 
 peers-kafka: $(VENV)/dev  ## the tests with real clients, against Apache Kafka itself
 	$(BIN)/python tools/jars.py >/dev/null

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[1]
 sys.path.extend(str(folder) for folder in (ROOT, ROOT / "tools") if str(folder) not in sys.path)
+
+from tests.long_tests import LONG_TESTS, is_long, row_of  # noqa: E402  # Behind what makes it be found.
+
+FILES_OF_ALL: Final = 200
+"""More files than these are all of them."""
 TOGETHER: Final = (
     ("spark/killing",),  # A Spark session.
     ("spark/",),  # Another one.
@@ -28,9 +33,9 @@ TOGETHER: Final = (
     ("cli/test_kafka_transactions", "cli/test_txn"),  # The same.
 )
 """How the paths of tests begin that run in one process. The longest begin first, so that none of them is the last to end."""
-LONG: Final = (
+BEGIN_EARLY: Final = (
     "pipeline/test_on_kafka",
-    "coordinator/test_exploration",
+    "coordinator/exploration/",
     "peers/",
     "scenarios/",
     "docs/",
@@ -56,11 +61,24 @@ def group_of(path: str) -> tuple[int, str]:
     for rank, starts in enumerate(TOGETHER):
         if name.startswith(starts):
             return rank, starts[0]
-    ranks = [len(TOGETHER) + rank for rank, start in enumerate(LONG) if name.startswith(start)]
-    return min(ranks, default=len(TOGETHER) + len(LONG)), name
+    ranks = [len(TOGETHER) + rank for rank, start in enumerate(BEGIN_EARLY) if name.startswith(start)]
+    return min(ranks, default=len(TOGETHER) + len(BEGIN_EARLY)), name
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "long: takes long, and others prove the same rule with less (tests/long_tests.py)"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tests = {item: item.nodeid.partition("/")[2] for item in items}
+    for item, test in tests.items():
+        if is_long(test):
+            item.add_marker("long")
+    files = {test.partition("::")[0] for test in tests.values()}
+    if len(files) > FILES_OF_ALL and (unused := LONG_TESTS.keys() - set(map(row_of, tests.values()))):
+        raise pytest.UsageError(f"tests/long_tests.py has rows without a test: {', '.join(sorted(unused))}")
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: group_of(item.path.relative_to(ROOT).as_posix())[0])
 

@@ -12,7 +12,7 @@ from live_broker import LiveBroker, batch, committed, held_back, make_topic, row
 from sink import PARTITIONS, SINK, TOPIC, Driver, OpenStore, running
 
 from stuntbroker.broker.requests.patterns import SIMPLE, SIMPLE_STARS_MAX
-from stuntbroker.client.admin import TWO_PHASE_TIMEOUT_MS, Description
+from stuntbroker.client.admin import Description
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import ClientError, ProducerFenced
 from stuntbroker.client.transactions import End, end_all, init_producer
@@ -29,6 +29,7 @@ from stuntbroker.pipeline.decisions import (
 )
 from stuntbroker.pipeline.recovery import DecisionLost, Plan, is_of_sink, pattern, plan, settle, transactional_id
 from stuntbroker.pipeline.writer import TransactionalWriter
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 FIRST, SECOND = rows("first", 10), rows("second", 10)
 
@@ -72,7 +73,7 @@ A, B, C = Transaction("s-0-0", 1, 5), Transaction("s-1-0", 2, 0), Transaction("s
 
 
 def described(each: Transaction, state: str = "Ongoing") -> Description:
-    return Description(each.transactional_id, 1, state, *each[1:], TWO_PHASE_TIMEOUT_MS, None, ())
+    return Description(each.transactional_id, 1, state, *each[1:], TIMEOUT_NONE, None, ())
 
 
 def decided(done: bool, *transactions: Transaction) -> Stored:

@@ -12,11 +12,10 @@ from stuntbroker.broker.requests.plain_messages import response_class
 from stuntbroker.client import ProduceFailedError, ProducerFencedError, TransactionAbortableError, TransactionalProducer
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.prepared_state import PreparedState
-from stuntbroker.client.producer.batches import stamp
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.api_keys import APIS
-from stuntbroker.protocol.batches.records import build_batch
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch, stamp_producer
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -42,7 +41,7 @@ ID = "pay"
 
 def produce_request(pair: PreparedState) -> ProduceRequest:
     batch = build_batch([(None, b"late")], 1)
-    stamp(batch, pair, 0)
+    stamp_producer(batch, *pair, 0, TRANSACTIONAL)
     return ProduceRequest(ID, -1, 1000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])])
 
 
