@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from stuntbroker.client.consumer import TransactionalConsumer
     from stuntbroker.client.prepared_state import PreparedState as PreparedTxnState
-    from stuntbroker.client.producer.batches import RecordFuture
+    from stuntbroker.client.producer.batches import RecordFuture, RecordMetadata
     from stuntbroker.client.producer.connections import Connections
     from stuntbroker.client.producer.coordination import GroupMetadata
     from stuntbroker.client.producer.errors import (
@@ -67,6 +67,7 @@ _PLACES: Final = {
     "Measurement": ("telemetry", None),
     "PreparedTxnState": ("transactions", "PreparedState"),
     "RecordFuture": ("producer.batches", None),
+    "RecordMetadata": ("producer.batches", None),
     "State": ("producer.states", None),
     "TransactionalConsumer": ("consumer", None),
     "TransactionalProducer": ("producer.producer", None),
@@ -92,6 +93,7 @@ __all__ = [
     "ProducerError",
     "ProducerFencedError",
     "RecordFuture",
+    "RecordMetadata",
     "RetriableError",
     "State",
     "TransactionAbortableError",

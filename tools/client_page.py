@@ -31,6 +31,7 @@ CLASSES: Final = (
     "TransactionalConsumer",
     "Connections",
     "RecordFuture",
+    "RecordMetadata",
     "GroupMetadata",
     "PreparedTxnState",
     "Measurement",

@@ -8,9 +8,7 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from aiokafka.structs import RecordMetadata
-
-from stuntbroker.client.producer.batches import EncodedRecords, Headers, RecordFuture
+from stuntbroker.client.producer.batches import EncodedRecords, Headers, RecordFuture, RecordMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
 from stuntbroker.client.producer.errors import FailureType, ProduceFailedError
 from stuntbroker.client.producer.session import log

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from aiokafka.producer.message_accumulator import BatchBuilder
-from aiokafka.structs import RecordMetadata
 
 from stuntbroker.client.blocking.connections import Connections
 from stuntbroker.client.blocking.handover import (
@@ -27,7 +26,7 @@ from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
 from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.producer import producer as asynchronous
 from stuntbroker.client.producer.arguments import Offsets
-from stuntbroker.client.producer.batches import BatchLike, Headers, read_batch
+from stuntbroker.client.producer.batches import BatchLike, Headers, RecordMetadata, read_batch
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
 from stuntbroker.client.producer.errors import IllegalStateError, ProducerError

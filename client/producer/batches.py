@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
-from aiokafka.structs import RecordMetadata, TopicPartition
+from aiokafka.structs import TopicPartition
 
 from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.producer.errors import ProduceFailedError
@@ -28,6 +28,24 @@ LOG_APPEND_TIME: Final = 1
 Content: TypeAlias = bytes | bytearray | memoryview | None
 """Of a key or a value."""
 Headers = Sequence[tuple[str, bytes | None]]
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record was written, by aiokafka's names: topic, partition, topic_partition, offset, timestamp, timestamp_type,
+    log_start_offset."""
+
+    topic: str
+    partition: int
+    topic_partition: TopicPartition
+    """Both, as aiokafka's TopicPartition."""
+    offset: int
+    """-1: the broker has the record already, and does not say where."""
+    timestamp: int
+    """Milliseconds since 1970."""
+    timestamp_type: int
+    """0: the timestamp is the producer's, 1: it is the broker's."""
+    log_start_offset: int | None
+    """The first offset of the partition; None: the broker did not say."""
 
 
 class _RecordCallback:

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
-from aiokafka.structs import RecordMetadata
 
 from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.producer.arguments import Offsets, check_names, check_topic, group_of, identity_of, offsets_of
-from stuntbroker.client.producer.batches import BatchLike, Headers, RecordFuture, read_batch
+from stuntbroker.client.producer.batches import BatchLike, Headers, RecordFuture, RecordMetadata, read_batch
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections, SharedConnections, check_shared
 from stuntbroker.client.producer.coordination import Coordination, GroupMetadata, StoppedError

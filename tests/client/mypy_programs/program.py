@@ -19,6 +19,8 @@ async def right(bootstrap: str) -> None:
         async with producer.transaction():
             await producer.send("bills", b"value", headers=[("name", None)])
             await producer.send_offsets_to_transaction(consumer.next_offsets(batch), consumer.group_metadata())
+            offset: int = (await producer.send_and_wait("bills", b"last")).offset
+            assert offset >= 0
         state: PreparedTxnState = await producer.prepare_transaction()
         assert await producer.complete_transaction(str(state))
 
@@ -31,6 +33,7 @@ async def wrong(bootstrap: str, consumer: TransactionalConsumer, producer: Trans
     async with consumer as started:
         await started.getmany(timeout_ms="1")  # type: ignore[arg-type]
     await producer.send("bills", b"value", partitions=3)  # type: ignore[call-arg]
+    (await producer.send_and_wait("bills", b"value")).offset.upper()  # type: ignore[attr-defined]
     await producer.complete_transaction(7)  # type: ignore[arg-type]
     (await producer.complete_transaction("1:0")).upper()  # type: ignore[attr-defined]
 

@@ -18,7 +18,10 @@ from stuntbroker.client import (
     ProduceFailedError,
     TransactionAbortableError,
     TransactionalProducer,
+    UnexpectedError,
 )
+from stuntbroker.client.producer.calls import Calls
+from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import OUTCOMES, SUCCESSORS, Call, Outcome, State, diagram
 
 COORDINATOR_LOADING, INVALID_RECORD, NOT_PERMITTED = 14, 87, 53
@@ -234,6 +237,37 @@ def test_every_state_can_be_reached_and_left() -> None:
 
     assert reached == set(State)
     assert [state for state, successors in SUCCESSORS.items() if not successors] == [State.CLOSED]
+
+
+@pytest.mark.parametrize("before", State, ids=lambda state: state.name)
+def test_a_session_goes_where_the_table_lets_it_and_nowhere_else(before: State) -> None:
+    for after in State:
+        seen: list[tuple[State, State]] = []
+        session = Session("id")
+        session.state = before
+        session.on_move = lambda *moved, seen=seen: seen.append(moved[:2])
+        if after in SUCCESSORS[before]:
+            session.move(after)
+            assert (session.state, seen) == (after, [(before, after)])
+        else:
+            with pytest.raises(IllegalStateError, match=f"no transition from {before.name} to {after.name}"):
+                session.move(after)
+            assert (session.state, seen) == (before, [])
+
+
+@pytest.mark.parametrize("state", State, ids=lambda state: state.name)
+async def test_what_nobody_expected_is_fatal_in_every_state_but_the_last(state: State) -> None:
+    async def broken() -> None:
+        raise ZeroDivisionError("a mistake of this client")
+
+    session = Session("id")
+    session.state = state
+    calls = Calls(session, max_block_ms=1_000)
+    with pytest.raises(UnexpectedError, match="a mistake of this client") as raised:
+        await calls.guard(broken())
+
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+    assert session.state is (State.CLOSED if state is State.CLOSED else State.FATAL_ERROR)
 
 
 def test_the_diagram_has_every_transition_but_those_that_all_states_have() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from databases import Database, postgres, sqlite
+from processes import Crash, broker_at, crash, producer_of
 
 from stuntbroker import run_broker
 from stuntbroker.client import (
@@ -27,34 +27,10 @@ STEPS = ("begin", "send", "prepare", "write", "decide", "complete")
 MakeDatabase = Callable[[Path], AbstractContextManager[Database]]
 
 
-class Crash(Exception):
-    """The process ends here."""
-
-
-@contextmanager
-def broker_at(level: int, **properties: Any) -> Iterator[Broker]:
-    with run_broker(
-        {"transaction.two.phase.commit.enable": True, "transaction.version": level, **properties},
-        topics={"payments": 1, "others": 1},
-    ) as broker:
-        yield broker
-
-
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     with broker_at(2) as broker:
         yield broker
-
-
-def producer_of(broker: Broker, name: str = "payer", **options: Any) -> TransactionalProducer:
-    return TransactionalProducer(
-        bootstrap_servers=broker.bootstrap, transactional_id=name, enable_2pc=True, retry_backoff_ms=2, **options
-    )
-
-
-async def crash(producer: TransactionalProducer) -> None:
-    """What the end of a process does: connections are closed, and nothing is aborted."""
-    await producer._close()
 
 
 def has_record(number: int) -> bool:
