@@ -70,11 +70,16 @@ def listening_at() -> str | None:
 
 def ownership_advice(path: str) -> str:
     """Return advice if the data folder cannot be written, else an empty string."""
+    wanted = path
     while not os.path.isdir(path) and path != "/":  # What is mounted may be above it.
         path = os.path.dirname(path)
     if os.access(path, os.W_OK):
         return ""
     user, owner = os.geteuid(), os.stat(path).st_uid
+    if path == "/":
+        return (
+            f"; nothing is mounted there: mount a volume at {wanted}, or leave out the variable or option that names it"
+        )
     return (
         f"; {path} belongs to user {owner}, and the broker runs as user {user}: "
         f"run `chown {user}` on the folder that is mounted there, or start the container with --user {owner}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stuntbroker.cli.serving.container import ownership_advice
 from stuntbroker.cli.serving.environment import read_environment
 from tests.kit.processes.process import run, serving
 
@@ -173,3 +175,12 @@ def test_the_command_line_wins_over_ours_over_kafka_s_over_the_file(tmp_path: Pa
     assert '"partitions": 4' in topics
     assert status == 0
     assert "variables_not_understood" in log and "KAFKA_NUM_PARTITION" in log
+
+
+def test_a_data_folder_that_cannot_be_written_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ownership_advice(str(tmp_path / "below" / "it")) == ""
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert f"{tmp_path} belongs to user {os.geteuid()}" in ownership_advice(str(tmp_path / "below" / "it"))
+    assert "nothing is mounted there: mount a volume at /kafka-nowhere/logs" in ownership_advice("/kafka-nowhere/logs")
