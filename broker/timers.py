@@ -52,6 +52,11 @@ class Timers:
             self._arm()
         return handle
 
+    @property
+    def is_armed(self) -> bool:
+        """Whether the event loop is to wake this up."""
+        return self._armed is not None
+
     def call_later(self, delay_ms: int, callback: Callable[[], Any]) -> TimerHandle:
         """Call back in `delay_ms` from now."""
         return self.call_at(self.now_ms() + delay_ms, callback)

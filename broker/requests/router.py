@@ -69,6 +69,11 @@ class Router:
         self._older: dict[str, OlderRouter] = {}
         """By personality."""
 
+    @property
+    def interceptors(self) -> tuple[tuple[int | None, Interceptor], ...]:
+        """(API key or None for all, interceptor), those that were added first outermost."""
+        return tuple(self._interceptors)
+
     def resolve(self, key: int, version: int, personality: str = RELEASE) -> Route | None:
         """Return the route of an API's version, and keep it in `routes`; None for what is not served."""
         if personality != RELEASE:

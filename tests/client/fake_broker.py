@@ -35,7 +35,7 @@ class FakeBroker:
     def __init__(self) -> None:
         self.versions = {key: (api.version_min, api.version_max) for key, api in APIS.items()}
         self.handlers: dict[int, Handler] = {
-            API_VERSIONS: self._api_versions, METADATA: self._metadata, FIND_COORDINATOR: self._find_coordinator,
+            API_VERSIONS: self._api_versions, METADATA: self.metadata, FIND_COORDINATOR: self._find_coordinator,
         }  # fmt: skip
         self.seen: list[tuple[str, int, Any]] = []
         """(API, version, request), without ApiVersions."""
@@ -114,7 +114,7 @@ class FakeBroker:
     def _api_versions(self, request: Any, version: int) -> Message:
         return ApiVersionsResponse(0, self._known())
 
-    def _metadata(self, request: Any, version: int) -> Message:
+    def metadata(self, request: Any, version: int) -> Message:
         brokers = [MetadataResponseBroker(1, *self.address)]
         topics = []
         for name in ["t"] if request.topics is None else [each.name for each in request.topics]:

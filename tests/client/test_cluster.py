@@ -60,7 +60,7 @@ def test_a_partition_without_a_leader_is_asked_for_again_until_it_has_one(broker
     def metadata(request: Any, version: int) -> Any:
         answered.append(version)
         broker.leaders[0] = -1 if len(answered) < 3 else 1
-        return broker._metadata(request, version)
+        return broker.metadata(request, version)
 
     broker.handlers[METADATA] = metadata
     assert cluster.retrying(lambda: cluster.leader("t", 0)) == 1
@@ -100,7 +100,7 @@ def test_a_broken_connection_is_made_anew(broker: FakeBroker, cluster: Cluster) 
 
     def metadata(request: Any, version: int) -> Any:
         answered.append(version)
-        return None if len(answered) == 2 else broker._metadata(request, version)
+        return None if len(answered) == 2 else broker.metadata(request, version)
 
     broker.handlers[METADATA] = metadata
     assert [cluster.retrying(cluster.broker_ids) for _ in range(2)] == [[1], [1]]

@@ -290,9 +290,9 @@ async def test_while_it_stands_nothing_is_called_and_afterwards_it_is(rig: Rig, 
     rig.broker.timers.call_later(1, lambda: calls.append(2))
     rig.broker.timers.run_due()
     assert calls == [1]
-    assert rig.broker.timers._armed is None
+    assert not rig.broker.timers.is_armed
     await control.clock.resume()
-    assert rig.broker.timers._armed is not None
+    assert rig.broker.timers.is_armed
 
 
 async def test_a_call_that_fails_is_reported_and_stops_no_other(rig: Rig, control: Control) -> None:

@@ -251,7 +251,7 @@ async def test_clients_from_outside_wait_until_their_address_is_told(
             decoded = decode(answer, KEYS[type(request).__name__.removesuffix("Request")], version)
             (messages,) = decoded.coordinators if version == 4 else decoded.brokers
             assert (messages.host, messages.port) == ("localhost", 49_153)
-        assert rig.broker.router._interceptors == []
+        assert rig.broker.router.interceptors == ()
 
     async with running_rig(data_dir, {MAPPED[1]: "60000"}) as rig:  # Its container has another port now.
         client = rig.client(peer=(GATEWAY, 50_000), local=("172.17.0.2", 9_092))

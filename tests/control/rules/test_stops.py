@@ -491,18 +491,18 @@ async def test_retention_goes_on_with_the_next_log_when_one_fails(rig: Rig, cont
 
 async def test_without_stops_nothing_stands_in_the_way(rig: Rig, control: Control, client: Client) -> None:
     router, transactions, points = rig.broker.router, rig.broker.transactions, rig.broker.data_dir.points
-    before = list(router._interceptors)
+    before = router.interceptors
     stops = [
         control.stops.add(point, {"action": "kill"}) for point in ("request.before", "txn.reply", "log.write.before")
     ]
-    assert (len(router._interceptors), transactions.hold is None, points.on_pass is None) == (
+    assert (len(router.interceptors), transactions.hold is None, points.on_pass is None) == (
         len(before) + 1,
         False,
         False,
     )
     for stop in stops:
         control.stops.remove(stop.id)
-    assert (router._interceptors, transactions.hold, points.on_pass) == (before, None, None)
+    assert (router.interceptors, transactions.hold, points.on_pass) == (before, None, None)
 
 
 WRONG: dict[str, tuple[str, Any, str]] = {
