@@ -6,29 +6,11 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from stuntbroker.cli.shims import rpk_consume
-from stuntbroker.cli.shims.arguments import (
-    BOOTSTRAP_DEFAULT,
-    INT,
-    PARTITION_COUNT,
-    SHORT,
-    CommandError,
-    Parser,
-    guarded,
-    run_with_cluster,
-)
-from stuntbroker.cli.tables import table
+from stuntbroker.cli.shims import rpk_consume, rpk_topics
+from stuntbroker.cli.shims.arguments import BOOTSTRAP_DEFAULT, CommandError, Parser, guarded, run_with_cluster
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import ResourceType, alter_config
-from stuntbroker.client.errors import BrokerError, NotFound
-from stuntbroker.client.groups import delete_group, list_groups
-from stuntbroker.client.producing import IdempotentWriter, NewRecord
-from stuntbroker.client.topics import create_topic, delete_topic, describe_topics, grow_topic
-from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.topic_names import INTERNAL
 
 CONFIG_FILE: Final = "/etc/redpanda/redpanda.yaml"
 CONFIG_WAIT_S: Final = 5.0
@@ -190,161 +172,10 @@ def _info(cluster: Cluster, options: argparse.Namespace) -> int:
     return 0
 
 
-# --- topic
-
-
-def _topic_options(parser: Parser) -> None:
-    parser.add_argument("topics", nargs="+" if "list" not in parser.prog else "*")
-    parser.add_argument("--partitions", "-p", type=INT, default=1)
-    parser.add_argument("--replicas", "-r", type=SHORT, default=-1)
-    parser.add_argument("--topic-config", "-c", action="append", default=[])
-    parser.add_flags("--if-not-exists")
-
-
-def _create(cluster: Cluster, options: argparse.Namespace) -> int:
-    configs = dict(text.partition("=")[::2] for text in options.topic_config)
-    status, rows = 0, []
-    for topic in options.topics:
-        try:
-            replicas = options.replicas if options.replicas > 0 else -1
-            is_new = create_topic(
-                cluster, topic, options.partitions, configs, replicas, if_not_exists=options.if_not_exists
-            )
-            rows.append((topic, "OK" if is_new else "EXISTS"))
-        except BrokerError as fault:
-            status = 1
-            exists = fault.code == ErrorCode.TOPIC_ALREADY_EXISTS
-            rows.append((topic, "TOPIC_ALREADY_EXISTS" if exists else str(fault)))
-    sys.stdout.write(table(("TOPIC", "STATUS"), rows))
-    return status
-
-
-def _list(cluster: Cluster, options: argparse.Namespace) -> int:
-    topics = [each for each in describe_topics(cluster) if not each.is_internal]
-    rows = [(each.name, len(each.partitions), len(each.partitions[0].replicas)) for each in topics]
-    sys.stdout.write(table(("NAME", "PARTITIONS", "REPLICAS"), rows))
-    return 0
-
-
-def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
-    for topic in describe_topics(cluster, options.topics):
-        sys.stdout.write(f"SUMMARY\n=======\nNAME        {topic.name}\nPARTITIONS  {len(topic.partitions)}\n")
-        sys.stdout.write(f"REPLICAS    {len(topic.partitions[0].replicas)}\n")
-    return 0
-
-
-def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
-    return _for_each("TOPIC", options.topics, lambda topic: delete_topic(cluster, topic))
-
-
-def _add_partitions_options(parser: Parser) -> None:
-    parser.add_argument("topics", nargs="+")
-    parser.add_argument("--num", "-n", type=PARTITION_COUNT, required=True)
-    parser.add_argument("--force", "-f", action="store_true")
-
-
-def _add_partitions(cluster: Cluster, options: argparse.Namespace) -> int:
-    internal = [topic for topic in options.topics if topic in INTERNAL]
-    if internal and not options.force:
-        raise CommandError(f"Unable to change {internal[0]} without the --force flag.")
-
-    def add(topic: str) -> None:
-        (described,) = describe_topics(cluster, [topic])
-        grow_topic(cluster, topic, len(described.partitions) + options.num)
-
-    return _for_each("TOPIC", options.topics, add)
-
-
-def _alter_config_options(parser: Parser) -> None:
-    parser.add_argument("topics", nargs="+")
-    parser.add_argument("--set", "-s", action="append", default=[], type=_key_value)
-    parser.add_argument("--delete", "-d", action="append", default=[])
-
-
-def _key_value(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
-    return key, value
-
-
-def _alter_config(cluster: Cluster, options: argparse.Namespace) -> int:
-    if not options.set and not options.delete:
-        raise CommandError("No incremental configuration changes were requested!")
-    values = dict(options.set)
-    return _for_each(
-        "TOPIC", options.topics, lambda topic: alter_config(cluster, ResourceType.TOPIC, topic, values, options.delete)
-    )
-
-
-def _for_each(what: str, names: list[str], operation: Callable[[str], None]) -> int:
-    """Do the same with each, and print what became of it. The exit status is 1 if one failed."""
-    rows = []
-    for name in names:
-        try:
-            operation(name)
-            rows.append((name, "OK"))
-        except NotFound:
-            rows.append((name, "GROUP_ID_NOT_FOUND" if what == "GROUP" else "UNKNOWN_TOPIC_OR_PARTITION"))
-        except BrokerError as fault:
-            rows.append((name, fault.message or str(fault)))
-    sys.stdout.write(table((what, "STATUS"), rows))
-    return int(any(status != "OK" for _, status in rows))
-
-
-# --- group
-
-
-def _no_more_options(parser: Parser) -> None:
-    pass
-
-
-def _list_groups(cluster: Cluster, options: argparse.Namespace) -> int:
-    rows = [(cluster.group_coordinator(each.group_id), each.group_id) for each in list_groups(cluster)]
-    sys.stdout.write(table(("BROKER", "GROUP"), rows))
-    return 0
-
-
-def _delete_group_options(parser: Parser) -> None:
-    parser.add_argument("groups", nargs="+")
-
-
-def _delete_groups(cluster: Cluster, options: argparse.Namespace) -> int:
-    return _for_each("GROUP", options.groups, lambda group: delete_group(cluster, group))
-
-
-# --- records
-
-
-def _produce_options(parser: Parser) -> None:
-    parser.add_argument("topic")
-    parser.add_argument("--key", "-k")
-    parser.add_argument("--partition", "-p", type=INT)
-
-
-def _produce(cluster: Cluster, options: argparse.Namespace) -> int:
-    key = None if options.key is None else options.key.encode()
-    partition = options.partition if options.partition is not None and options.partition >= 0 else None
-    writer = IdempotentWriter(cluster)
-    for line in sys.stdin.buffer:
-        (appended,) = writer.produce(options.topic, [NewRecord(key, line.rstrip(b"\r\n"), (), partition)])
-        sys.stdout.write(f"Produced to partition {appended.partition} at offset {appended.first_offset}.\n")
-        sys.stdout.flush()
-    return 0
-
-
 _COMMANDS = {
     "cluster health": (_no_options, _health),
     "cluster info": (_no_options, _info),
     "cluster metadata": (_no_options, _info),
-    "topic create": (_topic_options, _create),
-    "topic list": (_topic_options, _list),
-    "topic describe": (_topic_options, _describe),
-    "topic delete": (_topic_options, _delete),
-    "topic produce": (_produce_options, _produce),
+    **rpk_topics.COMMANDS,
     "topic consume": (rpk_consume.add_options, rpk_consume.consume),
-    "topic add-partitions": (_add_partitions_options, _add_partitions),
-    "topic alter-config": (_alter_config_options, _alter_config),
-    "group list": (_no_more_options, _list_groups),
-    "group delete": (_delete_group_options, _delete_groups),
 }

@@ -333,6 +333,13 @@ def test_rpk_asks_a_cluster(prepared: str, capsys: pytest.CaptureFixture[str]) -
     assert "shims-rpk  OK" in rpk("topic", "create", "shims-rpk", "-p", "2")
     assert re.search(r"shims-rpk +2 +1", rpk("topic", "list"))
     assert "PARTITIONS  2" in rpk("topic", "describe", "shims-rpk")
+    assert rpk("topic", "list", "shims-r.*", "-r") == rpk("topic", "list", "shims-rpk")
+    assert "__consumer_offsets" in rpk("topic", "list", "-i")
+    assert re.search(r"retention.ms +604800000 +DEFAULT_CONFIG", rpk("topic", "describe", "shims-rpk"))
+    assert rpk("topic", "describe", TOPIC, "-p").splitlines()[:2] == [
+        "PARTITION  LEADER  EPOCH  REPLICAS  LOG-START-OFFSET  HIGH-WATERMARK",
+        "0          1       0      [1]       0                 5",
+    ]
     assert "shims-rpk  OK" in rpk("topic", "add-partitions", "shims-rpk", "-n", "3")
     assert re.search(r"shims-rpk +5 +1", rpk("topic", "list"))
     assert "shims-rpk  OK" in rpk("topic", "alter-config", "shims-rpk", "--set", "retention.ms=5", "-s", "segment.ms=9")

@@ -245,7 +245,7 @@ def test_a_session_goes_where_the_table_lets_it_and_nowhere_else(before: State) 
         seen: list[tuple[State, State]] = []
         session = Session("id")
         session.state = before
-        session.on_move = lambda *moved, seen=seen: seen.append(moved[:2])
+        session.on_move = lambda old, new, error, seen=seen: seen.append((old, new))
         if after in SUCCESSORS[before]:
             session.move(after)
             assert (session.state, seen) == (after, [(before, after)])
