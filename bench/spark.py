@@ -290,8 +290,8 @@ def make_input(folder: Path, rows: int) -> None:
 def serving(system: System, data: Path) -> Iterator[int]:
     """A server with an empty folder. Gives its port when it answers."""
     from stuntbroker.client.channel import ChannelCluster
-    from stuntbroker.client.cluster import parse_bootstrap
     from stuntbroker.client.errors import ClientError
+    from stuntbroker.protocol.addresses import parse_bootstrap
 
     port, command = system.at(data)
     data.mkdir()

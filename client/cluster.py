@@ -6,6 +6,7 @@ Routes are looked up on demand and cached until an operation fails. An operation
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
@@ -62,7 +63,7 @@ class Partition(NamedTuple):
 
 
 class Cluster:
-    """Connections to the brokers of a cluster, one each. Not for more than one thread, nor across a fork."""
+    """Connections to the brokers of a cluster, one each. Several threads take turns. Not for use across a fork."""
 
     def __init__(
         self,
@@ -88,6 +89,8 @@ class Cluster:
         self._addresses: dict[int, Address] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         """By key type and key."""
+        self._turn = threading.RLock()
+        """Held by the thread that uses the connections: through all attempts of an operation."""
 
     def __enter__(self) -> Self:
         return self
@@ -115,35 +118,39 @@ class Cluster:
 
     def retrying(self, attempt: Callable[[], Result]) -> Result:
         """Run `attempt` until it succeeds, fails for good, or the time-out of an operation is over."""
-        self.start_operation()
-        backoff_s = BACKOFF_S_MIN
-        while True:
-            try:
-                return attempt()
-            except ClientError as fault:
-                if not fault.retriable:
-                    raise
-                if not (isinstance(fault, BrokerError) and fault.code == ErrorCode.CONCURRENT_TRANSACTIONS):
-                    self.forget()
-                if self._deadline.left_s() <= backoff_s:
-                    raise TimedOut(f"{fault}; given up after {self._timeout_s:g} s") from fault
-            self._sleep(backoff_s)
-            backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+        with self._turn:
+            self.start_operation()
+            backoff_s = BACKOFF_S_MIN
+            while True:
+                try:
+                    return attempt()
+                except ClientError as fault:
+                    if not fault.retriable:
+                        raise
+                    if not (isinstance(fault, BrokerError) and fault.code == ErrorCode.CONCURRENT_TRANSACTIONS):
+                        self.forget()
+                    if self._deadline.left_s() <= backoff_s:
+                        raise TimedOut(f"{fault}; given up after {self._timeout_s:g} s") from fault
+                self._sleep(backoff_s)
+                backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
 
     def version(self, node_id: int, key: int, least: int = 0) -> int:
         """The highest version of an API that a broker and we have, `least` or later. Raises UnsupportedVersion."""
-        return self._node(node_id).version(key, least)
+        with self._turn:
+            return self._node(node_id).version(key, least)
 
     def api_versions(self, node_id: int) -> dict[int, tuple[int, int]]:
         """API key -> (lowest, highest) version of a broker."""
-        return dict(self._node(node_id).versions)
+        with self._turn:
+            return dict(self._node(node_id).versions)
 
     def ask(
         self, node_id: int, key: int, request: Message, answer: type[Answer], least: int = 0, most: int = 0x7FFF
     ) -> Answer:
         """One request to one broker, at the highest common version from `least` to `most`."""
-        connection = self._node(node_id)
-        return connection.ask(key, connection.version(key, least, most), request, answer, self._deadline)
+        with self._turn:
+            connection = self._node(node_id)
+            return connection.ask(key, connection.version(key, least, most), request, answer, self._deadline)
 
     # --- routes
 
@@ -192,16 +199,17 @@ class Cluster:
 
     def coordinators(self, keys: Collection[str], key_type: int = TRANSACTION) -> dict[str, int]:
         """The brokers that coordinate these transactional ids, or with GROUP these consumer groups."""
-        missing = [key for key in keys if (key_type, key) not in self._coordinators]
-        if missing:
-            connection = self._any()
-            version = connection.version(FIND_COORDINATOR, least=1)
-            is_batched = version >= MANY_KEYS_FROM
-            for some in [missing] if is_batched else [[key] for key in missing]:
-                request = FindCoordinatorRequest(some[0], key_type, some)
-                answer = connection.ask(FIND_COORDINATOR, version, request, FindCoordinatorResponse, self._deadline)
-                self._store_coordinators(key_type, some, answer, is_batched)
-        return {key: self._coordinators[key_type, key] for key in keys}
+        with self._turn:
+            missing = [key for key in keys if (key_type, key) not in self._coordinators]
+            if missing:
+                connection = self._any()
+                version = connection.version(FIND_COORDINATOR, least=1)
+                is_batched = version >= MANY_KEYS_FROM
+                for some in [missing] if is_batched else [[key] for key in missing]:
+                    request = FindCoordinatorRequest(some[0], key_type, some)
+                    answer = connection.ask(FIND_COORDINATOR, version, request, FindCoordinatorResponse, self._deadline)
+                    self._store_coordinators(key_type, some, answer, is_batched)
+            return {key: self._coordinators[key_type, key] for key in keys}
 
     def group_coordinator(self, group_id: str) -> int:
         """The broker that coordinates a consumer group."""
@@ -225,17 +233,17 @@ class Cluster:
         """
         wanted = None if topics is None else [MetadataRequestTopic(name=item) for item in topics]
         request = MetadataRequest(wanted, allow_auto_topic_creation=create)
-        connection = self._any()
-        answer = connection.ask(
-            METADATA, connection.version(METADATA, least=1), request, MetadataResponse, self._deadline
-        )
-        if not answer.brokers:
-            raise ConnectionFailed("the metadata names no broker")
-        self._addresses = {item.node_id: Address(item.host, item.port) for item in answer.brokers}
-        gone = [key for key, node_id in self._coordinators.items() if node_id not in self._addresses]
-        for key in gone:
-            del self._coordinators[key]
-        return answer
+        with self._turn:
+            connection = self._any()
+            version = connection.version(METADATA, least=1)
+            answer = connection.ask(METADATA, version, request, MetadataResponse, self._deadline)
+            if not answer.brokers:
+                raise ConnectionFailed("the metadata names no broker")
+            self._addresses = {item.node_id: Address(item.host, item.port) for item in answer.brokers}
+            gone = [key for key, node_id in self._coordinators.items() if node_id not in self._addresses]
+            for key in gone:
+                del self._coordinators[key]
+            return answer
 
     # --- connections
 
@@ -276,7 +284,8 @@ class Cluster:
 
     def forget(self) -> None:
         """Close all connections and clear all routes; the known brokers stay as addresses to try."""
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
-        self._coordinators.clear()
+        with self._turn:
+            for connection in self._connections.values():
+                connection.close()
+            self._connections.clear()
+            self._coordinators.clear()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -17,7 +18,6 @@ from stuntbroker.protocol.batches.records import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     Headers,
-    add_sequence,
     build_batch,
     seal,
     stamp_producer,
@@ -35,12 +35,6 @@ BATCH_BYTES_MAX: Final = 512 << 10
 """Keys and values in a batch, unless one record alone has more: below the default of `max.message.bytes`."""
 CREATION_S_MAX: Final = 5.0
 """How long a topic may be unknown to a broker that may be creating it."""
-FORGOTTEN: Final = (
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-    ErrorCode.UNKNOWN_PRODUCER_ID,
-    ErrorCode.INVALID_PRODUCER_EPOCH,
-)
-"""The broker is not in the state in which it acknowledged the batch before, as after a restored snapshot: nothing was written."""
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 """Compression, by Kafka's numbers."""
 
@@ -68,66 +62,60 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class IdempotentWriter:
-    """An idempotent producer (KIP-98): a batch whose answer was lost is not written twice when it is sent again.
+def produce(
+    cluster: Cluster,
+    topic: str,
+    records: Iterable[NewRecord],
+    *,
+    compression: str = "none",
+    timestamp_ms: int | None = None,
+    choose: Callable[[], int] = lambda: 0,
+    written: list[Appended] | None = None,
+) -> list[Appended]:
+    """Write records with acks=all, each partition's in order and none twice. Raises BrokerError, NotFound.
 
-    For one thread, as its `Cluster`.
+    `written`: list to which each appended batch is added, for use after a failure.
+
+    `choose`: see `batches_by_partition`.
+
+    After TimedOut, the batch in flight may have been appended: this is unknown.
+    """
+    partitions = partition_count(cluster, topic)
+    producer = _IdempotentProducer(cluster, topic)
+    written = [] if written is None else written
+    for partition, batch, count in batches_by_partition(records, partitions, compression, timestamp_ms, choose):
+        written.append(Appended(partition, producer.append(partition, batch, count), count))
+    return written
+
+
+class _IdempotentProducer:
+    """A producer id for one call: a batch whose answer was lost is not written twice when it is sent again (KIP-98).
+
+    Not for more: when a broker is put back to an earlier state, it gives the same producer ids once more.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, topic: str) -> None:
         self._cluster = cluster
+        self._topic = topic
         self._pair: tuple[int, int] | None = None
         """Producer id and epoch."""
-        self._sequences: dict[tuple[str, int], int] = {}
+        self._sequences: Counter[int] = Counter()
         """The next sequence number of each partition."""
 
-    def produce(
-        self,
-        topic: str,
-        records: Iterable[NewRecord],
-        *,
-        compression: str = "none",
-        timestamp_ms: int | None = None,
-        choose: Callable[[], int] = lambda: 0,
-        written: list[Appended] | None = None,
-    ) -> list[Appended]:
-        """Write records with acks=all, each partition's in order. Raises BrokerError, NotFound.
-
-        `written`: list to which each appended batch is added, for use after a failure.
-
-        `choose`: see `batches_by_partition`.
-
-        After TimedOut, the batch in flight may have been appended: this is unknown.
-        """
-        partitions = partition_count(self._cluster, topic)
-        written = [] if written is None else written
-        for partition, batch, count in batches_by_partition(records, partitions, compression, timestamp_ms, choose):
-            written.append(Appended(partition, self._append(topic, partition, batch, count), count))
-        return written
-
-    def _append(self, topic: str, partition: int, batch: bytearray, count: int) -> int:
-        """The offset of the batch's first record."""
-        place = topic, partition
-        sequence = self._sequences.get(place, 0)
-        sent = 0
+    def append(self, partition: int, batch: bytearray, count: int) -> int:
+        """Write a batch of `count` records; return the offset of the first."""
+        is_stamped = False
 
         def attempt() -> int:
-            nonlocal sent
-            node_id = self._cluster.leader(topic, partition)
-            if not sent:
-                stamp_producer(batch, *self._producer(node_id), sequence)
-            sent += 1
-            return self._send(node_id, topic, partition, batch)
+            nonlocal is_stamped
+            node_id = self._cluster.leader(self._topic, partition)
+            if not is_stamped:
+                stamp_producer(batch, *self._producer(node_id), self._sequences[partition])
+                is_stamped = True
+            return self._send(node_id, partition, batch)
 
-        try:
-            offset = self._cluster.retrying(attempt)
-        except BaseException as fault:
-            self._pair = None  # Whether it was appended is not known: the sequence numbers begin anew.
-            self._sequences.clear()
-            if sent == 1 and sequence and isinstance(fault, BrokerError) and fault.code in FORGOTTEN:
-                return self._append(topic, partition, batch, count)
-            raise
-        self._sequences[place] = add_sequence(sequence, count)
+        offset = self._cluster.retrying(attempt)
+        self._sequences[partition] += count
         return offset
 
     def _producer(self, node_id: int) -> tuple[int, int]:
@@ -138,14 +126,15 @@ class IdempotentWriter:
             self._pair = answer.producer_id, answer.producer_epoch
         return self._pair
 
-    def _send(self, node_id: int, topic: str, partition: int, batch: bytearray) -> int:
-        topics = [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
+    def _send(self, node_id: int, partition: int, batch: bytearray) -> int:
+        place = f"Produce to {self._topic}-{partition}"
+        topics = [TopicProduceData(self._topic, partition_data=[PartitionProduceData(partition, batch)])]
         request = ProduceRequest(None, -1, TIMEOUT_MS, topics)
         answer = self._cluster.ask(node_id, PRODUCE, request, ProduceResponse, most=PRODUCE_NAMES_MAX)
         if not answer.responses:
-            raise ConnectionFailed(f"Produce to {topic}-{partition}: the answer does not name the partition")
+            raise ConnectionFailed(f"{place}: the answer does not name the partition")
         part = answer.responses[0].partition_responses[0]
-        check(f"Produce to {topic}-{partition}", part.error_code, part.error_message)
+        check(place, part.error_code, part.error_message)
         return part.base_offset
 
 

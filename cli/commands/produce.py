@@ -16,11 +16,11 @@ from stuntbroker.client.errors import ClientError
 from stuntbroker.client.producing import (
     CODECS,
     Appended,
-    IdempotentWriter,
     NewRecord,
     any_partition,
     batches_by_partition,
     partition_count,
+    produce,
 )
 from stuntbroker.pipeline.counting import count
 from stuntbroker.protocol.addresses import Address
@@ -99,8 +99,7 @@ def produce_command(arguments: list[str]) -> int:
         else:
             said = "wrote"
             with Cluster(addresses, timeout_s) as cluster:
-                writer = IdempotentWriter(cluster)
-                writer.produce(topic, records, compression=compression, choose=any_partition, written=appended)
+                produce(cluster, topic, records, compression=compression, choose=any_partition, written=appended)
     except (ClientError, InputError) as fault:
         written = sum(each.records for each in appended)
         is_said = not transactional_id and (written or isinstance(fault, InputError))

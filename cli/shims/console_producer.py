@@ -15,7 +15,7 @@ from stuntbroker.cli.shims.arguments import (
     run_with_cluster,
 )
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.producing import CODECS, IdempotentWriter, NewRecord, any_partition
+from stuntbroker.client.producing import CODECS, NewRecord, any_partition, produce
 from stuntbroker.protocol.batches.records import Headers
 
 READ_SIZE = 1 << 20
@@ -62,10 +62,9 @@ def _run(command: str, arguments: list[str]) -> int:
         raise CommandError(f"Invalid value {acks} for configuration acks: String must be one of: {', '.join(ACKS)}")
 
     def operation(cluster: Cluster) -> int:
-        writer = IdempotentWriter(cluster)
         for lines in _lines():
             records = [reader.record(number, line) for number, line in lines]
-            writer.produce(options.topic, records, compression=options.compression_codec, choose=any_partition)
+            produce(cluster, options.topic, records, compression=options.compression_codec, choose=any_partition)
         return 0
 
     return run_with_cluster(options, operation)

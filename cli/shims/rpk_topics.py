@@ -13,7 +13,7 @@ from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import ResourceType, Source, alter_config, describe_config
 from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.client.groups import delete_group, list_groups
-from stuntbroker.client.producing import IdempotentWriter, NewRecord
+from stuntbroker.client.producing import NewRecord, produce
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offset
 from stuntbroker.client.topics import TopicDescription, create_topic, delete_topic, describe_topics, grow_topic
 from stuntbroker.protocol.errors import ErrorCode
@@ -214,9 +214,8 @@ def _produce_options(parser: Parser) -> None:
 def _produce(cluster: Cluster, options: argparse.Namespace) -> int:
     key = None if options.key is None else options.key.encode()
     partition = options.partition if options.partition is not None and options.partition >= 0 else None
-    writer = IdempotentWriter(cluster)
     for line in sys.stdin.buffer:
-        (appended,) = writer.produce(options.topic, [NewRecord(key, line.rstrip(b"\r\n"), (), partition)])
+        (appended,) = produce(cluster, options.topic, [NewRecord(key, line.rstrip(b"\r\n"), (), partition)])
         sys.stdout.write(f"Produced to partition {appended.partition} at offset {appended.first_offset}.\n")
         sys.stdout.flush()
     return 0

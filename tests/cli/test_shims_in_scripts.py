@@ -17,7 +17,7 @@ import pytest
 from stuntbroker.cli.main import run
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.groups import committed_offsets
-from stuntbroker.client.producing import IdempotentWriter, NewRecord
+from stuntbroker.client.producing import NewRecord, produce
 from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.kit.processes.process import DEADLINE_S, serving
 
@@ -97,9 +97,7 @@ def test_what_cannot_be_is_said_instead_of_passed_over(
 
 def test_numbers_are_shown_by_their_deserializer(bootstrap: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     with Cluster(parse_bootstrap(bootstrap)) as cluster:
-        IdempotentWriter(cluster).produce(
-            "numbers", [NewRecord(struct.pack(">i", -7), struct.pack(">q", 42), (), None)]
-        )
+        produce(cluster, "numbers", [NewRecord(struct.pack(">i", -7), struct.pack(">q", 42), (), None)])
     words = ["--bootstrap-server", bootstrap, "--topic", "numbers", "--from-beginning", "--max-messages", "1"]
     serialization = "org.apache.kafka.common.serialization"
     shown = ["--property", "print.key=true", "--key-deserializer", f"{serialization}.IntegerDeserializer"]
@@ -125,7 +123,7 @@ def test_a_broker_that_does_not_answer_keeps_no_consumer_from_ending() -> None:
 def test_a_consumer_that_is_ended_by_sigterm_has_committed_what_it_printed(name: str, bootstrap: str) -> None:
     topic, group = f"ended-{name}", f"group-of-{name}"
     with Cluster(parse_bootstrap(bootstrap)) as cluster:
-        IdempotentWriter(cluster).produce(topic, [NewRecord(None, value, (), None) for value in (b"a", b"b", b"c")])
+        produce(cluster, topic, [NewRecord(None, value, (), None) for value in (b"a", b"b", b"c")])
         if name == "consume":
             words = command("consume", topic, "--group", group, "--follow", "--bootstrap", bootstrap)
         else:

@@ -1,0 +1,93 @@
+"""Records that are written without a transaction are there once, whatever becomes of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import stuntbroker
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.errors import BrokerError
+from stuntbroker.client.producing import BATCH_BYTES_MAX, NewRecord, produce
+from stuntbroker.fixture.broker import Broker
+from stuntbroker.protocol.addresses import parse_bootstrap
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with stuntbroker.run_broker({"message.max.bytes": 600_000}, {"t": 2}) as created:
+        yield created
+
+
+@pytest.fixture
+def cluster(broker: Broker) -> Iterator[Cluster]:
+    """Not the broker object's own: faults pass over that."""
+    with Cluster(parse_bootstrap(broker.bootstrap), 10) as created:
+        yield created
+
+
+def write(cluster: Cluster, *values: bytes, partition: int = 0) -> None:
+    produce(cluster, "t", [NewRecord(None, value, (), partition) for value in values])
+
+
+@pytest.mark.parametrize(
+    "fault", [{"lose_answer": True}, {"close": True}, {"error": "NOT_LEADER_OR_FOLLOWER"}], ids=str
+)
+def test_a_batch_is_there_once_when_its_request_or_answer_is_lost(
+    broker: Broker, cluster: Cluster, fault: dict[str, object]
+) -> None:
+    write(cluster, b"a")
+    broker.faults.add("Produce", times=3, **fault)
+    write(cluster, b"b", b"c")
+    write(cluster, b"d", partition=1)
+    write(cluster, b"e")
+
+    values = [(record.partition, record.value) for record in broker.records("t")]
+    assert values == [(0, b"a"), (0, b"b"), (0, b"c"), (0, b"e"), (1, b"d")]
+
+
+def test_a_lost_answer_about_the_producer_id_costs_nothing(broker: Broker, cluster: Cluster) -> None:
+    broker.faults.add("InitProducerId", times=2, lose_answer=True)
+    write(cluster, b"a")
+
+    assert broker.values("t") == [b"a"]
+
+
+def test_the_batches_of_one_call_are_of_one_producer(broker: Broker, cluster: Cluster) -> None:
+    broker.faults.add("Produce", times=2, lose_answer=True)
+    large = b"x" * (BATCH_BYTES_MAX // 2)
+    produce(cluster, "t", [NewRecord(None, large, (), number % 2) for number in range(6)])
+
+    records = broker.records("t")
+    assert len({record.producer_id for record in records}) == 1
+    assert [(record.partition, record.offset) for record in records] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+
+
+@pytest.mark.parametrize("put_back", ["reset", "restore"])
+def test_nothing_is_taken_for_a_duplicate_after_a_broker_was_put_back(
+    broker: Broker, cluster: Cluster, put_back: str
+) -> None:
+    """It gives the producer ids of before once more, to whoever asks first."""
+    snapshot = broker.snapshot()
+    write(cluster, b"a")
+    write(cluster, b"b")
+    if put_back == "reset":
+        broker.reset()
+    else:
+        broker.restore(snapshot)
+    broker.produce("t", "c", partition=0)
+    broker.produce("t", "d", partition=0)
+    write(cluster, b"e")
+    broker.produce("t", "f", partition=0)
+
+    assert broker.values("t") == [b"c", b"d", b"e", b"f"]
+
+
+def test_writing_goes_on_after_a_batch_that_was_refused(broker: Broker, cluster: Cluster) -> None:
+    write(cluster, b"a")
+    with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE"):
+        write(cluster, b"x" * 700_000)
+    write(cluster, b"b")
+
+    assert broker.values("t") == [b"a", b"b"]
