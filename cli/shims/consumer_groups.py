@@ -111,7 +111,7 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
         except NotFound as fault:
             raise CommandError(f"Group {group_id} not found.") from fault
         if options.state is not None:
-            _describe_state(cluster, described)
+            _describe_state(cluster, described, options.verbose)
         elif options.members:
             _describe_members(described, options.verbose)
         else:
@@ -161,30 +161,43 @@ def _describe_offsets(described: GroupDescription, rows: list[OffsetRow], is_ver
 
 def _describe_members(described: GroupDescription, is_verbose: bool) -> None:
     width = max([15, *(len(each.member_id) for each in described.members)])
-    header = ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
-    group_width = max(15, len(described.group_id))
-    lines: list[tuple[object, ...]] = [(*header, "ASSIGNMENT" if is_verbose else "")]
+    # Epochs and the target are those of KIP-848, which this kind of group has not.
+    more = ("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT") if is_verbose else ("",)
+    lines: list[tuple[object, ...]] = [("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", *more)]
     for each in described.members:
-        line = (described.group_id, each.member_id, each.client_host, each.client_id, len(each.partitions))
         by_topic: dict[str, list[str]] = {}
-        for topic, partition in each.partitions:
+        for topic, partition in sorted(each.partitions):
             by_topic.setdefault(topic, []).append(str(partition))
-        assigned = ", ".join(f"{topic}({','.join(partitions)})" for topic, partitions in by_topic.items()) or "-"
-        lines.append((*line, assigned if is_verbose else ""))
-    sys.stdout.write("\n" + columns(lines, (group_width, width, 15, 15, 15, 0)))
+        assigned = ";".join(f"{topic}:{','.join(partitions)}" for topic, partitions in by_topic.items())
+        more = ("-", assigned or "-", "-", "-") if is_verbose else ("",)
+        lines.append(
+            (described.group_id, each.member_id, each.client_host, each.client_id, len(each.partitions), *more)
+        )
+    widths = (max(15, len(described.group_id)), width, 15, 15, 15, *([15, 20, 15, 20] if is_verbose else [0]))
+    sys.stdout.write("\n" + columns(lines, widths))
 
 
-def _describe_state(cluster: Cluster, described: GroupDescription) -> None:
+def _describe_state(cluster: Cluster, described: GroupDescription, is_verbose: bool) -> None:
     broker = next((each for each in cluster.metadata([]).brokers if each.node_id == described.coordinator_id), None)
     coordinator = (
         f"{broker.host}:{broker.port}  ({described.coordinator_id})" if broker else str(described.coordinator_id)
     )
     width = max(15, len(described.group_id))
-    head = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
-    row = (described.group_id, coordinator, described.protocol or "-", described.state, len(described.members))
+    epochs = ("GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH") if is_verbose else ()
+    head = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", *epochs, "#MEMBERS")
+    no_epochs = ["-"] * len(epochs)  # Those of KIP-848, which this kind of group has not.
+    row = (
+        described.group_id,
+        coordinator,
+        described.protocol or "-",
+        described.state,
+        *no_epochs,
+        len(described.members),
+    )
+    widths = (width, 25, 20, 20, *([15, 25] if is_verbose else []), 0)
     sys.stdout.write("\n")
     for cells in (head, row):
-        line = " ".join(f"{cell!s:<{size}}" for cell, size in zip(cells, (width, 25, 20, 20, 0), strict=True))
+        line = " ".join(f"{cell!s:<{size}}" for cell, size in zip(cells, widths, strict=True))
         sys.stdout.write(line.rstrip() + "\n")
 
 

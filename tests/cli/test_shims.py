@@ -54,6 +54,8 @@ READ = [
     f"kafka-consumer-groups --reset-offsets --group {GROUP} --topic {TOPIC} --to-latest --export --dry-run",
     f"kafka-consumer-groups --describe --group {GROUP}",
     f"kafka-consumer-groups --describe --group {GROUP} --verbose",
+    f"kafka-consumer-groups --describe --group {GROUP} --members --verbose",
+    f"kafka-consumer-groups --describe --group {GROUP} --state --verbose",
     f"kafka-consumer-groups --describe --group {GROUP} --state",
     "kafka-consumer-groups --validate-regex orders-.*",
     f"kafka-consumer-groups --describe --group {GROUP} --members",
