@@ -61,7 +61,7 @@ test: $(VENV)/dev check-java  ## the tests, but for those of tests/long_tests.py
 	$(BIN)/python -m pytest $(or $(ARGS),-n $(WORKERS) -m "not long")
 
 test-all:  ## all tests
-	@$(MAKE) --no-print-directory test ARGS="-n $(WORKERS)"
+	@$(MAKE) --no-print-directory test ARGS="-n $(WORKERS) $(ARGS)"
 
 peers-kafka: $(VENV)/dev  ## the tests with real clients, against Apache Kafka itself
 	$(BIN)/python tools/jars.py >/dev/null

@@ -53,7 +53,7 @@ class Appended(NamedTuple):
 
     partition: int
     first_offset: int
-    """-1 when the broker did not say (acks=0)."""
+    """-1 when the broker did not say."""
     records: int
 
 
@@ -134,7 +134,8 @@ class _IdempotentProducer:
         if not answer.responses:
             raise ConnectionFailed(f"{place}: the answer does not name the partition")
         part = answer.responses[0].partition_responses[0]
-        check(place, part.error_code, part.error_message)
+        if part.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # It is written, and the broker does not know where.
+            check(place, part.error_code, part.error_message)
         return part.base_offset
 
 

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[1]
 sys.path.extend(str(folder) for folder in (ROOT, ROOT / "tools") if str(folder) not in sys.path)
 
-from tests.long_tests import LONG_TESTS, is_long, row_of  # noqa: E402  # Behind what makes it be found.
+from tests.long_tests import is_long  # noqa: E402  # The line above makes it importable.
 
-FILES_OF_ALL: Final = 200
-"""More files than these are all of them."""
 TOGETHER: Final = (
     ("spark/killing",),  # A Spark session.
     ("spark/",),  # Another one.
@@ -72,13 +70,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    tests = {item: item.nodeid.partition("/")[2] for item in items}
-    for item, test in tests.items():
-        if is_long(test):
+    for item in items:
+        if is_long(item.nodeid.partition("/")[2]):
             item.add_marker("long")
-    files = {test.partition("::")[0] for test in tests.values()}
-    if len(files) > FILES_OF_ALL and (unused := LONG_TESTS.keys() - set(map(row_of, tests.values()))):
-        raise pytest.UsageError(f"tests/long_tests.py has rows without a test: {', '.join(sorted(unused))}")
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: group_of(item.path.relative_to(ROOT).as_posix())[0])
 

@@ -1,7 +1,7 @@
 """Tests that `make test` leaves to `make test-all`: they take long, and others prove the same rule with less.
 
-By file, or by file and test: the rows that stay in `make test`, as a regular expression for what stands in brackets behind the
-name of a test. Nothing stays where it says None.
+By file, or by file and test: which parameters stay in `make test`, as a regular expression for what stands in brackets behind
+the name of a test. None: no test stays.
 """
 
 from __future__ import annotations
@@ -50,14 +50,9 @@ LONG_TESTS: Final[dict[str, str | None]] = {
 
 def is_long(test: str) -> bool:
     """Whether a test, by its id below `tests/`, is left to `make test-all`."""
-    rows = row_of(test)
-    if rows is None:
-        return False
-    stays = LONG_TESTS[rows]
-    return stays is None or not re.fullmatch(stays, test.partition("[")[2].removesuffix("]"))
-
-
-def row_of(test: str) -> str | None:
-    """The row of LONG_TESTS that a test belongs to."""
-    path, _, function = test.partition("[")[0].partition("::")
-    return next((row for row in (f"{path}::{function}", path) if row in LONG_TESTS), None)
+    name, _, parameters = test.partition("[")
+    for key in (name, name.partition("::")[0]):
+        if key in LONG_TESTS:
+            stays = LONG_TESTS[key]
+            return stays is None or not re.fullmatch(stays, parameters.removesuffix("]"))
+    return False

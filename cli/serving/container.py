@@ -70,7 +70,7 @@ def listening_at() -> str | None:
 
 def ownership_advice(path: str) -> str:
     """Return advice if the data folder cannot be written, else an empty string."""
-    wanted = path
+    wanted = path = os.path.abspath(path)
     while not os.path.isdir(path) and path != "/":  # What is mounted may be above it.
         path = os.path.dirname(path)
     if os.access(path, os.W_OK):

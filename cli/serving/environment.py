@@ -181,8 +181,8 @@ def _created_topics(text: str) -> list[str]:
     """
     topics = []
     for entry in filter(None, map(str.strip, re.split("[,\n]", text))):
-        name, partitions, _, policy_and_options, *_ = [*entry.split(":", 3), "", "", ""]
-        policy, *options = re.split(r"\s+--config[=\s]", f" {policy_and_options}")
+        place, *options = re.split(r"\s+--config[=\s]", entry)
+        name, partitions, _, policy = [*place.split(":"), "", "", ""][:4]
         values = [f"cleanup.policy={policy.strip()}"] if policy.strip() else []
         topics.append(":".join([name, partitions or "1", *values, *map(str.strip, options)]))
     return topics

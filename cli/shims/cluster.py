@@ -104,9 +104,10 @@ def _print_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
     if options.topic_partitions and (options.topic or options.partitions):
         raise CommandError("--topic-partitions cannot be used with --topic or --partitions")
     if options.topic_partitions:
-        filters = [_filter(part) for part in options.topic_partitions.split(",")]
+        filters = [_filter(part) for part in options.topic_partitions.rstrip(", ").split(",")]
     else:
-        filters = [(pattern(options.topic or ".*"), EVERY_PARTITION)]
+        topics = [part.strip() for part in (options.topic or ".*").split(",")]
+        filters = [(pattern(each), EVERY_PARTITION) for each in topics]
     indexes = _indexes(options.partitions) if options.partitions else None
     matching = [
         (each.topic, each.partition)

@@ -9,7 +9,7 @@ import sys
 import time
 
 from stuntbroker.cli.commands.group import OffsetRow, offset_rows, places_of, target_offset
-from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, columns, guarded, pattern, run_with_cluster
+from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, columns, guarded, run_with_cluster
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.client.groups import (
@@ -60,11 +60,9 @@ def _run(command: str, arguments: list[str]) -> int:
         "--offsets", "--verbose", "--to-earliest", "--to-latest", "--to-current", "--dry-run", "--execute", "--export"
     )
     options = parser.parse_args(arguments)
-    if options.validate_regex is not None:
-        pattern(options.validate_regex)
-        sys.stdout.write(f"The regular expression `{options.validate_regex}` is valid.\n")
-        return 0
     actions = [action for action in ACTIONS if getattr(options, action)]
+    if options.validate_regex is not None and not actions:
+        return _validate(options.validate_regex)
     if len(actions) != 1:
         raise CommandError(
             "Command must include exactly one action: --list, --describe, --delete, --reset-offsets or --delete-offsets"
@@ -72,6 +70,17 @@ def _run(command: str, arguments: list[str]) -> int:
     if actions[0] != "list" and not (options.group or options.all_groups):
         raise CommandError("Option [group] or [all-groups] is needed")
     return run_with_cluster(options, lambda cluster: _ACTIONS[actions[0]](cluster, options))
+
+
+def _validate(text: str) -> int:
+    # Unlike Kafka: the broker's engine, RE2, is not asked; most expressions are the same to both.
+    try:
+        re.compile(text)
+    except re.error as fault:
+        sys.stdout.write(f"The regular expression `{text}` is invalid: {fault}.\n")
+    else:
+        sys.stdout.write(f"The regular expression `{text}` is valid.\n")
+    return 0
 
 
 def _groups(cluster: Cluster, options: argparse.Namespace) -> list[str]:

@@ -69,7 +69,8 @@ def test_variables_are_options_of_serve() -> None:
             "STUNTBROKER_TOPICS": "orders:3, payments:1:cleanup.policy=[compact,delete]:segment.ms=9",
             "STUNTBROKER_HOST": "",
             "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN",
-            "KAFKA_CREATE_TOPICS": "a:2:1,b:1:1:compact,c:3:1:delete --config=retention.ms=1000 --config segment.ms=9",
+            "KAFKA_CREATE_TOPICS": "a:2:1,b:1:1:compact,c:3:1:delete --config=retention.ms=1000 --config segment.ms=9,"
+            "d:1:1 --config=retention.ms=5",
         }
     )
 
@@ -84,6 +85,7 @@ def test_variables_are_options_of_serve() -> None:
             "a:2",
             "b:1:cleanup.policy=compact",
             "c:3:cleanup.policy=delete:retention.ms=1000:segment.ms=9",
+            "d:1:retention.ms=5",
         ],
     }
 
@@ -183,4 +185,5 @@ def test_a_data_folder_that_cannot_be_written_is_told_with_what_to_do(
     assert ownership_advice(str(tmp_path / "below" / "it")) == ""
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert f"{tmp_path} belongs to user {os.geteuid()}" in ownership_advice(str(tmp_path / "below" / "it"))
+    assert ownership_advice("kafka-nowhere/logs")
     assert "nothing is mounted there: mount a volume at /kafka-nowhere/logs" in ownership_advice("/kafka-nowhere/logs")
