@@ -98,7 +98,8 @@ def _describe(cluster: Cluster, kind: ResourceType, name: str | None, options: a
     if kind == ResourceType.TOPIC:
         names = [each.name for each in describe_topics(cluster)]
         if name is not None and name not in names:
-            if options.all:
+            if options.all:  # Kafka's command has printed the heading when it learns so.
+                sys.stdout.write(f"All configs for topic {name} are:\n")
                 raise CommandError(f"there is no topic {name!r}")
             sys.stdout.write(f"The topic '{name}' doesn't exist and doesn't have dynamic config.\n")
             return 0
