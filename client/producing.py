@@ -35,6 +35,7 @@ BATCH_BYTES_MAX: Final = 512 << 10
 """Keys and values in a batch, unless one record alone has more: below the default of `max.message.bytes`."""
 CREATION_S_MAX: Final = 5.0
 """How long a topic may be unknown to a broker that may be creating it."""
+UNKNOWN_OFFSET: Final = -1
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 """Compression, by Kafka's numbers."""
 
@@ -53,7 +54,7 @@ class Appended(NamedTuple):
 
     partition: int
     first_offset: int
-    """-1 when the broker did not say."""
+    """UNKNOWN_OFFSET when the broker did not say."""
     records: int
 
 
@@ -134,8 +135,9 @@ class _IdempotentProducer:
         if not answer.responses:
             raise ConnectionFailed(f"{place}: the answer does not name the partition")
         part = answer.responses[0].partition_responses[0]
-        if part.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # It is written, and the broker does not know where.
-            check(place, part.error_code, part.error_message)
+        if part.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # It is written, and the broker does not know where.
+            return UNKNOWN_OFFSET
+        check(place, part.error_code, part.error_message)
         return part.base_offset
 
 

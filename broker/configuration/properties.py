@@ -155,10 +155,11 @@ def _gzip_level(text: str) -> int:
 def _address(text: str) -> str:
     """`HOST:PORT`, or nothing."""
     try:
-        if text and not all(parse_address(text)):
-            raise ConfigError(f"{text!r} is not HOST:PORT")
+        is_whole = not text or all(parse_address(text))
     except ValueError as fault:
         raise ConfigError(str(fault)) from None
+    if not is_whole:
+        raise ConfigError(f"{text!r} is not HOST:PORT")
     return text
 
 

@@ -9,7 +9,7 @@ import pytest
 import stuntbroker
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError
-from stuntbroker.client.producing import BATCH_BYTES_MAX, NewRecord, produce
+from stuntbroker.client.producing import BATCH_BYTES_MAX, UNKNOWN_OFFSET, Appended, NewRecord, produce
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.addresses import parse_bootstrap
 
@@ -91,3 +91,9 @@ def test_writing_goes_on_after_a_batch_that_was_refused(broker: Broker, cluster:
     write(cluster, b"b")
 
     assert broker.values("t") == [b"a", b"b"]
+
+
+def test_a_batch_that_is_called_a_duplicate_is_written(broker: Broker, cluster: Cluster) -> None:
+    broker.faults.add("Produce", times=1, error="DUPLICATE_SEQUENCE_NUMBER")
+
+    assert produce(cluster, "t", [NewRecord(None, b"a", (), 1)]) == [Appended(1, UNKNOWN_OFFSET, 1)]

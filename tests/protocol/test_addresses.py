@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from stuntbroker.protocol.addresses import Address, parse_address, parse_bootstrap
@@ -25,16 +27,6 @@ ADDRESSES: dict[str, list[tuple[str, int]] | None] = {
 }
 
 
-@pytest.mark.parametrize("text", ADDRESSES)
-def test_an_address_is_a_host_and_a_port(text: str) -> None:
-    expected = ADDRESSES[text]
-    if expected is None:
-        with pytest.raises(ValueError, match="HOST:PORT"):
-            parse_bootstrap(text)
-    else:
-        assert parse_bootstrap(text) == expected
-
-
 LISTENERS: dict[str, Address | None] = {
     ":9092": Address("", 9092),
     "localhost:0": Address("localhost", 0),
@@ -52,14 +44,21 @@ LISTENERS: dict[str, Address | None] = {
 }
 
 
-@pytest.mark.parametrize("text", LISTENERS)
-def test_a_listener_may_have_no_host_and_port_0(text: str) -> None:
-    expected = LISTENERS[text]
+@pytest.mark.parametrize(
+    ("read", "text", "expected"),
+    [
+        *((parse_bootstrap, text, expected) for text, expected in ADDRESSES.items()),
+        *((parse_address, text, expected) for text, expected in LISTENERS.items()),
+    ],
+)
+def test_an_address_is_a_host_and_a_port_and_a_listener_s_may_lack_both(
+    read: Callable[[str], object], text: str, expected: object
+) -> None:
     if expected is None:
         with pytest.raises(ValueError, match="is not HOST:PORT"):
-            parse_address(text)
+            read(text)
     else:
-        assert parse_address(text) == expected
+        assert read(text) == expected
 
 
 @pytest.mark.parametrize("address", [Address("a", 1), Address("10.0.0.5", 65_535), Address("::1", 9092)])

@@ -117,7 +117,7 @@ def test_a_member_that_was_thrown_out_commits_no_offset_and_the_broker_knows_why
 @pytest.mark.parametrize("broker", [{"nodes": 3}], indirect=True, ids=["three nodes"])
 def test_a_member_finds_the_coordinator_of_its_group_when_it_has_moved(client: Client, broker: Broker) -> None:
     with following(client, broker):
-        # librdkafka does not ask again for offsets that it was refused while the coordinator moved: let it have them first.
+        # librdkafka asks once for its offsets: a move before their answer would leave it without them.
         broker.wait_until(lambda: any(each.api == "Fetch" for each in broker.requests(limit=1_000)))
         elsewhere = group_of(broker)["coordinator"] % 3 + 1
         broker.nodes.move(elsewhere, group="member")
