@@ -1,4 +1,4 @@
-"""Topics: what there is, and creating, growing and deleting them."""
+"""Topics: what there is; creating, growing and deleting them; and deleting their oldest records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound, check
-from stuntbroker.protocol.api_keys import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
+from stuntbroker.protocol.api_keys import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_RECORDS, DELETE_TOPICS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_partitions_response import CreatePartitionsResponse
@@ -18,6 +18,12 @@ from stuntbroker.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from stuntbroker.protocol.messages.create_topics_response import CreateTopicsResponse
+from stuntbroker.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from stuntbroker.protocol.messages.delete_records_response import DeleteRecordsResponse
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.delete_topics_response import DeleteTopicsResponse
 
@@ -137,3 +143,17 @@ def grow_topic(cluster: Cluster, topic: str, partitions: int) -> None:
         check(f"adding partitions to topic {topic!r}", result.error_code, result.error_message)
 
     cluster.retrying(attempt)
+
+
+def delete_records(cluster: Cluster, topic: str, partition: int, offset: int) -> int:
+    """Delete what is before an offset, -1 for all; return the offset at which the partition starts now. Raises BrokerError."""
+
+    def attempt() -> int:
+        wanted = DeleteRecordsTopic(topic, [DeleteRecordsPartition(partition, offset)])
+        request = DeleteRecordsRequest([wanted], REQUEST_TIMEOUT_MS)
+        answer = cluster.ask(cluster.leader(topic, partition), DELETE_RECORDS, request, DeleteRecordsResponse)
+        result = answer.topics[0].partitions[0]
+        check(f"deleting the records of {topic}-{partition} before offset {offset}", result.error_code)
+        return result.low_watermark
+
+    return cluster.retrying(attempt)

@@ -22,8 +22,8 @@ COMMANDS: Final = {
     "kafka-storage": "storage",
     "kafka-server-start": "server_start",
     "zookeeper-server-start": "storage",
-    "rpk": "rpk",
-    "redpanda": "rpk",
+    "rpk": "rpk.main",
+    "redpanda": "rpk.main",
 }
 """Command -> module. Each module has `run(command, arguments)`, which returns the exit status."""
 

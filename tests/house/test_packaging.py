@@ -15,7 +15,7 @@ SETUPTOOLS = PROJECT["tool"]["setuptools"]
 EXTRAS = {
     "broker/requests/patterns.py": "re2", "pipeline": "spark", "pipeline/audit": "audit", "pipeline/report": "audit",
     "cli/data_folder/audit_report.py": "audit", "cli/data_folder/audit_spark.py": "pipeline",
-    "cli/shims/rpk.py": "image", "fixture/plugin.py": "pytest", "control/documents.py": "yaml",
+    "cli/shims/rpk/main.py": "image", "fixture/plugin.py": "pytest", "control/documents.py": "yaml",
     "client/consumer.py": "otel", "client/producer/producer.py": "otel", "client/telemetry.py": "otel",
 }  # fmt: skip
 """File or folder -> the extra that it needs besides what everybody gets; the longest path counts."""

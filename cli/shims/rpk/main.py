@@ -8,8 +8,9 @@ import sys
 import time
 from typing import Any, Final, NoReturn
 
-from stuntbroker.cli.shims import rpk_consume, rpk_topics
 from stuntbroker.cli.shims.arguments import BOOTSTRAP_DEFAULT, CommandError, Parser, guarded, run_with_cluster
+from stuntbroker.cli.shims.rpk import consume, groups, produce, topics
+from stuntbroker.cli.shims.rpk.commands import Command
 from stuntbroker.client.cluster import Cluster
 
 CONFIG_FILE: Final = "/etc/redpanda/redpanda.yaml"
@@ -172,10 +173,12 @@ def _info(cluster: Cluster, options: argparse.Namespace) -> int:
     return 0
 
 
-_COMMANDS = {
-    "cluster health": (_no_options, _health),
-    "cluster info": (_no_options, _info),
-    "cluster metadata": (_no_options, _info),
-    **rpk_topics.COMMANDS,
-    "topic consume": (rpk_consume.add_options, rpk_consume.consume),
+_COMMANDS: Final = {
+    "cluster health": Command(_no_options, _health),
+    "cluster info": Command(_no_options, _info),
+    "cluster metadata": Command(_no_options, _info),
+    **topics.COMMANDS,
+    "topic consume": Command(consume.add_options, consume.consume),
+    "topic produce": Command(produce.add_options, produce.write_records),
+    **groups.COMMANDS,
 }

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import re
 import signal
 import subprocess
@@ -16,9 +14,6 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.cli.main import run
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import topic_config
-from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.kit.processes.process import DEADLINE_S
 from tests.peers.brokers.kafka_broker import kafka_java
 
@@ -326,94 +321,6 @@ def test_console_consumers_of_a_group_share_its_partitions_and_go_on_where_it_is
     capfdbinary.readouterr()
     assert run(["kafka-console-consumer", *cluster_words, *words]) == 0
     assert capfdbinary.readouterr().out == b"later\n"
-
-
-def test_rpk_asks_a_cluster(prepared: str, capsys: pytest.CaptureFixture[str]) -> None:
-    def rpk(*words: str) -> str:
-        assert run(["rpk", *words, "-X", f"brokers={prepared}"]) == 0
-        return capsys.readouterr().out
-
-    assert re.search("Healthy:.+true", rpk("cluster", "health"))
-    assert "shims-rpk  OK" in rpk("topic", "create", "shims-rpk", "-p", "2")
-    assert re.search(r"shims-rpk +2 +1", rpk("topic", "list"))
-    assert "PARTITIONS  2" in rpk("topic", "describe", "shims-rpk")
-    assert rpk("topic", "list", "shims-r.*", "-r") == rpk("topic", "list", "shims-rpk")
-    assert "__consumer_offsets" in rpk("topic", "list", "-i")
-    assert re.search(r"retention.ms +604800000 +DEFAULT_CONFIG", rpk("topic", "describe", "shims-rpk"))
-    assert rpk("topic", "describe", TOPIC, "-p").splitlines()[:2] == [
-        "PARTITION  LEADER  EPOCH  REPLICAS  LOG-START-OFFSET  HIGH-WATERMARK",
-        "0          1       0      [1]       0                 5",
-    ]
-    assert "shims-rpk  OK" in rpk("topic", "add-partitions", "shims-rpk", "-n", "3")
-    assert re.search(r"shims-rpk +5 +1", rpk("topic", "list"))
-    assert "shims-rpk  OK" in rpk("topic", "alter-config", "shims-rpk", "--set", "retention.ms=5", "-s", "segment.ms=9")
-    assert "shims-rpk  OK" in rpk("topic", "alter-config", "shims-rpk", "--delete", "segment.ms")
-    with Cluster(parse_bootstrap(prepared)) as cluster:
-        assert [topic_config(cluster, "shims-rpk", name) for name in ("retention.ms", "segment.ms")] == [
-            "5",
-            "604800000",
-        ]
-    assert "shims-rpk  OK" in rpk("topic", "delete", "shims-rpk")
-    assert run(["consume", f"{TOPIC}:0", "--max", "1", "--group", "rpk-group", "--bootstrap", prepared]) == 0
-    assert re.search("1 +rpk-group", rpk("group", "list"))
-    assert "rpk-group  OK" in rpk("group", "delete", "rpk-group")
-    assert "BROKERS" in rpk("cluster", "info")
-    (document,) = json.loads(f"[{rpk('topic', 'consume', TOPIC, '-p', '0', '-n', '1')}]")
-    assert document["headers"] == [{"key": "h", "value": "1"}]
-    assert (document["topic"], document["key"], document["value"], document["offset"]) == (TOPIC, "k", "a", 0)
-    assert (
-        rpk("topic", "consume", TOPIC, "-p", "0", "-n", "2", "-o", "1", "-f", "%p/%o:%k=%v%%\\n")
-        == "0/1:k=b%\n0/2:k=c%\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("topic add-partitions nowhere -n 1", "nowhere  UNKNOWN_TOPIC_OR_PARTITION"),
-        (
-            "topic add-partitions __consumer_offsets -n 1",
-            "Unable to change __consumer_offsets without the --force flag.",
-        ),
-        ("topic alter-config nowhere --set retention.ms=1", "nowhere  UNKNOWN_TOPIC_OR_PARTITION"),
-        ("topic alter-config nowhere", "No incremental configuration changes were requested!"),
-        ("topic alter-config nowhere --set retention.ms", "'retention.ms' is not KEY=VALUE"),
-        ("group delete nowhere", "nowhere  GROUP_ID_NOT_FOUND"),
-    ],
-)
-def test_rpk_says_what_was_not_done(words: str, said: str, prepared: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["rpk", *words.split(), "-X", f"brokers={prepared}"]) == 1
-    printed = capfd.readouterr()
-    assert said in printed.out + printed.err
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [("-f %q", "--format: %q is not here"), ("-o -3", "--offset '-3': here it is start, end or a number")],
-)
-def test_rpk_says_what_it_cannot_print(
-    words: str, said: str, prepared: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["rpk", "topic", "consume", TOPIC, *words.split(), "-X", f"brokers={prepared}"]) == 1
-    assert said in capsys.readouterr().err
-
-
-def test_rpk_starts_the_broker_that_its_options_describe(tmp_path: Path) -> None:
-    words = ["--mode dev-container", "--smp=1", "--kafka-addr inside://127.0.0.1:0,outside://127.0.0.1:0"]
-    words += ["--advertise-kafka-addr inside://broker:9092,outside://localhost:19092"]
-    environment = os.environ | {"KAFKA_LOG_DIRS": str(tmp_path / "data")}
-    command = [sys.executable, "-m", "stuntbroker", "redpanda", "start", *words]
-    broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-    try:
-        assert broker.stdout is not None
-        ready = broker.stdout.readline()
-        assert ready.startswith("ready kafka=127.0.0.1:"), broker.communicate()
-        assert "listener.INSIDE=" in ready and "listener.OUTSIDE=" in ready
-        assert "Started Kafka API server" in "".join(broker.stdout.readline() for _ in range(5))
-    finally:
-        broker.terminate()
-        broker.communicate(timeout=DEADLINE_S)
-    assert broker.returncode == 0
 
 
 def test_the_columns_of_a_list_of_groups_are_as_wide_as_kafka_s(

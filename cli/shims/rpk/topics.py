@@ -1,38 +1,42 @@
-"""`rpk topic` and `rpk group`: topics, records that are written to them, and consumer groups."""
+"""`rpk topic`, but for records: what topics there are, and changing them."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Final
 
 from stuntbroker.cli.shims.arguments import INT, PARTITION_COUNT, SHORT, CommandError, Parser, pattern
+from stuntbroker.cli.shims.rpk.commands import Command, for_each, partition_numbers
+from stuntbroker.cli.shims.rpk.offsets import parse_bound
 from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import ResourceType, Source, alter_config, describe_config
-from stuntbroker.client.errors import BrokerError, NotFound
-from stuntbroker.client.groups import delete_group, list_groups
-from stuntbroker.client.producing import NewRecord, produce
+from stuntbroker.client.errors import BrokerError
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offset
-from stuntbroker.client.topics import TopicDescription, create_topic, delete_topic, describe_topics, grow_topic
+from stuntbroker.client.topics import (
+    TopicDescription,
+    create_topic,
+    delete_records,
+    delete_topic,
+    describe_topics,
+    grow_topic,
+)
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.topic_names import INTERNAL
-
-AddOptions = Callable[[Parser], None]
-RunCommand = Callable[[Cluster, argparse.Namespace], int]
 
 
 def _create_options(parser: Parser) -> None:
     parser.add_argument("topics", nargs="+")
     parser.add_argument("--partitions", "-p", type=INT, default=1)
     parser.add_argument("--replicas", "-r", type=SHORT, default=-1)
-    parser.add_argument("--topic-config", "-c", action="append", default=[])
+    parser.add_argument("--topic-config", "-c", action="append", default=[], type=_key_value)
     parser.add_flags("--if-not-exists")
 
 
 def _create(cluster: Cluster, options: argparse.Namespace) -> int:
-    configs = dict(text.partition("=")[::2] for text in options.topic_config)
+    configs = dict(options.topic_config)
     status, rows = 0, []
     for topic in options.topics:
         try:
@@ -53,6 +57,7 @@ def _list_options(parser: Parser) -> None:
     parser.add_argument("topics", nargs="*")
     parser.add_argument("--regex", "-r", action="store_true")
     parser.add_argument("--internal", "-i", action="store_true")
+    parser.add_argument("--detailed", "-d", action="store_true")
 
 
 def _list(cluster: Cluster, options: argparse.Namespace) -> int:
@@ -63,9 +68,23 @@ def _list(cluster: Cluster, options: argparse.Namespace) -> int:
         for each in describe_topics(cluster)
         if (options.internal or not each.is_internal) and (not options.topics or _is_meant(each.name, options))
     ]
-    rows = [(each.name, len(each.partitions), len(each.partitions[0].replicas)) for each in topics]
-    sys.stdout.write(table(("NAME", "PARTITIONS", "REPLICAS"), rows))
+    if options.detailed:
+        sys.stdout.write("\n".join(map(_details, topics)))
+    else:
+        rows = [(each.name, len(each.partitions), len(each.partitions[0].replicas)) for each in topics]
+        sys.stdout.write(table(("NAME", "PARTITIONS", "REPLICAS"), rows))
     return 0
+
+
+def _details(topic: TopicDescription) -> str:
+    counts = f"{len(topic.partitions)} partitions, {len(topic.partitions[0].replicas)} replicas"
+    rows = [(each.partition, each.leader, each.leader_epoch, _brokers(each.replicas)) for each in topic.partitions]
+    lines = table(("PARTITION", "LEADER", "EPOCH", "REPLICAS"), rows).splitlines(keepends=True)
+    return f"{topic.name}, {counts}{' (internal)' if topic.is_internal else ''}\n{''.join(f'      {line}' for line in lines)}"
+
+
+def _brokers(node_ids: Sequence[int]) -> str:
+    return f"[{' '.join(map(str, sorted(node_ids)))}]"
 
 
 def _is_meant(name: str, options: argparse.Namespace) -> bool:
@@ -76,13 +95,20 @@ def _is_meant(name: str, options: argparse.Namespace) -> bool:
 
 
 def _describe_options(parser: Parser) -> None:
-    parser.add_argument("topic")
+    parser.add_argument("topics", nargs="+")
+    parser.add_argument("--regex", "-r", action="store_true")
     for section in ("summary", "configs", "partitions", "all"):
         parser.add_argument(f"--print-{section}", f"-{section[0]}", dest=section, action="store_true")
 
 
 def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
-    (topic,) = describe_topics(cluster, [options.topic])
+    topics = describe_topics(cluster, None if options.regex else options.topics)
+    texts = [_description(cluster, topic, options) for topic in topics if _is_meant(topic.name, options)]
+    sys.stdout.write("\n".join(texts))
+    return 0
+
+
+def _description(cluster: Cluster, topic: TopicDescription, options: argparse.Namespace) -> str:
     is_default = not (options.summary or options.configs or options.partitions)
     sections = {}
     if options.all or options.summary or is_default:
@@ -95,9 +121,9 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
         sections["CONFIGS"] = table(("KEY", "VALUE", "SOURCE"), rows)
     if options.all or options.partitions:
         sections["PARTITIONS"] = _partitions(cluster, topic)
-    for title, text in sections.items():
-        sys.stdout.write(f"{title}\n{'=' * len(title)}\n{text}\n" if len(sections) > 1 else text)
-    return 0
+    if len(sections) == 1:
+        return "".join(sections.values())
+    return "".join(f"{title}\n{'=' * len(title)}\n{text}\n" for title, text in sections.items())
 
 
 def _partitions(cluster: Cluster, topic: TopicDescription) -> str:
@@ -108,8 +134,7 @@ def _partitions(cluster: Cluster, topic: TopicDescription) -> str:
             list_offset(cluster, topic.name, each.partition, at, isolation)
             for at, isolation in ((EARLIEST, READ_UNCOMMITTED), (LATEST, READ_COMMITTED), (LATEST, READ_UNCOMMITTED))
         )
-        replicas = f"[{' '.join(map(str, sorted(each.replicas)))}]"
-        rows.append([each.partition, each.leader, each.leader_epoch, replicas, start, stable, end])
+        rows.append([each.partition, each.leader, each.leader_epoch, _brokers(each.replicas), start, stable, end])
     at = headers.index("LAST-STABLE-OFFSET")
     if all(row[at] == row[at + 1] for row in rows):  # rpk has the column only where it says something.
         del headers[at]
@@ -123,7 +148,7 @@ def _delete_options(parser: Parser) -> None:
 
 
 def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
-    return _for_each("TOPIC", options.topics, lambda topic: delete_topic(cluster, topic))
+    return for_each("TOPIC", options.topics, lambda topic: delete_topic(cluster, topic))
 
 
 def _add_partitions_options(parser: Parser) -> None:
@@ -141,7 +166,7 @@ def _add_partitions(cluster: Cluster, options: argparse.Namespace) -> int:
         (described,) = describe_topics(cluster, [topic])
         grow_topic(cluster, topic, len(described.partitions) + options.num)
 
-    return _for_each("TOPIC", options.topics, add)
+    return for_each("TOPIC", options.topics, add)
 
 
 def _alter_config_options(parser: Parser) -> None:
@@ -161,75 +186,45 @@ def _alter_config(cluster: Cluster, options: argparse.Namespace) -> int:
     if not options.set and not options.delete:
         raise CommandError("No incremental configuration changes were requested!")
     values = dict(options.set)
-    return _for_each(
+    return for_each(
         "TOPIC", options.topics, lambda topic: alter_config(cluster, ResourceType.TOPIC, topic, values, options.delete)
     )
 
 
-def _for_each(what: str, names: list[str], operation: Callable[[str], None]) -> int:
-    """Do the same with each, and print what became of it. The exit status is 1 if one failed."""
-    rows = []
-    for name in names:
-        try:
-            operation(name)
-            rows.append((name, "OK"))
-        except NotFound:
-            rows.append((name, "GROUP_ID_NOT_FOUND" if what == "GROUP" else "UNKNOWN_TOPIC_OR_PARTITION"))
-        except BrokerError as fault:
-            rows.append((name, fault.message or str(fault)))
-    sys.stdout.write(table((what, "STATUS"), rows))
-    return int(any(status != "OK" for _, status in rows))
-
-
-# --- group
-
-
-def _no_more_options(parser: Parser) -> None:
-    pass
-
-
-def _list_groups(cluster: Cluster, options: argparse.Namespace) -> int:
-    rows = [(cluster.group_coordinator(each.group_id), each.group_id) for each in list_groups(cluster)]
-    sys.stdout.write(table(("BROKER", "GROUP"), rows))
-    return 0
-
-
-def _delete_group_options(parser: Parser) -> None:
-    parser.add_argument("groups", nargs="+")
-
-
-def _delete_groups(cluster: Cluster, options: argparse.Namespace) -> int:
-    return _for_each("GROUP", options.groups, lambda group: delete_group(cluster, group))
-
-
-# --- records
-
-
-def _produce_options(parser: Parser) -> None:
+def _trim_options(parser: Parser) -> None:
     parser.add_argument("topic")
-    parser.add_argument("--key", "-k")
-    parser.add_argument("--partition", "-p", type=INT)
+    parser.add_argument("--offset", "-o", required=True)
+    parser.add_argument("--partitions", "-p", type=partition_numbers, action="extend")
+    parser.add_flags("--no-confirm")
 
 
-def _produce(cluster: Cluster, options: argparse.Namespace) -> int:
-    key = None if options.key is None else options.key.encode()
-    partition = options.partition if options.partition is not None and options.partition >= 0 else None
-    for line in sys.stdin.buffer:
-        (appended,) = produce(cluster, options.topic, [NewRecord(key, line.rstrip(b"\r\n"), (), partition)])
-        sys.stdout.write(f"Produced to partition {appended.partition} at offset {appended.first_offset}.\n")
-        sys.stdout.flush()
-    return 0
+def _trim(cluster: Cluster, options: argparse.Namespace) -> int:
+    """Delete the records of a topic before an offset. Nobody is asked whether that is meant, as nobody sits here."""
+    wanted = parse_bound(options.offset)
+    (topic,) = describe_topics(cluster, [options.topic])
+    rows, status = [], 0
+    for each in topic.partitions:
+        if options.partitions and each.partition not in options.partitions:
+            continue
+        text = "OK"
+        start: object = "-"
+        try:
+            offset = wanted(cluster, (topic.name, each.partition))
+            start = delete_records(cluster, topic.name, each.partition, offset)
+        except BrokerError as fault:
+            status, text = 1, fault.message or str(fault)
+        rows.append((topic.name, each.partition, start, text))
+    sys.stdout.write(table(("TOPIC", "PARTITION", "NEW-START-OFFSET", "ERROR"), rows))
+    return status
 
 
-COMMANDS: Final[dict[str, tuple[AddOptions, RunCommand]]] = {
-    "topic create": (_create_options, _create),
-    "topic list": (_list_options, _list),
-    "topic describe": (_describe_options, _describe),
-    "topic delete": (_delete_options, _delete),
-    "topic produce": (_produce_options, _produce),
-    "topic add-partitions": (_add_partitions_options, _add_partitions),
-    "topic alter-config": (_alter_config_options, _alter_config),
-    "group list": (_no_more_options, _list_groups),
-    "group delete": (_delete_group_options, _delete_groups),
+COMMANDS: Final[dict[str, Command]] = {
+    "topic create": Command(_create_options, _create),
+    "topic list": Command(_list_options, _list),
+    "topic describe": Command(_describe_options, _describe),
+    "topic delete": Command(_delete_options, _delete),
+    "topic add-partitions": Command(_add_partitions_options, _add_partitions),
+    "topic alter-config": Command(_alter_config_options, _alter_config),
+    "topic trim-prefix": Command(_trim_options, _trim),
 }
-"""Words behind `rpk` -> what adds their options, and what runs them."""
+"""Words behind `rpk` -> the command."""

@@ -21,7 +21,7 @@ from stuntbroker.client.producing import NewRecord, produce
 from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.kit.processes.process import DEADLINE_S, serving
 
-IMAGE = Path(__file__).parents[2] / "docker" / "image"
+IMAGE = Path(__file__).parents[3] / "docker" / "image"
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
 
 

@@ -1,0 +1,110 @@
+"""`rpk topic consume`: prints records as JSON, or by a layout, until it is interrupted or has them all."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any, Final
+
+from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, pattern
+from stuntbroker.cli.shims.rpk.commands import partition_numbers
+from stuntbroker.cli.shims.rpk.offsets import Place, parse_range
+from stuntbroker.cli.shims.rpk.printing import Printed, Write, printer
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.reader import READ_COMMITTED, READ_UNCOMMITTED, Batch, Row, Tail
+from stuntbroker.client.topics import describe_topics
+
+WAIT_MS: Final = 500
+
+
+def add_options(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("topics", nargs="+")
+    parser.add_argument("--num", "-n", type=LONG, default=0)
+    parser.add_argument("--offset", "-o", default="start")
+    parser.add_argument("--partitions", "-p", type=partition_numbers, action="extend")
+    parser.add_argument("--format", "-f", default="json")
+    parser.add_argument("--regex", "-r", action="store_true")
+    parser.add_argument("--meta-only", "-m", action="store_true")
+    parser.add_argument("--pretty-print", type=_boolean, nargs="?", const=True, default=True)
+    parser.add_flags("--read-committed")
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r} must be true or false")
+    return text.lower() == "true"
+
+
+def consume(cluster: Cluster, options: argparse.Namespace) -> int:
+    """Print records until there were `--num` of them, or the end of `--offset` is reached; return the exit status."""
+    if options.format == "json":
+        write = _json_printer(indent=2 if options.pretty_print else None, is_meta_only=options.meta_only)
+    elif options.meta_only:
+        raise CommandError("--meta-only goes with --format json alone")
+    else:
+        write = printer(options.format)
+    isolation = READ_COMMITTED if options.read_committed else READ_UNCOMMITTED
+    offsets = parse_range(options.offset, isolation)
+    places = _places(cluster, options)
+    ends = {place: offsets.end(cluster, place) for place in places} if offsets.end else {}
+    starts = {place: offsets.start(cluster, place) for place in places}
+    tail = Tail(cluster, starts, isolation)
+    count = 0
+    while not (offsets.end and all(tail.positions[place] >= ends[place] for place in places)):
+        for topic, partition, batch in tail.poll(WAIT_MS):
+            for row in batch.rows:
+                if offsets.end and row.offset >= ends[topic, partition]:
+                    break
+                count += 1
+                sys.stdout.buffer.write(write(_printed(topic, partition, batch, row, count)))
+                if count == options.num:
+                    sys.stdout.flush()
+                    return 0
+        sys.stdout.flush()
+    return 0
+
+
+def _places(cluster: Cluster, options: argparse.Namespace) -> list[Place]:
+    topics = describe_topics(cluster, None if options.regex else options.topics)
+    return [
+        (topic.name, each.partition)
+        for topic in topics
+        if not options.regex or any(pattern(given).search(topic.name) for given in options.topics)
+        for each in topic.partitions
+        if not options.partitions or each.partition in options.partitions
+    ]
+
+
+def _printed(topic: str, partition: int, batch: Batch, row: Row, number: int) -> Printed:
+    header = batch.header
+    return Printed(
+        topic, partition, row, number,
+        header.leader_epoch, header.producer_id, header.producer_epoch, header.attributes,
+    )  # fmt: skip
+
+
+def _json_printer(indent: int | None, *, is_meta_only: bool) -> Write:
+    """What prints a record as JSON: without what is empty, and with the size of its value in place of it if so wanted."""
+
+    def write(printed: Printed) -> bytes:
+        row = printed.row
+        document: dict[str, Any] = {"topic": printed.topic}
+        if row.key:
+            document["key"] = _text(row.key)
+        if is_meta_only:
+            document["value_size"] = len(row.value or b"")
+        elif row.value:
+            document["value"] = _text(row.value)
+        if row.headers:
+            document["headers"] = [{"key": name, "value": _text(value or b"")} for name, value in row.headers]
+        document |= {"timestamp": row.timestamp_ms, "partition": printed.partition, "offset": row.offset}
+        separators = None if indent else (",", ":")
+        return f"{json.dumps(document, indent=indent, separators=separators, ensure_ascii=False)}\n".encode()
+
+    return write
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")

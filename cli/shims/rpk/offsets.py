@@ -1,0 +1,121 @@
+"""`--offset` of `rpk topic consume`: where reading begins in a partition, and where it may end."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from stuntbroker.cli.shims.arguments import CommandError
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.reader import EARLIEST, LATEST, READ_UNCOMMITTED, list_offset
+
+Place = tuple[str, int]
+Bound = Callable[[Cluster, Place], int]
+"""The offset that a bound means in a partition."""
+
+DURATION: Final = re.compile(r"-(?=\d)(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?")
+DIGITS: Final = re.compile(r"\d{1,18}")
+DATES: Final = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%fZ")
+FORMS: Final = "start, end, :end, N, +N, -N, N:M, :M, N:end, @TIME, @TIME:TIME, @TIME:end or @:TIME"
+
+
+class Range(NamedTuple):
+    """Where reading begins, and before which offset it ends; None when it goes on for ever."""
+
+    start: Bound
+    end: Bound | None
+
+
+def parse_range(text: str, isolation: int) -> Range:
+    """A range of offsets, or behind an `@` of times, as far as a partition has them now. Raises CommandError.
+
+    A time is milliseconds (13 digits) or seconds since 1970, a date, or how long ago it was: `-1h30m`.
+    """
+
+    def end(cluster: Cluster, place: Place) -> int:
+        return list_offset(cluster, *place, LATEST, isolation)
+
+    first, colon, last = text.partition(":")
+    if text.startswith("@"):
+        first, colon, last = _split_times(text[1:])
+        if not first and not last:
+            raise CommandError(f"--offset {text!r} lacks a time; it is {FORMS}")
+        start = _bound_of_time(first, text) if first else _earliest
+        return Range(start, None if not last else end if last == "end" else _bound_of_time(last, text))
+    if first in ("start", "end") and not colon:
+        return Range(_earliest if first == "start" else _latest, None)
+    if first[:1] in ("+", "-") and not colon and DIGITS.fullmatch(first[1:]):
+        return Range(_relative(int(first)), None)
+    start = _earliest if not first and last else _exact(first, text)
+    return Range(start, None if not last else end if last == "end" else _exact(last, text))
+
+
+def parse_bound(text: str) -> Bound:
+    """`end`, an offset, or behind an `@` a time. Raises CommandError."""
+    if text.startswith("@"):
+        return _bound_of_time(text[1:], text)
+    if not DIGITS.fullmatch(text) and text != "end":
+        raise CommandError(f"--offset {text!r}: it is end, N or @TIME")
+    return _latest if text == "end" else lambda cluster, place: int(text)
+
+
+def _split_times(text: str) -> tuple[str, str, str]:
+    """Times may have colons themselves, as in 2026-01-31T12:00:00Z: the one between two times follows a whole one."""
+    for at, character in enumerate(text):
+        if character == ":" and (not text[:at] or _milliseconds(text[:at]) is not None):
+            return text[:at], ":", text[at + 1 :]
+    return text, "", ""
+
+
+def _earliest(cluster: Cluster, place: Place) -> int:
+    return list_offset(cluster, *place, EARLIEST, READ_UNCOMMITTED)
+
+
+def _latest(cluster: Cluster, place: Place) -> int:
+    return list_offset(cluster, *place, LATEST, READ_UNCOMMITTED)
+
+
+def _relative(distance: int) -> Bound:
+    """So many offsets behind the start, or before the end when it is negative; never outside of the partition."""
+
+    def bound(cluster: Cluster, place: Place) -> int:
+        start, end = _earliest(cluster, place), _latest(cluster, place)
+        return min(end, start + distance) if distance >= 0 else max(start, end + distance)
+
+    return bound
+
+
+def _exact(text: str, whole: str) -> Bound:
+    if not DIGITS.fullmatch(text):
+        raise CommandError(f"--offset {whole!r}: {text!r} is no offset; it is {FORMS}")
+    return lambda cluster, place: min(max(int(text), _earliest(cluster, place)), _latest(cluster, place))
+
+
+def _bound_of_time(text: str, whole: str) -> Bound:
+    timestamp_ms = _milliseconds(text)
+    if timestamp_ms is None:
+        raise CommandError(f"--offset {whole!r}: {text!r} is no time: 13 digits, 9 or 10 digits, a date, or -1h30m")
+
+    def bound(cluster: Cluster, place: Place) -> int:
+        offset = list_offset(cluster, *place, timestamp_ms, READ_UNCOMMITTED)
+        return offset if offset >= 0 else _latest(cluster, place)
+
+    return bound
+
+
+def _milliseconds(text: str) -> int | None:
+    """Milliseconds since 1970; None when it is not a time."""
+    if text.isascii() and text.isdecimal():
+        return {13: int(text), 10: int(text) * 1000, 9: int(text) * 1000}.get(len(text))
+    if (ago := DURATION.fullmatch(text)) and any(ago.groups()):
+        hours, minutes, seconds, milliseconds = (int(group or 0) for group in ago.groups())
+        return time.time_ns() // 1_000_000 - ((hours * 60 + minutes) * 60 + seconds) * 1000 - milliseconds
+    for form in DATES:
+        try:
+            return int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() * 1000)
+        except ValueError:
+            continue
+    return None

@@ -1,0 +1,202 @@
+"""Records as text: `--format` of `rpk topic consume`, and `--output-format` of `rpk topic produce`."""
+
+from __future__ import annotations
+
+import base64
+import re
+import struct
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from stuntbroker.cli.shims.arguments import CommandError
+from stuntbroker.cli.shims.rpk.layouts import Layout, Verb, enclosed, parse_layout
+from stuntbroker.client.producing import CODECS
+from stuntbroker.client.reader import Row
+from stuntbroker.protocol.batches.records import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+
+
+class Printed(NamedTuple):
+    """A record with all that a layout may show of it. Numbers that nobody knows are -1."""
+
+    topic: str
+    partition: int
+    row: Row
+    number: int
+    """Counted from 1."""
+    leader_epoch: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    attributes: int = 0
+
+
+Write = Callable[[Printed], bytes]
+WriteNumber = Callable[[int], bytes]
+
+
+def _hexadecimal(digits: int) -> WriteNumber:
+    return lambda number: format(number & (1 << 4 * digits) - 1, f"0{digits}x").encode()
+
+
+def _packed(form: str, bits: int) -> WriteNumber:
+    return lambda number: struct.pack(form, number & (1 << bits) - 1)
+
+
+NUMBERS: Final[dict[str, WriteNumber]] = {
+    "ascii": lambda number: b"%d" % number,
+    "number": lambda number: b"%d" % number,
+    "hex64": _hexadecimal(16),
+    "hex32": _hexadecimal(8),
+    "hex16": _hexadecimal(4),
+    "hex8": _hexadecimal(2),
+    "hex4": _hexadecimal(1),
+    "hex": lambda number: b"%x" % (number & (1 << 64) - 1),
+    "big64": _packed(">Q", 64),
+    "big32": _packed(">I", 32),
+    "big16": _packed(">H", 16),
+    "big8": _packed("B", 8),
+    "little64": _packed("<Q", 64),
+    "little32": _packed("<I", 32),
+    "little16": _packed("<H", 16),
+    "little8": _packed("B", 8),
+    "byte": _packed("B", 8),
+    "bool": lambda number: b"true" if number else b"false",
+}
+TEXTS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "": bytes,
+    "hex": lambda content: content.hex().encode(),
+    "base64": base64.b64encode,
+    "base64raw": lambda content: base64.b64encode(content).rstrip(b"="),
+}
+TEXT_VERBS: Final[dict[str, Callable[[Printed], bytes]]] = {
+    "t": lambda printed: printed.topic.encode(),
+    "k": lambda printed: printed.row.key or b"",
+    "v": lambda printed: printed.row.value or b"",
+}
+NUMBER_VERBS: Final[dict[str, Callable[[Printed], int]]] = {
+    "T": lambda printed: len(printed.topic.encode()),
+    "K": lambda printed: len(printed.row.key or b""),
+    "V": lambda printed: len(printed.row.value or b""),
+    "H": lambda printed: len(printed.row.headers),
+    "p": lambda printed: printed.partition,
+    "o": lambda printed: printed.row.offset,
+    "e": lambda printed: printed.leader_epoch,
+    "d": lambda printed: printed.row.timestamp_ms,
+    "x": lambda printed: printed.producer_id,
+    "y": lambda printed: printed.producer_epoch,
+    "i": lambda printed: printed.number,
+}
+ATTRIBUTES: Final[dict[str, Callable[[int], int]]] = {
+    "compression": lambda attributes: attributes & CODEC_MASK,
+    "timestamp-type": lambda attributes: int(bool(attributes & LOG_APPEND_TIME)),
+    "transactional-bit": lambda attributes: int(bool(attributes & TRANSACTIONAL)),
+    "control-bit": lambda attributes: int(bool(attributes & CONTROL)),
+}
+GO_DATES: Final = {
+    "2006": "%Y", "January": "%B", "Jan": "%b", "Monday": "%A", "Mon": "%a", "MST": "UTC", "Z07:00": "Z", "-07:00": "+00:00",
+    "-0700": "+0000", "01": "%m", "02": "%d", "03": "%I", "04": "%M", "05": "%S", "06": "%y", "15": "%H", "PM": "%p",
+}  # fmt: skip
+"""What stands for a part of a date in Go's layouts -> what does in strftime's, in UTC."""
+GO_DATE: Final = re.compile("|".join([*map(re.escape, GO_DATES), r"[.,]0+(?!\d)", "%"]))
+
+
+def printer(text: str) -> Write:
+    """What prints a record by this layout. Raises CommandError for one that is not understood."""
+    return _joined([_writer(part) for part in parse_layout(text)])
+
+
+def _joined(writers: Sequence[Write]) -> Write:
+    return lambda printed: b"".join([write(printed) for write in writers])
+
+
+def _writer(part: bytes | Verb) -> Write:
+    if isinstance(part, bytes):
+        return lambda _: part
+    letter, modifier = part
+    if letter in TEXT_VERBS:
+        return _text_writer(part)
+    if letter in NUMBER_VERBS:
+        value = NUMBER_VERBS[letter]
+        if letter == "d" and modifier and (date := _date_writer(modifier)):
+            return lambda printed: date(value(printed))
+        write = _number_writer(part, modifier)
+        return lambda printed: write(value(printed))
+    if letter == "a":
+        return _attribute_writer(part)
+    if letter == "h":
+        if modifier is None:
+            raise CommandError("--format: %h needs braces with the layout of a header, as in %h{%k=%v }")
+        return _header_writer(parse_layout(modifier))
+    raise CommandError(
+        f"--format: %{letter} is not here; there are json, %{' %'.join([*TEXT_VERBS, *NUMBER_VERBS, 'a', 'h'])} and %%"
+    )
+
+
+def _text_writer(verb: Verb) -> Write:
+    value = TEXT_VERBS[verb.letter]
+    encode = TEXTS.get(verb.modifier or "")
+    if encode is None:
+        raise _not_here(verb, [form for form in TEXTS if form])
+    return lambda printed: encode(value(printed))
+
+
+def _number_writer(verb: Verb, form: str | None) -> WriteNumber:
+    if form is None:
+        return NUMBERS["ascii"]
+    if form not in NUMBERS:
+        raise _not_here(verb, [*NUMBERS, *(["strftime[...]", "go[...]"] if verb.letter == "d" else [])])
+    return NUMBERS[form]
+
+
+def _date_writer(modifier: str) -> WriteNumber | None:
+    """What writes milliseconds since 1970 as a date in UTC; None when the modifier is not one of dates."""
+    layout = enclosed(modifier, "strftime")
+    if layout is None:
+        layout = enclosed(modifier, "go")
+        if layout is None:
+            return None
+        layout = GO_DATE.sub(_strftime_of, layout)
+
+    def write(timestamp_ms: int) -> bytes:
+        date = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
+        fraction = f"{timestamp_ms % 1000:03d}"
+        text = re.sub(
+            r"\x00(.)(\d+)", lambda match: match[1] + fraction.ljust(int(match[2]), "0")[: int(match[2])], layout
+        )
+        return date.strftime(text).encode()
+
+    return write
+
+
+def _strftime_of(match: re.Match[str]) -> str:
+    """A part of Go's layout in strftime's; fractions of seconds are marked by a zero character and their length."""
+    text = match[0]
+    if text == "%":
+        return "%%"
+    return GO_DATES.get(text) or f"\x00{text[0]}{len(text) - 1}"
+
+
+def _attribute_writer(verb: Verb) -> Write:
+    name, separator, form = (verb.modifier or "").partition(";")
+    if name not in ATTRIBUTES:
+        raise _not_here(verb, list(ATTRIBUTES))
+    value = ATTRIBUTES[name]
+    if name == "compression" and not separator:
+        return lambda printed: CODECS[value(printed.attributes)].encode()
+    write = _number_writer(verb, form if separator else None)
+    return lambda printed: write(value(printed.attributes))
+
+
+def _header_writer(layout: Layout) -> Write:
+    write = _joined([_writer(part) for part in layout])
+
+    def write_headers(printed: Printed) -> bytes:
+        rows = [Row(0, 0, key.encode(), value) for key, value in printed.row.headers]
+        return b"".join(write(printed._replace(row=row)) for row in rows)
+
+    return write_headers
+
+
+def _not_here(verb: Verb, forms: list[str]) -> CommandError:
+    given = "" if verb.modifier is None else "{" + verb.modifier + "}"
+    return CommandError(f"--format: %{verb.letter}{given} is not here; %{verb.letter} takes {{{'}, {'.join(forms)}}}")

@@ -1,0 +1,65 @@
+"""`rpk topic produce`: writes records that it reads from standard input, each as soon as it is there."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Final
+
+from stuntbroker.cli.shims.arguments import INT, CommandError, Parser
+from stuntbroker.cli.shims.rpk.parsing import Parsed, read_records
+from stuntbroker.cli.shims.rpk.printing import Printed, printer
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.producing import CODECS, NewRecord, now_ms, produce
+from stuntbroker.client.reader import Row
+from stuntbroker.protocol.batches.records import Headers
+
+SAID: Final = "Produced to partition %p at offset %o.\\n"
+
+
+def add_options(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("topic", nargs="?")
+    parser.add_argument("--format", "-f", default="%v\\n")
+    parser.add_argument("--output-format", "-o", default=SAID)
+    parser.add_argument("--key", "-k")
+    parser.add_argument("--header", "-H", type=_header, action="append", default=[])
+    parser.add_argument("--partition", "-p", type=INT)
+    parser.add_argument("--compression", "-z", choices=CODECS, default="none")
+    parser.add_argument("--tombstone", "-Z", action="store_true")
+    parser.add_argument("--acks", type=INT, choices=(-1,), default=-1)
+    parser.add_flags("--allow-auto-topic-creation")
+
+
+def _header(text: str) -> tuple[str, bytes]:
+    key, colon, value = text.partition(":")
+    if not colon:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY:VALUE")
+    return key, value.encode()
+
+
+def write_records(cluster: Cluster, options: argparse.Namespace) -> int:
+    """Write every record of the input; return the exit status."""
+    write = printer(options.output_format)
+    records = read_records(lambda size: os.read(sys.stdin.fileno(), size), options.format)
+    for number, parsed in enumerate(records, start=1):
+        topic = options.topic if options.topic is not None else parsed.topic
+        if not topic:
+            raise CommandError("give the topic: rpk topic produce TOPIC, or %t in --format")
+        timestamp_ms = parsed.timestamp_ms if parsed.timestamp_ms is not None else now_ms()
+        record = _record(parsed, options)
+        (appended,) = produce(cluster, topic, [record], compression=options.compression, timestamp_ms=timestamp_ms)
+        row = Row(appended.first_offset, timestamp_ms, record.key, record.value, record.headers)
+        sys.stdout.buffer.write(write(Printed(topic, appended.partition, row, number)))
+        sys.stdout.flush()
+    return 0
+
+
+def _record(parsed: Parsed, options: argparse.Namespace) -> NewRecord:
+    """What was read, with what the command line adds to every record."""
+    key = parsed.key if options.key is None else options.key.encode()
+    value = parsed.value or (None if options.tombstone else b"")
+    headers: Headers = (*options.header, *parsed.headers)
+    partition = parsed.partition if options.partition is None else options.partition
+    return NewRecord(key, value, headers, None if partition is None or partition < 0 else partition)

@@ -1,0 +1,357 @@
+"""`rpk` as scripts and health checks call it. What layouts print and read is what franz-go's, which rpk uses, do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stuntbroker.cli.main import run
+from stuntbroker.cli.shims.arguments import CommandError
+from stuntbroker.cli.shims.rpk.offsets import parse_range
+from stuntbroker.cli.shims.rpk.parsing import read_records
+from stuntbroker.cli.shims.rpk.printing import Printed, printer
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.configs import topic_config
+from stuntbroker.client.reader import READ_COMMITTED, Row
+from stuntbroker.protocol.addresses import parse_bootstrap
+from tests.kit.processes.process import DEADLINE_S
+
+TOPIC = "rpk-orders"
+TIME_MS = 1_767_225_845_067
+"""2026-01-01T00:04:05.067Z"""
+PRINTED = Printed(
+    "orders",
+    3,
+    Row(258, TIME_MS, b"k1", b"v\x00\xff", (("a", b"1"), ("bb", None))),
+    number=1,
+    leader_epoch=7,
+    producer_id=4711,
+    producer_epoch=2,
+)
+
+
+@pytest.fixture(scope="module")
+def prepared(ours: str) -> Iterator[str]:
+    """Our broker with a topic of two partitions, of which the first has five offsets: the last is a transaction marker's."""
+    broker = ("--bootstrap", ours)
+    assert run(["topic", "create", TOPIC, "--partitions", "2", *broker]) == 0
+    assert run(["produce", TOPIC, "a", "b", "c", "--partition", "0", "--key", "k", "--header", "h=1", *broker]) == 0
+    assert run(["produce", TOPIC, "d", "--transactional-id", "rpk-id", "--partition", "0", *broker]) == 0
+    yield ours
+
+
+Rpk = Callable[..., str]
+
+
+@pytest.fixture
+def rpk(prepared: str, capsysbinary: pytest.CaptureFixture[bytes]) -> Rpk:
+    """Runs rpk in this process; gives what it printed."""
+
+    def call(*words: str) -> str:
+        assert run(["rpk", *words, "-X", f"brokers={prepared}"]) == 0
+        return capsysbinary.readouterr().out.decode()
+
+    return call
+
+
+def test_rpk_asks_and_changes_a_cluster(rpk: Rpk, prepared: str) -> None:
+    assert re.search("Healthy:.+true", rpk("cluster", "health"))
+    assert "BROKERS" in rpk("cluster", "info")
+    assert "rpk-new  OK" in rpk("topic", "create", "rpk-new", "-p", "2", "-c", "retention.ms=7")
+    assert re.search(r"rpk-new +2 +1", rpk("topic", "list"))
+    assert "PARTITIONS  2" in rpk("topic", "describe", "rpk-new")
+    assert rpk("topic", "list", "rpk-n.*", "-r") == rpk("topic", "list", "rpk-new")
+    assert "__transaction_state" in rpk("topic", "list", "-i")
+    assert re.search(r"retention.ms +7 +DYNAMIC_TOPIC_CONFIG", rpk("topic", "describe", "rpk-new"))
+    assert "rpk-new  OK" in rpk("topic", "add-partitions", "rpk-new", "-n", "3")
+    assert re.search(r"rpk-new +5 +1", rpk("topic", "list"))
+    assert "rpk-new  OK" in rpk("topic", "alter-config", "rpk-new", "--set", "retention.ms=5", "-s", "segment.ms=9")
+    assert "rpk-new  OK" in rpk("topic", "alter-config", "rpk-new", "--delete", "segment.ms")
+    with Cluster(parse_bootstrap(prepared)) as cluster:
+        values = [topic_config(cluster, "rpk-new", name) for name in ("retention.ms", "segment.ms")]
+    assert values == ["5", "604800000"]
+    assert "rpk-new  OK" in rpk("topic", "delete", "rpk-new")
+
+
+def test_rpk_tells_what_a_topic_has(rpk: Rpk) -> None:
+    assert rpk("topic", "describe", TOPIC, "-p").splitlines()[:2] == [
+        "PARTITION  LEADER  EPOCH  REPLICAS  LOG-START-OFFSET  HIGH-WATERMARK",
+        "0          1       0      [1]       0                 5",
+    ]
+    assert rpk("topic", "describe", f"^{TOPIC}$", "-r", "-s") == rpk("topic", "describe", TOPIC, "-s")
+    assert rpk("topic", "list", TOPIC, "-d").splitlines() == [
+        f"{TOPIC}, 2 partitions, 1 replicas",
+        "      PARTITION  LEADER  EPOCH  REPLICAS",
+        "      0          1       0      [1]",
+        "      1          1       0      [1]",
+    ]
+
+
+def test_rpk_tells_what_a_group_committed(rpk: Rpk, prepared: str) -> None:
+    assert run(["consume", f"{TOPIC}:0", "--max", "1", "--group", "rpk-group", "--bootstrap", prepared]) == 0
+    rpk("cluster", "info")
+
+    assert re.search("1 +rpk-group", rpk("group", "list"))
+    assert rpk("group", "describe", "-r", "rpk-gr").splitlines() == [
+        "GROUP        rpk-group",
+        "COORDINATOR  1",
+        "STATE        Empty",
+        "BALANCER",
+        "MEMBERS      0",
+        "TOTAL-LAG    4",
+        "",
+        "TOPIC       PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG",
+        "rpk-orders  0          1               5               4",
+    ]
+    assert rpk("group", "describe", "rpk-group", "-c").startswith("TOPIC")
+    assert rpk("group", "describe", "rpk-group", "-s").endswith("TOTAL-LAG    4\n")
+    assert "rpk-group  OK" in rpk("group", "delete", "rpk-group")
+
+
+def test_rpk_deletes_the_first_records_of_a_topic(rpk: Rpk, prepared: str) -> None:
+    assert run(["topic", "create", "rpk-trim", "--partitions", "1", "--bootstrap", prepared]) == 0
+    assert run(["produce", "rpk-trim", "a", "b", "c", "--bootstrap", prepared]) == 0
+    rpk("cluster", "info")
+
+    assert re.search(r"rpk-trim +0 +1 +OK", rpk("topic", "trim-prefix", "rpk-trim", "-o", "1", "--no-confirm"))
+    assert rpk("topic", "consume", "rpk-trim", "-o", ":end", "-f", "%o%v ") == "1b 2c "
+    assert re.search(r"rpk-trim +0 +3 +OK", rpk("topic", "trim-prefix", "rpk-trim", "-o", "end", "-p", "0"))
+    assert rpk("topic", "consume", "rpk-trim", "-o", ":end") == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("topic add-partitions nowhere -n 1", "nowhere  UNKNOWN_TOPIC_OR_PARTITION"),
+        (
+            "topic add-partitions __consumer_offsets -n 1",
+            "Unable to change __consumer_offsets without the --force flag.",
+        ),
+        ("topic alter-config nowhere --set retention.ms=1", "nowhere  UNKNOWN_TOPIC_OR_PARTITION"),
+        ("topic alter-config nowhere", "No incremental configuration changes were requested!"),
+        ("topic alter-config nowhere --set retention.ms", "'retention.ms' is not KEY=VALUE"),
+        ("topic create other -c retention.ms", "'retention.ms' is not KEY=VALUE"),
+        (f"topic trim-prefix {TOPIC} -o 99 -p 0", "OFFSET_OUT_OF_RANGE"),
+        (f"topic consume {TOPIC} -f %q", "--format: %q is not here"),
+        (f"topic consume {TOPIC} -o x:", "--offset 'x:': 'x' is no offset"),
+        (f"topic consume {TOPIC} -f %v -m", "--meta-only goes with --format json alone"),
+        (f"topic produce {TOPIC} -H k", "'k' is not KEY:VALUE"),
+        ("group delete nowhere", "nowhere  GROUP_ID_NOT_FOUND"),
+        ("group describe nowhere", "group nowhere: there is no group 'nowhere'"),
+    ],
+)
+def test_rpk_says_what_was_not_done(words: str, said: str, prepared: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["rpk", *words.split(), "-X", f"brokers={prepared}"]) == 1
+    printed = capfd.readouterr()
+    assert said in printed.out + printed.err
+
+
+# --- topic consume and topic produce
+
+
+def test_records_are_printed_as_json_unless_a_layout_is_given(rpk: Rpk) -> None:
+    consume = ("topic", "consume", TOPIC, "-p", "0,1")
+    document = json.loads(rpk(*consume, "-n", "1"))
+    time_ms = document.pop("timestamp")
+    headers = [{"key": "h", "value": "1"}]
+    assert document == {"topic": TOPIC, "key": "k", "value": "a", "headers": headers, "partition": 0, "offset": 0}
+    assert rpk(*consume, "-n", "1", "--pretty-print=false", "-m") == (
+        f'{{"topic":"{TOPIC}","key":"k","value_size":1,"headers":[{{"key":"h","value":"1"}}],'
+        f'"timestamp":{time_ms},"partition":0,"offset":0}}\n'
+    )
+    assert rpk(*consume, "-n", "2", "-o", "1", "-f", "%p/%o:%k=%v%%\\n") == "0/1:k=b%\n0/2:k=c%\n"
+    assert rpk(*consume, "-o", "3:end", "-f", "%v %a{transactional-bit} %e|") == "d 1 0|"
+
+
+@pytest.mark.parametrize(
+    ("offset", "values"),
+    [
+        (":end", "abcd"), ("0:end", "abcd"), (":2", "ab"), ("1:3", "bc"), ("@:end", "abcd"), ("@-1h:end", "abcd"),
+        ("@2000-01-01:end", "abcd"), ("@2000-01-01T00:00:00Z:end", "abcd"), ("@2000-01-01:2000-01-02", ""),
+        ("@:1000000000000", ""),
+        ("@0000000000000:end", "abcd"), ("@9999999999999:end", ""), ("4:end", ""),
+    ],
+)  # fmt: skip
+def test_a_range_of_offsets_or_times_is_read_and_no_more(offset: str, values: str, rpk: Rpk) -> None:
+    assert rpk("topic", "consume", TOPIC, "-o", offset, "-f", "%v") == values
+    assert rpk("topic", "consume", TOPIC, "-o", offset, "-f", "%v", "--read-committed") == values
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"),
+    [("+1", 1), ("+9", 5), ("-2", 3), ("-9", 0), ("start", 0), ("end", 5), ("4", 4), ("4:", 4)],
+)
+def test_reading_begins_where_the_offset_says(offset: str, expected: int, prepared: str) -> None:
+    with Cluster(parse_bootstrap(prepared)) as cluster:
+        bounds = parse_range(offset, READ_COMMITTED)
+        assert (bounds.start(cluster, (TOPIC, 0)), bounds.end) == (expected, None)
+
+
+@pytest.mark.parametrize(
+    "offset", ["", ":", "x", "1:x", "x:1", "@", "@x", "@12", "@-", "@-5", "-", "+", "+1:2", "end:", "1:start"]
+)
+def test_an_offset_that_is_none_is_refused(offset: str) -> None:
+    with pytest.raises(CommandError, match="--offset"):
+        parse_range(offset, READ_COMMITTED)
+
+
+def test_lines_become_records(prepared: str, rpk: Rpk) -> None:
+    def produce(text: str, *words: str) -> str:
+        command = [sys.executable, "-m", "stuntbroker", "rpk", "topic", "produce", *words, "--brokers", prepared]
+        return subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=DEADLINE_S, check=True
+        ).stdout
+
+    assert run(["topic", "create", "rpk-written", "--partitions", "2", "--bootstrap", prepared]) == 0
+    rpk("cluster", "info")
+
+    assert produce("one\n\n", "rpk-written", "-p", "1") == (
+        "Produced to partition 1 at offset 0.\nProduced to partition 1 at offset 1.\n"
+    )
+    layout = ("-f", "%t %k %p %H%h{%k=%v;}%v{hex}\n", "-o", "%t/%p/%o %k=%v %H\\n", "-H", "all:yes", "-z", "gzip")
+    assert produce("rpk-written k 1 1a=b;6162\n", *layout) == "rpk-written/1/2 k=ab 2\n"
+    assert produce(f"{TIME_MS} \n", "rpk-written", "-p", "1", "-f", "%d %v\n", "-k", "key", "-Z", "-o", "%o") == "3"
+    printed = rpk("topic", "consume", "rpk-written", "-o", ":end", "-f", "%o %k %v %h{%k:%v,} %a{compression}\n")
+    assert printed == "0  one  none\n1    none\n2 k ab all:yes,a:b, gzip\n3 key   none\n"
+    assert rpk("topic", "consume", "rpk-written", "-o", "3:end", "-p", "1", "-f", "%d") == str(TIME_MS)
+
+
+# --- Layouts. The right column is what franz-go 1.22 gives for the same record or input.
+
+
+@pytest.mark.parametrize(
+    ("layout", "expected"),
+    [
+        ("%t %T %k %K %v %V %H %p %o %e %d %x %y %i", b"orders 6 k1 2 v\x00\xff 3 2 3 258 7 1767225845067 4711 2 1"),
+        ("%h{%k=%v;}", b"a=1;bb=;"),
+        ("%H %h{%K{big8}%k{hex}:%V}", b"2 \x0161:1\x026262:0"),
+        ("%h{[%k%%%{%v%}]}", b"[a%{1}][bb%{}]"),
+        ("%v{hex} %v{base64} %v{base64raw} %k{}", b"7600ff dgD/ dgD/ k1"),
+        ("%o{hex} %o{hex4} %o{hex8} %o{hex16} %o{hex32} %o{hex64}", b"102 2 02 0102 00000102 0000000000000102"),
+        ("%o{big64}%o{big32}%o{big16}%o{big8}%o{byte}", b"\0\0\0\0\0\0\x01\x02\0\0\x01\x02\x01\x02\x02\x02"),
+        ("%o{little64}%o{little32}%o{little16}%o{little8}", b"\x02\x01\0\0\0\0\0\0\x02\x01\0\0\x02\x01\x02"),
+        ("%p{bool} %p{ascii} %p{number}", b"true 3 3"),
+        ("%d{strftime[%F %T]} %d{strftime##%Y}%m##}", b"2026-01-01 00:04:05 2026}01"),
+        ("%d{go[2006-01-02T15:04:05.000Z07:00]}", b"2026-01-01T00:04:05.067Z"),
+        ("%d{go[2006-01-02 15:04:05.000000]}", b"2026-01-01 00:04:05.067000"),
+        ("%d{go##Mon Jan 02 03:04:05PM 2006 MST -0700##}", b"Thu Jan 01 12:04:05AM 2026 UTC +0000"),
+        ("%d{hex}", b"19b76de654b"),
+        (
+            "%a{compression} %a{compression;number} %a{timestamp-type} %a{transactional-bit;bool} %a{control-bit}",
+            b"none 0 0 false 0",
+        ),
+        ("%% %{%} \\t\\n\\r\\\\\\x00\\x41|", b"% {} \t\n\r\\\x00A|"),
+        ("%{%k%}", b"{k1}"),
+    ],
+)
+def test_a_layout_prints_a_record(layout: str, expected: bytes) -> None:
+    assert printer(layout)(PRINTED) == expected
+
+
+@pytest.mark.parametrize(
+    ("layout", "text", "expected"),
+    [
+        ("%v\n", b"a\nb\n\nc\n", [(b"", b"a"), (b"", b"b"), (b"", b""), (b"", b"c")]),
+        ("%k %v\n", b"k1 v 1\nk2 v2\n", [(b"k1", b"v 1"), (b"k2", b"v2")]),
+        ("%k=%v", b"a=b=c\nd", [(b"a", b"b=c\nd")]),
+        ("%K%k%V%v", b"2ab3xyz1c0", [(b"ab", b"xyz"), (b"c", b"")]),
+        ("%K{big16}%V{byte}%k%v\n", b"\x00\x02\x01abc\n", [(b"ab", b"c")]),
+        ("%k{hex} %v{base64}\n", b"6162 eHl6\n", [(b"ab", b"xyz")]),
+        ("[%v]", b"[a][b]", [(b"", b"a"), (b"", b"b")]),
+        ("%V{3}%v", b"abcdef", [(b"", b"abc"), (b"", b"def")]),
+        ("%V{bool}%v\n", b"truex\nfalse\n", [(b"", b"x"), (b"", b"")]),
+        ("%V{hex4}%v\n", b"2ab\n", [(b"", b"ab")]),
+        ("%k%%%v\n", b"a%b\n", [(b"a", b"b")]),
+    ],
+)
+@pytest.mark.parametrize("chunk", [1, 1000])
+def test_a_layout_reads_records(layout: str, text: bytes, expected: list[tuple[bytes, bytes]], chunk: int) -> None:
+    records = list(read_records(reading(text, chunk), layout))
+
+    assert [(record.key or b"", record.value) for record in records] == expected
+
+
+def test_a_layout_reads_topic_partition_time_and_headers() -> None:
+    (record,) = read_records(reading(b"orders,3,1767225845067,2a=1;b=2;hello\n"), "%t,%p,%d,%H%h{%k=%v;}%v\n")
+
+    assert (record.topic, record.partition, record.timestamp_ms) == ("orders", 3, TIME_MS)
+    assert (record.headers, record.value) == ((("a", b"1"), ("b", b"2")), b"hello")
+    (sized,) = read_records(reading(b"1 abcd\n"), "%H %h{%K{2}%V{1}%k%v}%v\n")
+    assert (sized.headers, sized.value) == ((("ab", b"c"),), b"d")
+
+
+@pytest.mark.parametrize(
+    ("layout", "text", "said"),
+    [
+        ("%v\n", b"a\nb", "the input ends within a record: there is no b'\\n' behind b'b'"),
+        ("%k{hex} %v\n", b"6zz2 x\n", "b'6zz2' is not hex"),
+        ("[%v]", b"[a]b]", "the input has b'b' where the layout has b'['"),
+        ("%V{3}%v", b"abcde", "1 bytes too early"),
+        ("%p %v\n", b"x y\n", "b'' where the layout has a number"),
+        ("%V{bool}%v\n", b"truth\n", "where the layout has true or false"),
+        ("%V{hex8}%v\n", b"0xabc\n", "where the layout has a hexadecimal number"),
+        ("%V%v\n", b"-1a\n", "the size -1"),
+        ("%k%v\n", b"ab\n", "nothing says where %k ends before %v"),
+        ("%q", b"a", "%q cannot be read here"),
+        ("%v{json}", b"{}", "%v{json} is not here; there are hex and base64"),
+        ("%V{odd}%v", b"1", "%V{odd} is not here"),
+        ("%h{%k}", b"a", "%h needs the number of headers before it"),
+        ("%V{3}", b"abc", "the layout reads nothing"),
+        ("", b"abc", "the layout reads nothing"),
+    ],
+)
+def test_a_layout_or_an_input_that_is_wrong_is_told(layout: str, text: bytes, said: str) -> None:
+    with pytest.raises(CommandError, match=re.escape(said)):
+        list(read_records(reading(text), layout))
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        ("%", "nothing follows the last %"),
+        ("\\q", "\\q is not an escape"),
+        ("\\x4", "\\x4 is not an escape"),
+        ("%v{hex", "the brace before 'hex' is not closed"),
+        ("%d{strftime[%F}", "lacks ']'"),
+        ("%h", "%h needs braces"),
+        ("%a{size}", "%a{size} is not here"),
+        ("%a", "%a is not here"),
+        ("%k{big8}", "%k{big8} is not here; %k takes {hex}, {base64}, {base64raw}"),
+        ("%d{strftime}", "%d{strftime} is not here"),
+        ("%[", "%[ is not here"),
+    ],
+)
+def test_a_layout_that_cannot_be_printed_is_told(layout: str, said: str) -> None:
+    with pytest.raises(CommandError, match=re.escape(said)):
+        printer(layout)
+
+
+def reading(text: bytes, chunk: int = 1000) -> Callable[[int], bytes]:
+    """A file that gives at most so many bytes at a time."""
+    chunks = iter([text[at : at + chunk] for at in range(0, len(text), chunk)])
+    return lambda size: next(chunks, b"")
+
+
+def test_rpk_starts_the_broker_that_its_options_describe(tmp_path: Path) -> None:
+    words = ["--mode dev-container", "--smp=1", "--kafka-addr inside://127.0.0.1:0,outside://127.0.0.1:0"]
+    words += ["--advertise-kafka-addr inside://broker:9092,outside://localhost:19092"]
+    environment = os.environ | {"KAFKA_LOG_DIRS": str(tmp_path / "data")}
+    command = [sys.executable, "-m", "stuntbroker", "redpanda", "start", *words]
+    broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert broker.stdout is not None
+        ready = broker.stdout.readline()
+        assert ready.startswith("ready kafka=127.0.0.1:"), broker.communicate()
+        assert "listener.INSIDE=" in ready and "listener.OUTSIDE=" in ready
+        assert "Started Kafka API server" in "".join(broker.stdout.readline() for _ in range(5))
+    finally:
+        broker.terminate()
+        broker.communicate(timeout=DEADLINE_S)
+    assert broker.returncode == 0
