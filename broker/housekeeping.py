@@ -41,7 +41,11 @@ class Housekeeping:
         for log in self._logs():
             if log.config.compact and log.size:
                 ends[log] = log.next_offset
-                close_for_cleaning(log)
+                try:
+                    close_for_cleaning(log)
+                except (StorageError, OSError) as fault:
+                    self._report("log_not_cleaned", log, fault)
+                    continue
                 if needs_cleaning(log, self._ends.get(log) == log.next_offset, now_ms):
                     self._waiting.append(log)
         self._ends = ends
@@ -74,7 +78,7 @@ class Housekeeping:
             self._slices = None
         except (StorageError, OSError) as fault:
             self._slices = None
-            broker.events.error("log_not_cleaned", topic=self._log.topic, partition=self._log.index, fault=str(fault))
+            self._report("log_not_cleaned", self._log, fault)
         broker.timers.soon(self._step)
 
     def retain(self) -> None:
@@ -87,16 +91,21 @@ class Housekeeping:
             try:
                 has_deleted |= apply_retention(log, now_ms)
             except (StorageError, OSError) as fault:
-                facts = {"topic": log.topic, "partition": log.index, "fault": str(fault)}
-                self.broker.events.error("retention_failed", **facts)
+                self._report("retention_failed", log, fault)
         if has_deleted:
-            self.broker.data_dir.write_start_offsets()
+            try:
+                self.broker.data_dir.write_start_offsets()
+            except StorageError as fault:  # Written again with the next deletion, and at the end.
+                self.broker.events.error("start_offsets_not_written", fault=str(fault))
 
     def retain_wanted_at_ms(self) -> int | None:
         """Return the monotonic ms before which `retain` has nothing to do; None: nothing until a log changes."""
         from stuntbroker.storage.retention import retention_due_ms  # As above.
 
         return self._earliest_ms(retention_due_ms(log) for log in self._logs())
+
+    def _report(self, event: str, log: PartitionLog, fault: Exception) -> None:
+        self.broker.events.error(event, topic=log.topic, partition=log.index, fault=str(fault))
 
     def _logs(self) -> Iterator[PartitionLog]:
         return (log for topic in self.broker.topics for log in topic.partitions)

@@ -118,6 +118,7 @@ class Broker:
         if self.syncer is not None and self.is_new:
             self.syncer.path_created(os.path.dirname(os.path.abspath(self.data_dir.path)))
         self.turn = Turn(self._in_next_turn, self._write_failed, self._answer_refused, self.data_dir.points)
+        self.data_dir.check_writable = self.turn.check
         rack, are_many = self.config["broker.rack"], self.config["stuntbroker.nodes"] > 1
         racks = [each.strip() for each in rack.split(",")] if are_many else [rack]
         self.nodes = Nodes(self.node_id, self.listeners, racks)

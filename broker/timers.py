@@ -155,11 +155,9 @@ class Timers:
     def run_next(self) -> None:
         """Make the next call, whether it is due or not. There must be one."""
         callback = heapq.heappop(self._heap)[2].callback
-        try:
-            if callback is not None:
-                callback()
-        finally:
-            self._arm()
+        if callback is not None:
+            self._call(callback)
+        self._arm()
 
     def run_due(self) -> None:
         """Make the calls whose time has come."""
@@ -168,13 +166,18 @@ class Timers:
         self._armed = None
         now_ms = self.now_ms()
         heap = self._heap
+        while heap and heap[0][0] <= now_ms:
+            callback = heapq.heappop(heap)[2].callback
+            if callback is not None:
+                self._call(callback)
+        self._arm()
+
+    def _call(self, callback: Callable[[], Any]) -> None:
+        """Make a call that is due. One that fails is reported as the event loop reports its own, and stops no other."""
         try:
-            while heap and heap[0][0] <= now_ms:
-                callback = heapq.heappop(heap)[2].callback
-                if callback is not None:
-                    callback()
-        finally:
-            self._arm()
+            callback()
+        except Exception as fault:
+            self.loop.call_exception_handler({"message": "a call that became due has failed", "exception": fault})
 
     def pass_time(self, clock: ManualClock, ms: int) -> None:
         """Move a manual clock on, which must be the one of these timers, and make the calls that have become due.

@@ -47,7 +47,6 @@ from stuntbroker.storage.disk import CREATE_NEW
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.open_files import OPEN_FILES
 from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.points import Points
 from stuntbroker.storage.recovery import finish_compaction
 from stuntbroker.storage.segment import SUFFIXES, Segment
 
@@ -74,7 +73,7 @@ class Cleaning:
     """One pass over one log. Each `next()` does a bounded piece of the work; the pass is over when it ends."""
 
     def __init__(self, log: PartitionLog, now_ms: int) -> None:
-        self._points = log.turn.points if log.turn is not None else Points()
+        self._points = log.points
         self.log = log
         self.now_ms = now_ms
         self.last_offset: dict[bytes, int] = {}

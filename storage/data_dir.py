@@ -43,7 +43,7 @@ from stuntbroker.storage.ownership import (
     metadata_of,
     stray_name,
 )
-from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.partition import PartitionLog, all_is_written
 from stuntbroker.storage.points import Points
 from stuntbroker.storage.recovery import recover
 
@@ -97,8 +97,17 @@ class DataDir:
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.path_created: Callable[[str], None] | None = None
         """Called with each new or changed path that must be synced; None unless acknowledged writes survive a power cut."""
+        self.check_writable: Callable[[], None] = all_is_written
+        """Raises StorageError when a write has failed: then nothing more is written."""
         self._journal = -1
         self._journal_lines = 0
+        self._journal_ends_torn = False
+        """A line was cut short, and what there is of it could not be removed."""
+
+    @property
+    def log_dir(self) -> str:
+        """The folder as Kafka's protocol names a log directory: an absolute path."""
+        return self.disk.absolute(self.path)
 
     # --- who we are
 
@@ -194,6 +203,9 @@ class DataDir:
 
     def journal(self, change: dict[str, Any]) -> None:
         """Write a change. Raises StorageError, and then the change is not in the journal."""
+        self.check_writable()
+        if self._journal_ends_torn:
+            raise StorageError(f"cannot write {self.path}/{JOURNAL}: it ends in the middle of a line; start again")
         self.open_journal()
         line = line_of(change)
         end = self.disk.size(self._journal)
@@ -201,10 +213,17 @@ class DataDir:
         try:
             self.disk.write_all(self._journal, line, end)
         except OSError as fault:
-            self.disk.truncate(self._journal, end)  # Else the next line would follow half a line.
+            self._cut_journal(end)
             raise StorageError(f"cannot write {self.path}/{JOURNAL}: {fault.strerror}") from fault
         self._journal_lines += 1
         self.points.passing("journal.write.after")
+
+    def _cut_journal(self, end: int) -> None:
+        """Remove what there is of a line that was cut short: else the next line would follow half a line."""
+        try:
+            self.disk.truncate(self._journal, end)
+        except OSError:
+            self._journal_ends_torn = True
 
     def compact_journal(self, changes: list[dict[str, Any]]) -> None:
         """Replace the journal by these changes when it has grown far beyond them."""

@@ -15,7 +15,7 @@ import mmap
 import os
 import stat
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.errors import StorageError
@@ -40,6 +40,14 @@ class Kind(Enum):
     FOLDER = "a folder"
     LINK = "a link"
     OTHER = "not a regular file"
+
+
+class DiskSpace(NamedTuple):
+    """Size of a file system, in bytes."""
+
+    total_bytes: int
+    usable_bytes: int
+    """What a user without privileges may still write."""
 
 
 class Disk:
@@ -176,6 +184,15 @@ class Disk:
     def modified_ns(self, path: str) -> int:
         """When the file at a path was last written, in ns since 1970."""
         return os.stat(path).st_mtime_ns
+
+    def absolute(self, path: str) -> str:
+        """The path from the root of the disk."""
+        return os.path.abspath(path)
+
+    def space(self, path: str) -> DiskSpace:
+        """How large the file system of a path is, and how much is left of it."""
+        figures = os.statvfs(path)
+        return DiskSpace(figures.f_frsize * figures.f_blocks, figures.f_frsize * figures.f_bavail)
 
     def names_in(self, folder: str) -> list[str]:
         """The names in a folder, in no order."""

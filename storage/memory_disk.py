@@ -20,12 +20,14 @@ from enum import Enum
 from typing import Final, Protocol
 
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.storage.disk import Disk, Kind
+from stuntbroker.storage.disk import Disk, DiskSpace, Kind
 
 SECTOR: Final = 512
 _FIRST_DESCRIPTOR: Final = 1 << 20
 """Far from those of the process, so that one in the wrong hands is noticed."""
 _NS_PER_WRITE: Final = 1_000_000
+SPACE_WITHOUT_LIMIT: Final = 1 << 40
+"""Bytes that a disk without a limit says it has."""
 OnCall = Callable[[str, str], int | None]
 """Gets the name of a method of Disk and the path that the call is about. Returns an errno to have the call refused, or None.
 
@@ -178,6 +180,11 @@ class MemoryDisk(Disk):
     def used(self) -> int:
         """Bytes in all files."""
         return sum(len(entry.cached) for entry in self._entries.values() if entry is not None)
+
+    def space(self, path: str) -> DiskSpace:
+        """As Disk; a disk without `capacity` has SPACE_WITHOUT_LIMIT."""
+        total = SPACE_WITHOUT_LIMIT if self.capacity is None else self.capacity
+        return DiskSpace(total, max(0, total - self.used))
 
     # --- open files
 

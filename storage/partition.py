@@ -27,6 +27,7 @@ from stuntbroker.storage.large_batch import LargeBatch
 from stuntbroker.storage.leader_epochs import FIRST_EPOCH, FIRST_LEADER, LeaderEpochs
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.marker import MARKER_SIZE, Marker, new_marker
+from stuntbroker.storage.points import Points
 from stuntbroker.storage.producers import Producer, ProducerStates, last_offset_of
 from stuntbroker.storage.segment import EPOCH_AT, INDEX_INTERVAL, OFFSETS_MAX, Segment, segment_name
 from stuntbroker.storage.segmented_log import NO_SEGMENT, OwnRecord, SegmentedLog
@@ -50,6 +51,10 @@ def _ignore_fault(fault: StorageError) -> None:
     """Ignore a failed write: without a broker, only the caller of the append gets the error."""
 
 
+def all_is_written() -> None:
+    """Say that no write has failed: what a log asks without a broker."""
+
+
 class PartitionLog(SegmentedLog):
     """Everything about the records of one partition. Not safe for threads: one event loop owns it."""
 
@@ -63,6 +68,7 @@ class PartitionLog(SegmentedLog):
         "exists",
         "failed",
         "folder",
+        "check_writable",
         "index",
         "is_deleted",
         "large_batches",
@@ -71,6 +77,7 @@ class PartitionLog(SegmentedLog):
         "deferred",
         "flush_first",
         "name",
+        "points",
         "producers",
         "topic",
         "touched",
@@ -113,6 +120,9 @@ class PartitionLog(SegmentedLog):
         """Called after every append, before producers and markers are noted: they may only take note of it."""
         self.failed: Callable[[StorageError], None] = _ignore_fault
         """Called with the error of every failed write."""
+        self.check_writable: Callable[[], None] = all_is_written
+        """Raises StorageError when a write has failed, to whatever log: then nothing more is written."""
+        self.points = Points()
         self.turn: Turn | None = None
         """When there is one, small appends are buffered, and written when it ends."""
         self.flush_first = False
@@ -123,6 +133,15 @@ class PartitionLog(SegmentedLog):
         """Batches of requests that are being handled, which are written ahead."""
         self.deferred: dict[Any, OwnRecord] = {}
         """By key, those of `append_deferred`, until the turn is over."""
+
+    def share(self, turn: Turn, *, buffers: bool) -> None:
+        """Be one of the logs of a broker: the first write that fails, to whichever log, is the last one.
+
+        `buffers`: small appends are written when a turn ends.
+        """
+        self.failed, self.check_writable, self.points = turn.fail, turn.check, turn.points
+        if buffers:
+            self.turn = turn
 
     # --- offsets
 
@@ -314,6 +333,7 @@ class PartitionLog(SegmentedLog):
             self.turn.touched(self)  # type: ignore[union-attr]
 
     def _write_now(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
+        self.check_writable()
         if self.turn is not None and self.turn.armed:
             self.turn.flush()
         large = self.find_large(batch) if self.large_batches else None
@@ -370,8 +390,7 @@ class PartitionLog(SegmentedLog):
         if self.segments and not self.active.size:
             return self.active
         try:
-            if self.turn is not None:
-                self.turn.check()
+            self.check_writable()
             self._passing("segment.roll.before")
             if self.segments:
                 self._end_segment()
@@ -392,8 +411,7 @@ class PartitionLog(SegmentedLog):
 
     def _passing(self, point: str) -> None:
         """Raises StorageError when a test has it fail there."""
-        if self.turn is not None:
-            self.turn.points.passing(point, self.topic, self.index)
+        self.points.passing(point, self.topic, self.index)
 
     def _end_segment(self) -> None:
         last = self.active

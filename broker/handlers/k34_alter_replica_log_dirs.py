@@ -5,7 +5,6 @@ The data folder is the only log directory, so that every replica is where a vali
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
@@ -34,7 +33,7 @@ def handle(
 
 
 def _move_replicas(broker: Services, request: AlterReplicaLogDirsRequest) -> Steps:
-    log_dir = os.path.abspath(broker.data_dir.path)
+    log_dir = broker.data_dir.log_dir
     errors: dict[str, dict[int, ErrorCode]] = {}
     """By topic and partition. The last path that a request has for a partition decides."""
     for target in request.dirs:

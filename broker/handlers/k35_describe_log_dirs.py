@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
@@ -43,12 +42,6 @@ def _each(connection: Connection, request: DescribeLogDirsRequest) -> Steps:
         ]
         if partitions:
             topics.append(DescribeLogDirsTopic(topic.name, partitions))
-    disk = os.statvfs(broker.data_dir.path)
-    result = DescribeLogDirsResult(
-        ErrorCode.NONE,
-        os.path.abspath(broker.data_dir.path),
-        topics,
-        disk.f_frsize * disk.f_blocks,
-        disk.f_frsize * disk.f_bavail,
-    )
+    folder = broker.data_dir
+    result = DescribeLogDirsResult(ErrorCode.NONE, folder.log_dir, topics, *folder.disk.space(folder.path))
     return DescribeLogDirsResponse(results=[result])

@@ -304,13 +304,11 @@ class Topics:
             if cut and events is not None:
                 events.warning("log_cut", topic=topic.name, partition=index, bytes=cut, next_offset=log.next_offset)
             log.flush_first = topic.name == TXN_STATE
-            log.failed = self.turn.fail
+            log.share(self.turn, buffers=self.syncer is None)
             if self.syncer is not None:
                 log.touched = self.syncer.touched
                 if not self.data_dir.was_clean:
                     log.active.sync()  # Recovered batches must be durable before new ones follow them.
-            else:
-                log.turn = self.turn
             topic.partitions.append(log)
             self.logs[log.name] = log
             self._not_frozen += 1

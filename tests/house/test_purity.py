@@ -174,7 +174,10 @@ DISKS = {Path("storage/disk.py"), Path("storage/memory_disk.py")}
 TOUCHES_FILES = ("os.", "mmap.", "fcntl.", "shutil.", "pathlib.", "tempfile.", "io.")
 
 
-@pytest.mark.parametrize("path", [path for path in files_of("storage") if path not in DISKS], ids=str)
+USES_DISK = [path for path in files_of("storage", "broker/handlers", "broker/metadata") if path not in DISKS]
+
+
+@pytest.mark.parametrize("path", USES_DISK, ids=str)
 def test_files_of_a_data_folder_are_reached_through_the_disk_only(path: Path) -> None:
     """Elsewhere, a link would be followed, and a disk in memory passed by."""
     assert [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from functools import partial
@@ -432,3 +433,26 @@ def test_a_folder_that_cannot_be_made_refuses_the_append(tmp_path: Path) -> None
     (tmp_path / "orders-0").unlink()
     assert put(log, batch(1)) == 0
     folder.close()
+
+
+def test_a_line_that_is_neither_whole_nor_removed_is_the_last_one() -> None:
+    disk = MemoryDisk()
+    folder = DataDir("/data", disk=disk)
+    folder.journal({"kind": "first"})
+    disk.write_size_max = 5
+    refused = {"write": 0, "truncate": 0}
+
+    def refuse(call: str, path: str) -> int | None:
+        if call not in refused or not path.endswith(JOURNAL):
+            return None
+        refused[call] += 1
+        return errno.EIO if call == "truncate" or refused["write"] > 1 else None
+
+    disk.on_call = refuse
+    for said in ("Input/output error", "it ends in the middle of a line"):
+        with pytest.raises(StorageError, match=said):
+            folder.journal({"kind": "second"})
+        disk.on_call = disk.write_size_max = None
+    disk.release()
+
+    assert list(DataDir("/data", disk=disk).read_journal()) == [{"kind": "first"}]

@@ -33,6 +33,28 @@ async def test_calls_that_become_due_are_made_in_the_order_of_their_times() -> N
     timers.close()
 
 
+async def test_a_call_that_fails_is_reported_and_stops_no_other() -> None:
+    reported: list[BaseException] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, facts: reported.append(facts["exception"]))
+    clock = ManualClock(START_MS)
+    timers = Timers(loop, clock)
+    fault = ValueError("no")
+    called: list[int] = []
+
+    def fail() -> None:
+        raise fault
+
+    timers.call_later(10, fail)
+    timers.call_later(10, lambda: called.append(10))
+    timers.call_later(11, lambda: called.append(11))
+    timers.pass_time(clock, 10)
+    assert (reported, called) == ([fault], [10])
+    timers.pass_time(clock, 1)
+    assert called == [10, 11]
+    timers.close()
+
+
 async def test_a_transaction_times_out_when_the_clock_says_so(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
