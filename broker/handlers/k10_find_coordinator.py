@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.metadata.topics import coordinator_of
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
@@ -23,13 +24,12 @@ GROUP, TRANSACTION = 0, 1
 MANY_FROM: Final = 4
 
 
-def handle(connection: Connection, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
-    """Return the node that leads the partition which a group or a transactional id is kept in."""
-    keys = request.coordinator_keys if version >= MANY_FROM else [request.key]
-    coordinators = [_find(connection, request.key_type, key) for key in keys]
+def handle(connection: Connection, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse | None:
+    """Return the nodes that lead the partitions which groups or transactional ids are kept in; None when it comes later."""
     if version >= MANY_FROM:
-        return FindCoordinatorResponse(coordinators=coordinators)
-    coordinator = coordinators[0]
+        response: FindCoordinatorResponse | None = run_in_slices(connection, _each(connection, request))
+        return response
+    coordinator = _find(connection, request.key_type, request.key)
     return FindCoordinatorResponse(
         0,
         coordinator.error_code,
@@ -38,6 +38,14 @@ def handle(connection: Connection, request: FindCoordinatorRequest, version: int
         coordinator.host,
         coordinator.port,
     )
+
+
+def _each(connection: Connection, request: FindCoordinatorRequest) -> Steps:
+    coordinators = []
+    for key in request.coordinator_keys:
+        yield SEEN
+        coordinators.append(_find(connection, request.key_type, key))
+    return FindCoordinatorResponse(coordinators=coordinators)
 
 
 def _find(connection: Connection, key_type: int, key: str) -> Coordinator:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.groups.classic.requests import Leaver
 from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest
 from stuntbroker.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
@@ -20,13 +21,22 @@ KEY = 13
 VERSIONS = range(6)
 
 
-def handle(connection: Connection, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
-    """Take members out of a group."""
+def handle(connection: Connection, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse | None:
+    """Take members out of a group; None when the response comes later."""
     if version < 3:
         reply = connection.broker.groups.leave_group(request.group_id, [Leaver(request.member_id, None)])
         return LeaveGroupResponse(error_code=reply.error or reply.members[0])
+    response: LeaveGroupResponse | None = run_in_slices(connection, _all_at_once(connection, request))
+    return response
+
+
+def _all_at_once(connection: Connection, request: LeaveGroupRequest) -> Steps:
+    """One decision about all members, and the response to it in slices."""
     leavers = [Leaver(member.member_id, member.group_instance_id) for member in request.members]
     reply = connection.broker.groups.leave_group(request.group_id, leavers)
-    # The list of members is empty when the whole request failed.
-    members = [MemberResponse(*leaver, error) for leaver, error in zip(leavers, reply.members, strict=False)]
+    yield SEEN * len(leavers)
+    members = []
+    for leaver, error in zip(leavers, reply.members, strict=False):  # There are none when the whole request failed.
+        members.append(MemberResponse(*leaver, error))
+        yield SEEN
     return LeaveGroupResponse(error_code=reply.error, members=members)

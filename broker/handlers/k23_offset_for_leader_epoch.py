@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.cluster.epochs import epoch_error
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest
 from stuntbroker.protocol.messages.offset_for_leader_epoch_response import (
@@ -24,13 +25,22 @@ KEY: Final = 23
 VERSIONS = range(2, 5)
 
 
-def handle(connection: Connection, request: OffsetForLeaderEpochRequest, version: int) -> OffsetForLeaderEpochResponse:
-    """Return where a leader epoch of each partition ended, or ends by now."""
+def handle(
+    connection: Connection, request: OffsetForLeaderEpochRequest, version: int
+) -> OffsetForLeaderEpochResponse | None:
+    """Return where a leader epoch of each partition ended, or ends by now; None when the response comes later."""
+    response: OffsetForLeaderEpochResponse | None = run_in_slices(connection, _each(connection, request))
+    return response
+
+
+def _each(connection: Connection, request: OffsetForLeaderEpochRequest) -> Steps:
     topics = connection.broker.topics
     results = []
     for topic in request.topics:
+        yield SEEN
         partitions = []
         for part in topic.partitions:
+            yield SEEN
             log = topics.log(topic.topic, part.partition)
             if log is None:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

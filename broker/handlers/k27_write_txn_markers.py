@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.requests.slices import Steps, run_in_slices
+from stuntbroker.broker.requests.slices import IDS_COST, IDS_PER_STEP, Steps, run_in_slices
+from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.broker.transactions.txn_markers import end_in_partition
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
@@ -49,8 +50,7 @@ def _each(connection: Connection, request: WriteTxnMarkersRequest) -> Steps:
                     refused[marker.producer_id] = marker.producer_epoch
                 yield WRITTEN
     for producer_id, producer_epoch in refused.items():
-        connection.broker.transactions.refuse_marker(connection, producer_id, producer_epoch)
-        yield WRITTEN
+        yield from _note_refusal(connection, Identity(producer_id, producer_epoch))
     return WriteTxnMarkersResponse(
         [
             WritableTxnMarkerResult(
@@ -60,6 +60,17 @@ def _each(connection: Connection, request: WriteTxnMarkersRequest) -> Steps:
             for producer_id, topics in results.items()
         ]
     )
+
+
+def _note_refusal(connection: Connection, identity: Identity) -> Steps:
+    """A marker of this producer was refused, as a coordinator has sent it that is not its coordinator any more."""
+    transactions = connection.broker.transactions
+    for number, transactional_id in enumerate(transactions.ids()):
+        if not number % IDS_PER_STEP:
+            yield IDS_COST
+        known = transactions.summary(transactional_id)
+        if known is not None and known.producer_id == identity.producer_id:
+            transactions.fences.refuse(connection, transactional_id, identity, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
 def _write(connection: Connection, marker: WritableTxnMarker, name: str, index: int) -> ErrorCode:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.requests.no_acls import has_unknown
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_acls_request import DescribeAclsRequest
 from stuntbroker.protocol.messages.describe_acls_response import DescribeAclsResponse
@@ -16,14 +17,12 @@ if TYPE_CHECKING:
 
 KEY: Final = 29
 VERSIONS = range(1, 4)
-UNKNOWN: Final = 0
-"""The code of a type, pattern, operation or permission that no request may have."""
 
 
 def handle(connection: Connection, request: DescribeAclsRequest, version: int) -> DescribeAclsResponse | None:
     """Answer that there is no authorizer."""
     wanted = request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type
-    if UNKNOWN in wanted:
+    if has_unknown(*wanted):
         connection.fail("acl_unknown", api_key=KEY)
         return None
     return DescribeAclsResponse(0, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker", [])

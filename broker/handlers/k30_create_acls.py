@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.requests.no_acls import NO_AUTHORIZER, has_unknown
+from stuntbroker.broker.requests.slices import ANSWERED_ELSEWHERE, SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_acls_request import CreateAclsRequest
 from stuntbroker.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
@@ -16,14 +18,19 @@ if TYPE_CHECKING:
 
 KEY: Final = 30
 VERSIONS = range(1, 4)
-UNKNOWN: Final = 0
 
 
 def handle(connection: Connection, request: CreateAclsRequest, version: int) -> CreateAclsResponse | None:
-    """Refuse every ACL: there is no authorizer."""
+    """Refuse every ACL: there is no authorizer. None when the response comes later, or the connection is closed."""
+    response: CreateAclsResponse | None = run_in_slices(connection, _each(connection, request))
+    return response
+
+
+def _each(connection: Connection, request: CreateAclsRequest) -> Steps:
     for new in request.creations:
-        if UNKNOWN in (new.resource_type, new.resource_pattern_type, new.operation, new.permission_type):
+        yield SEEN
+        if has_unknown(new.resource_type, new.resource_pattern_type, new.operation, new.permission_type):
             connection.fail("acl_unknown", api_key=KEY)
-            return None
-    disabled = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+            return ANSWERED_ELSEWHERE
+    disabled = AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     return CreateAclsResponse(0, [disabled] * len(request.creations))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.requests.no_acls import NO_AUTHORIZER, has_unknown
+from stuntbroker.broker.requests.slices import ANSWERED_ELSEWHERE, SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_acls_request import DeleteAclsRequest
 from stuntbroker.protocol.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
@@ -16,14 +18,19 @@ if TYPE_CHECKING:
 
 KEY: Final = 31
 VERSIONS = range(1, 4)
-UNKNOWN: Final = 0
 
 
 def handle(connection: Connection, request: DeleteAclsRequest, version: int) -> DeleteAclsResponse | None:
-    """Answer that there is no authorizer."""
+    """Answer that there is no authorizer. None when the response comes later, or the connection is closed."""
+    response: DeleteAclsResponse | None = run_in_slices(connection, _each(connection, request))
+    return response
+
+
+def _each(connection: Connection, request: DeleteAclsRequest) -> Steps:
     for each in request.filters:
-        if UNKNOWN in (each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type):
+        yield SEEN
+        if has_unknown(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type):
             connection.fail("acl_unknown", api_key=KEY)
-            return None
-    disabled = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.", [])
+            return ANSWERED_ELSEWHERE
+    disabled = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER, [])
     return DeleteAclsResponse(0, [disabled] * len(request.filters))

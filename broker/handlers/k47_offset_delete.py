@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.groups.offsets import Place
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_delete_request import OffsetDeleteRequest
@@ -23,8 +24,13 @@ KEY = 47
 VERSIONS = range(1)
 
 
-def handle(connection: Connection, request: OffsetDeleteRequest, version: int) -> OffsetDeleteResponse:
-    """Delete committed offsets of a group."""
+def handle(connection: Connection, request: OffsetDeleteRequest, version: int) -> OffsetDeleteResponse | None:
+    """Delete committed offsets of a group; None when the response comes later."""
+    response: OffsetDeleteResponse | None = run_in_slices(connection, _each(connection, request))
+    return response
+
+
+def _each(connection: Connection, request: OffsetDeleteRequest) -> Steps:
     places: list[Place] = []
     answered: list[OffsetDeleteResponsePartition] = []
     topics = []
@@ -33,6 +39,7 @@ def handle(connection: Connection, request: OffsetDeleteRequest, version: int) -
         count = 0 if topic is None else len(topic.partitions)
         partitions = []
         for partition in requested.partitions:
+            yield SEEN
             answer = OffsetDeleteResponsePartition(partition.partition_index)
             partitions.append(answer)
             if 0 <= partition.partition_index < count:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.features import TRANSACTION_VERSION
 from stuntbroker.protocol.messages.update_features_request import UpdateFeaturesRequest
@@ -21,14 +22,20 @@ KEY: Final = 57
 VERSIONS = range(0, 3)
 
 
-def handle(connection: Connection, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
-    """Change the level of `transaction.version`."""
+def handle(connection: Connection, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse | None:
+    """Change the level of `transaction.version`; None when the response comes later."""
+    response: UpdateFeaturesResponse | None = run_in_slices(connection, _all_or_none(connection, request))
+    return response
+
+
+def _all_or_none(connection: Connection, request: UpdateFeaturesRequest) -> Steps:
     broker = connection.broker
     features, before = broker.features, broker.features.transaction_version
     updates = {
         update.feature: update for update in request.feature_updates
     }  # Of several of a name the last one counts.
     for name, update in updates.items():
+        yield SEEN
         level = update.max_version_level
         reason = features.refusal(name, level, update.upgrade_type, broker.node_id)
         if reason is not None:
@@ -49,7 +56,8 @@ def handle(connection: Connection, request: UpdateFeaturesRequest, version: int)
                 from_level=before,
                 to_level=features.transaction_version,
             )
-    return UpdateFeaturesResponse(
-        error_message=None,
-        results=[UpdatableFeatureResult(update.feature, ErrorCode.NONE, "NONE") for update in request.feature_updates],
-    )
+    results = []
+    for update in request.feature_updates:
+        yield SEEN
+        results.append(UpdatableFeatureResult(update.feature, ErrorCode.NONE, "NONE"))
+    return UpdateFeaturesResponse(error_message=None, results=results)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.metadata.topics import coordinator_of
 from stuntbroker.broker.requests.patterns import Pattern, PatternError
-from stuntbroker.broker.requests.slices import Steps, run_in_slices
+from stuntbroker.broker.requests.slices import IDS_COST, IDS_PER_STEP, Steps, run_in_slices
 from stuntbroker.coordinator.state import Phase
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
@@ -24,10 +24,8 @@ VERSIONS = range(0, 3)
 NAMES: Final = {phase.kafka_name: phase for phase in Phase}
 NEVER_SHOWN: Final = frozenset({"Dead", "PrepareEpochFence"})
 """States that Kafka knows and no id is ever seen in."""
-IDS_PER_STEP: Final = 200
-STEP_COST: Final = 50
-DECODED_STEP_COST: Final = 250
-"""Costs of a step in slice units: 2 to 3 us per id, and 10 us if its whole state must be decoded."""
+DECODED_IDS_COST: Final = 250
+"""Of IDS_PER_STEP ids when the whole state of each must be decoded."""
 _pack_q = Struct(">q").pack
 
 
@@ -88,7 +86,7 @@ def _each(connection: Connection, request: ListTransactionsRequest, pattern: Pat
     phases = {NAMES[name] for name in request.state_filters if name in NAMES} if request.state_filters else set(Phase)
     producer_ids = set(request.producer_id_filters)
     now_ms = transactions.broker.clock.now_ms()
-    cost = STEP_COST if request.duration_filter < 0 else DECODED_STEP_COST
+    cost = IDS_COST if request.duration_filter < 0 else DECODED_IDS_COST
     ids = _coordinated(connection, transactions.ids())
     for start in range(0, len(ids), IDS_PER_STEP):
         if start:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.handlers.k03_metadata import NOT_REQUESTED, TOPIC_OPERATIONS
 from stuntbroker.broker.metadata.unknown_topics import unknown_or_invalid
+from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from stuntbroker.protocol.messages.describe_topic_partitions_response import (
@@ -27,8 +28,13 @@ LIMIT_MAX: Final = 2_000
 
 def handle(
     connection: Connection, request: DescribeTopicPartitionsRequest, version: int
-) -> DescribeTopicPartitionsResponse:
+) -> DescribeTopicPartitionsResponse | None:
     """Describe the partitions of topics, from a cursor on; None when the response comes later."""
+    response: DescribeTopicPartitionsResponse | None = run_in_slices(connection, _each(connection, request))
+    return response
+
+
+def _each(connection: Connection, request: DescribeTopicPartitionsRequest) -> Steps:
     broker = connection.broker
     stopped = broker.nodes.stopped
     requested = [topic.name for topic in request.topics]
@@ -43,6 +49,7 @@ def handle(
     left = max(1, min(request.response_partition_limit, LIMIT_MAX))
     answered: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
+        yield SEEN
         topic = broker.topics.get(name)
         if left <= 0:
             return DescribeTopicPartitionsResponse(topics=answered, next_cursor=Cursor(name, 0))
@@ -73,6 +80,7 @@ def handle(
             )
         )
         left -= len(partitions)
+        yield SEEN * len(partitions)
         if stop < len(topic.partitions):
             return DescribeTopicPartitionsResponse(topics=answered, next_cursor=Cursor(name, stop))
         first = 0

@@ -62,6 +62,10 @@ BYTES_PER_UNIT: Final = 700
 """Bytes that are encoded in a unit of a slice's cost."""
 SEEN: Final = 1
 """For every topic, whatever becomes of it, and for every partition that is described."""
+IDS_PER_STEP: Final = 200
+"""Transactional ids of which phase and producer id are looked at in one step, for"""
+IDS_COST: Final = 50
+"""this cost."""
 CREATED: Final = 16
 """For every partition that is made or deleted, and for the configuration of a topic."""
 

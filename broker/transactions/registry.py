@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stuntbroker.broker.configuration.properties import KIP_588
 from stuntbroker.broker.metadata.topics import coordinator_of
-from stuntbroker.broker.transactions.fences import Fences, Identity
+from stuntbroker.broker.transactions.fences import Fences
 from stuntbroker.broker.transactions.marker_slices import MarkerSlices
 from stuntbroker.broker.transactions.producer_ids import ProducerIds
 from stuntbroker.broker.transactions.txn_markers import end_in_partition
@@ -236,14 +236,6 @@ class Transactions:
         for actor in self.open:
             if actor.txn.producer_id == producer_id:
                 self.fences.add(actor.txn, "admin", connection)
-
-    def refuse_marker(self, connection: ClientConnection, producer_id: int, producer_epoch: int) -> None:
-        """A marker of this producer was refused, as a coordinator has sent it that is not its coordinator any more."""
-        for transactional_id in self.ids():
-            known = self.summary(transactional_id)
-            if known is not None and known.producer_id == producer_id:
-                error = ErrorCode.TRANSACTION_COORDINATOR_FENCED
-                self.fences.refuse(connection, transactional_id, Identity(producer_id, producer_epoch), error)
 
     def busy_ids(self) -> list[str]:
         """Return the transactional ids that have a request in progress."""
