@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord
 from aiokafka.client import ConnectionGroup
-from aiokafka.errors import ConsumerStoppedError, NoOffsetForPartitionError
+from aiokafka.errors import ConsumerStoppedError, KafkaConnectionError, NoOffsetForPartitionError
 from aiokafka.errors import IllegalStateError as AiokafkaIllegalStateError
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.group import SyncGroupRequest
 from aiokafka.structs import TopicPartition
 
+from stuntbroker.client.producer.arguments import check_text
+from stuntbroker.client.producer.authentication import explained
 from stuntbroker.client.producer.connections import guard_connections
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, UnsupportedVersionError
@@ -73,6 +76,9 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         `tracer`: of OpenTelemetry, for a span of each call that returns records. `on_measurement`: is called with a
         `Measurement` for each.
         """
+        check_text("group_id", group_id)
+        if not group_id:
+            raise ValueError("group_id is empty: a TransactionalConsumer reads as a member of a group")
         if options.pop("isolation_level", READ_COMMITTED) != READ_COMMITTED:
             raise ValueError("a TransactionalConsumer reads with isolation_level='read_committed'")
         auto_offset_reset = auto_offset_reset.lower() if isinstance(auto_offset_reset, str) else auto_offset_reset
@@ -97,14 +103,41 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         self._member_of_records: GroupMetadata | None = None
         """The member as which the last records were returned."""
         self._begins_at = auto_offset_reset
+        self._first_read: dict[TopicPartition, int] = {}
+        """The lowest offset of a record that was returned, in each partition of `_assignment`."""
+        self._assignment: object = None
         guard_connections(self._client)
         # aiokafka's coordinator sends everything by the client's `send`, and has no OffsetFetch that could wait.
         self._send_plainly = self._client.send
         self._client.send = self._send
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
         return self
+
+    async def start(self) -> None:
+        """Connect to the cluster and join the group. Raises AuthenticationError, and aiokafka's KafkaConnectionError.
+
+        A start that found no broker may be repeated. After anything else the consumer is closed, cancelled ones included.
+        """
+        if self._fetcher is not None or self._closed:
+            raise IllegalStateError(
+                f"start(): the consumer of group {self._group_name!r} was started before, or closed"
+            )
+        try:
+            await super().start()
+        except KafkaConnectionError as fault:
+            if self._fetcher is not None:
+                await self.stop()
+            error = await explained(self._client, fault)
+            raise error from error.__cause__
+        except BaseException:
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Leave the group, and close all connections. May be called twice."""
@@ -127,7 +160,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         self._check_started("getone")
         since_ns = time.time_ns()
         record = await super().getone(*partitions)
-        self._member_of_records = self._membership
+        self._note({TopicPartition(record.topic, record.partition): [record]})
         if self._telemetry is not None:
             self._telemetry.received([[record]], since_ns)
         return record
@@ -142,10 +175,37 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             *partitions, timeout_ms=timeout_ms, max_records=max_records
         )
         if records:
-            self._member_of_records = self._membership
+            self._note(records)
         if self._telemetry is not None:
             self._telemetry.received(list(records.values()), since_ns)
         return records
+
+    def _note(self, records: dict[TopicPartition, list[ConsumerRecord[Any, Any]]]) -> None:
+        """Records are returned: note as which member, and what the first of them are."""
+        self._member_of_records = self._membership
+        first_read = self._first_reads()
+        for partition, batch in records.items():
+            offset = batch[0].offset
+            first_read[partition] = min(offset, first_read.get(partition, offset))
+
+    def _first_reads(self) -> dict[TopicPartition, int]:
+        """The lowest offset that was returned in each partition of the present assignment."""
+        subscription = self._subscription.subscription
+        assignment = None if subscription is None else subscription.assignment
+        if assignment is not self._assignment:
+            self._assignment = assignment
+            self._first_read = {}
+        return self._first_read
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these partitions, without being a member of the group."""
+        super().assign(partitions)
+        self._membership = GroupMetadata(self._group_name)
+
+    def unsubscribe(self) -> None:
+        """Leave the group, and read nothing."""
+        super().unsubscribe()
+        self._membership = GroupMetadata(self._group_name)
 
     def _check_started(self, name: str) -> None:
         if self._fetcher is None and not self._closed:
@@ -167,10 +227,10 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
     async def reset_to_committed(self, timeout_ms: int = 60_000) -> None:
         """Go back to the committed offset in every partition, after a transaction that was aborted.
 
-        Abort it first: offsets that are part of an open transaction are waited for. A partition without a committed offset
-        begins where `auto_offset_reset` says; one that another member has by now is left alone. Unlike `seek_to_committed`
-        it goes back to offset 0 too. Raises OperationTimedOutError, and aiokafka's NoOffsetForPartitionError and, after
-        `stop`, ConsumerStoppedError.
+        Abort it first: offsets that are part of an open transaction are waited for. In a partition without a committed offset
+        it goes back to the first record that was returned; one that another member has by now is left alone. Unlike
+        `seek_to_committed` it goes back to offset 0 too. Raises OperationTimedOutError, and aiokafka's
+        NoOffsetForPartitionError and, after `stop`, ConsumerStoppedError.
         """
         if self._closed:
             raise ConsumerStoppedError
@@ -189,12 +249,10 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             offset = await self.committed(partition)
             if offset is not None and offset >= 0:
                 self.seek(partition, offset)
+            elif (first := self._first_reads().get(partition)) is not None:
+                self.seek(partition, first)
             elif self._begins_at == "none":
                 raise NoOffsetForPartitionError(partition)
-            elif self._begins_at == "latest":
-                await self.seek_to_end(partition)
-            else:
-                await self.seek_to_beginning(partition)
         except AiokafkaIllegalStateError:
             if partition in self.assignment():
                 raise

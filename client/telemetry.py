@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec
 
 from stuntbroker.client.errors import NAMES
 from stuntbroker.client.producer.batches import Headers, RecordFuture
@@ -41,6 +42,20 @@ class Measurement(NamedTuple):
 
 
 OnMeasurement = Callable[[Measurement], object]
+Arguments = ParamSpec("Arguments")
+
+
+def harmless(method: Callable[Arguments, None]) -> Callable[Arguments, None]:
+    """Log what a tracer raises: nothing about records and transactions depends on it."""
+
+    @wraps(method)
+    def guarded(*arguments: Arguments.args, **named: Arguments.kwargs) -> None:
+        try:
+            method(*arguments, **named)
+        except Exception:
+            log.exception("the tracer raised an error")
+
+    return guarded
 
 
 class Telemetry:
@@ -74,6 +89,7 @@ class ProducerTelemetry(Telemetry):
 
     # --- transactions
 
+    @harmless
     def on_transition(self, before: State, after: State, error: ProducerError | None) -> None:
         """The producer has gone to another state."""
         if after is State.IN_TRANSACTION:
@@ -107,21 +123,30 @@ class ProducerTelemetry(Telemetry):
         self._span.set_status(StatusCode.ERROR, str(error.args[0]))
 
     def _end(self, outcome: str) -> None:
-        if self._span is not None:
-            self._span.set_attribute("stuntbroker.transaction.outcome", outcome)
-            self._span.end()
-            self._span = None
+        span, self._span = self._span, None
+        if span is not None:
+            span.set_attribute("stuntbroker.transaction.outcome", outcome)
+            span.end()
 
     # --- records
 
-    def begin_record(self, topic: str, partition: int, headers: Headers) -> tuple[Span, Headers]:
+    def begin_record(self, topic: str, partition: int, headers: Headers) -> tuple[Span | None, Headers]:
         """Return the span of a record, and its headers with the trace context, to which consumers link.
 
-        Its parent is the current span, or the transaction's if there is none.
+        Its parent is the current span, or the transaction's if there is none. Without a tracer, or with one that fails, there
+        is no span, and the headers are what they were.
         """
+        if self.tracer is None:
+            return None, headers
+        try:
+            return self._begin_record(self.tracer, topic, partition, headers)
+        except Exception:
+            log.exception("the tracer raised an error")
+            return None, headers
+
+    def _begin_record(self, tracer: Tracer, topic: str, partition: int, headers: Headers) -> tuple[Span, Headers]:
         from opentelemetry import propagate, trace
 
-        assert self.tracer is not None
         context: Context | None = None
         if self._span is not None and not trace.get_current_span().get_span_context().is_valid:
             context = trace.set_span_in_context(self._span)
@@ -132,11 +157,12 @@ class ProducerTelemetry(Telemetry):
             "messaging.destination.name": topic,
             "messaging.destination.partition.id": str(partition),
         }
-        span = self.tracer.start_span(f"send {topic}", context, trace.SpanKind.PRODUCER, attributes)
+        span = tracer.start_span(f"send {topic}", context, trace.SpanKind.PRODUCER, attributes)
         carrier: dict[str, str] = {}
         propagate.inject(carrier, trace.set_span_in_context(span))
         return span, [*headers, *((name, value.encode()) for name, value in carrier.items())]
 
+    @harmless
     def end_record(self, span: Span, record: RecordFuture) -> None:
         """End the span of a record that is written or has failed."""
         from opentelemetry.trace import StatusCode
@@ -149,6 +175,7 @@ class ProducerTelemetry(Telemetry):
             span.set_status(StatusCode.ERROR, str(error.args[0]))
         span.end()
 
+    @harmless
     def end_unsent(self, span: Span, fault: BaseException) -> None:
         """End the span of a record that was not taken."""
         from opentelemetry.trace import StatusCode
@@ -159,8 +186,8 @@ class ProducerTelemetry(Telemetry):
 
     def record_rejected(self, topic: str, partition: int, error: ProducerError) -> None:
         """A record was not taken, as it can never be written."""
-        if self.tracer is not None:
-            span, _ = self.begin_record(topic, partition, [])
+        span, _ = self.begin_record(topic, partition, [])
+        if span is not None:
             self.end_unsent(span, error)
         self.batch_ended(topic, partition, 1, 0.0, error)
 
@@ -198,6 +225,7 @@ class ConsumerTelemetry(Telemetry):
             "messaging.operation.type": "receive",
         }
 
+    @harmless
     def received(self, batches: Sequence[Sequence[Any]], since_ns: int) -> None:
         """These records were returned, a sequence for each partition, by a call that began at `since_ns` since 1970."""
         for batch in batches:

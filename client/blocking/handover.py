@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from stuntbroker.client.producer.batches import EncodedRecords, Headers, RecordFuture, RecordMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
-from stuntbroker.client.producer.errors import FailureType, ProduceFailedError
+from stuntbroker.client.producer.errors import FailureType, IllegalStateError, ProduceFailedError, ProducerError
 from stuntbroker.client.producer.session import log
 
 
@@ -57,8 +57,14 @@ class SentRecord:
         return None
 
     def add_done_callback(self, callback: Callable[[SentRecord], object]) -> None:
-        """Call `callback(self)` when the record is written or has failed. It runs in the producer's thread: let it be short."""
-        self._producer.call_soon(self.attach, callback)
+        """Call `callback(self)` when the record is written or has failed: here if it is done, else in the producer's thread.
+
+        Let it be short.
+        """
+        if self.done():
+            self._call_back(callback)
+        else:
+            self._producer.call_soon(self.attach, callback)
 
     # --- in the producer's thread
 
@@ -69,7 +75,9 @@ class SentRecord:
 
     def refuse(self, cause: BaseException) -> None:
         """The producer did not take the record."""
-        error = ProduceFailedError(f"the record was not taken: {cause}", FailureType.TRANSACTION_FAILED)
+        is_of_transaction = isinstance(cause, ProducerError | IllegalStateError)
+        failure_type = FailureType.TRANSACTION_FAILED if is_of_transaction else FailureType.MESSAGE_REJECTED
+        error = ProduceFailedError(f"the record was not taken: {cause}", failure_type)
         error.__cause__ = cause
         self._refusal = error
         self._attach_all()
@@ -157,9 +165,10 @@ def copy_bytes(part: Any) -> bytes | None:
 
 def check_headers(headers: Headers) -> Headers:
     """Return a copy of headers. Raises TypeError here, in the application's thread."""
-    for name, value in headers:
+    copy = list(headers)  # They may be an iterator.
+    for name, value in copy:
         if not isinstance(name, str) or not isinstance(value, bytes | None):
             raise TypeError(
                 f"a header is a str and bytes or None, not {type(name).__name__} and {type(value).__name__}"
             )
-    return list(headers)
+    return copy

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import copy_context
+from operator import index
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -25,7 +26,7 @@ from stuntbroker.client.blocking.handover import (
 from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
 from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.producer import producer as asynchronous
-from stuntbroker.client.producer.arguments import Offsets
+from stuntbroker.client.producer.arguments import Offsets, timestamp_of
 from stuntbroker.client.producer.batches import BatchLike, Headers, RecordMetadata, read_batch
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
@@ -226,8 +227,10 @@ class TransactionalProducer:
         value_bytes = value if self._value_serializer is None else self._value_serializer(value)
         key_bytes, value_bytes = copy_bytes(key_bytes), copy_bytes(value_bytes)
         headers = check_headers(headers) if headers else None
-        if timestamp_ms is not None and not isinstance(timestamp_ms, int):
-            raise TypeError(f"timestamp_ms is an int or None, not {type(timestamp_ms).__name__}")
+        if timestamp_ms is not None:
+            timestamp_ms = timestamp_of(timestamp_ms)
+        if partition is not None:
+            partition = index(partition)
         record = SentRecord(self)
         context = copy_context() if self._is_traced else None
         handed = HandedRecord(record, context, topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
@@ -353,14 +356,17 @@ class TransactionalProducer:
     def _end(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """Make a call that no record may overtake."""
         self._running().check()  # First: in a forked process the lock may be held for ever.
-        with self._handover_lock:
-            if self._ending_call is not None:
-                raise IllegalStateError(f"{name}(): {self._ending_call}() of {self._name} has not ended")
-            self._ending_call = name
+        is_mine = False
         try:
+            with self._handover_lock:
+                if self._ending_call is not None:
+                    raise IllegalStateError(f"{name}(): {self._ending_call}() of {self._name} has not ended")
+                is_mine = True  # First: Ctrl-C may come between any two steps.
+                self._ending_call = name
             return self._running().call(work)
         finally:
-            self._ending_call = None
+            if is_mine:
+                self._ending_call = None
 
     # --- in the producer's thread
 

@@ -14,6 +14,7 @@ from stuntbroker.protocol.topic_names import check_name
 
 Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata | tuple[int, str]"]
 OFFSET_MAX: Final = (1 << 63) - 1
+TIMESTAMP_MS_MAX: Final = (1 << 63) - 1
 PARTITION_MAX: Final = (1 << 31) - 1
 GENERATION_MAX: Final = (1 << 31) - 1
 NO_GENERATION: Final = -1
@@ -48,6 +49,11 @@ def check_names(transactional_id: Any, client_id: Any) -> None:
         raise ValueError("transactional_id is empty: a transactional producer needs a name that outlives its process")
 
 
+def timestamp_of(timestamp_ms: SupportsIndex) -> int:
+    """Return the time of a record, in ms since 1970. Raises TypeError, ValueError: as in Apache Kafka, none is before 1970."""
+    return _checked("timestamp_ms", timestamp_ms, TIMESTAMP_MS_MAX)
+
+
 def identity_of(value: PreparedState | str) -> PreparedState:
     """Return a state that was given itself or as text. Raises ValueError, TypeError."""
     if isinstance(value, str):
@@ -77,7 +83,16 @@ def offsets_of(offsets: Offsets) -> dict[TopicPartition, tuple[int, str]]:
     checked = {}
     for (topic, partition), value in offsets.items():
         check_topic(topic)
-        offset, metadata = (value, "") if isinstance(value, SupportsIndex) else (value[0], value[1])
+        if isinstance(value, SupportsIndex):
+            offset: SupportsIndex = value
+            metadata = ""
+        elif isinstance(value, tuple) and len(value) == 2:  # OffsetAndMetadata is one.
+            offset, metadata = value
+        else:
+            raise TypeError(
+                f"the offset of {topic!r} is a whole number, a pair of it and metadata, or an OffsetAndMetadata, "
+                f"not {type(value).__name__}"
+            )
         check_text(f"the metadata of an offset of {topic!r}", metadata)
         place = TopicPartition(topic, _checked(f"partition of {topic!r}", partition, PARTITION_MAX))
         checked[place] = _checked(f"offset of {topic!r}", offset, OFFSET_MAX), metadata

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ssl import SSLCertVerificationError
+import asyncio
+from ssl import SSLCertVerificationError, SSLError
 from typing import Final
 
 from aiokafka.client import AIOKafkaClient
@@ -11,6 +12,7 @@ from aiokafka.errors import (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
     IllegalSaslStateError,
+    KafkaConnectionError,
     KafkaError,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
@@ -20,6 +22,8 @@ from stuntbroker.client.producer.errors import AuthenticationError
 from stuntbroker.client.producer.session import log
 from stuntbroker.protocol.addresses import Address
 
+REASON_S: Final = 2.0
+"""How long a broker is tried once more that cannot refuse anybody, for the text of an error."""
 _REFUSALS: Final = (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
@@ -35,13 +39,37 @@ def is_authenticated(client: AIOKafkaClient) -> bool:
     return bool(client._security_protocol != "PLAINTEXT")
 
 
-async def check_authentication(client: AIOKafkaClient, address: Address) -> None:
-    """Connect once more, to learn why a connection failed. Raises AuthenticationError if it is refused for who it is.
+def _alert_of(fault: BaseException) -> SSLError | None:
+    """Return the TLS alert by which the other side has ended a connection: for a certificate that it misses, for example."""
+    for each in (fault, fault.__cause__):
+        if isinstance(each, SSLError) and "ALERT" in (each.reason or ""):
+            return each
+    return None
 
-    Does nothing without credentials or certificates. A refusal is fatal (KIP-1050, AuthenticationException).
+
+async def explained(client: AIOKafkaClient, fault: KafkaConnectionError) -> KafkaConnectionError:
+    """Return why no bootstrap server could be connected to, with the cause that aiokafka has logged only.
+
+    Raises AuthenticationError if one of them refuses who this is.
     """
-    if not is_authenticated(client):
-        return
+    cause: Exception | None = None
+    for host, port, _ in client.hosts:
+        try:
+            async with asyncio.timeout(None if is_authenticated(client) else REASON_S):
+                cause = await check_authentication(client, Address(host, port)) or cause
+        except TimeoutError:
+            log.debug("no connection to %s:%s within %s s", host, port, REASON_S)
+    text = f"no connection to a bootstrap server, {', '.join(f'{host}:{port}' for host, port, _ in client.hosts)}"
+    error = KafkaConnectionError(f"{text}: {cause}" if cause is not None else f"{text}: {fault}")
+    error.__cause__ = cause or fault
+    return error
+
+
+async def check_authentication(client: AIOKafkaClient, address: Address) -> Exception | None:
+    """Connect once more, to learn why a connection failed; return that, None if it succeeds now.
+
+    Raises AuthenticationError if it is refused for who it is. A refusal is fatal (KIP-1050, AuthenticationException).
+    """
     try:
         connection = await create_conn(
             *address,
@@ -62,6 +90,9 @@ async def check_authentication(client: AIOKafkaClient, address: Address) -> None
             f"the broker at {address} and this client do not trust each other: {fault}", code
         ) from fault
     except Exception as fault:  # It is away, or a token provider fails: the next attempt may succeed.
+        if (alert := _alert_of(fault)) is not None:
+            raise AuthenticationError(f"the broker at {address} refuses this client: {alert}") from alert
         log.debug("no connection to %s: %r", address, fault)
-    else:
-        connection.close()
+        return fault
+    connection.close()
+    return None

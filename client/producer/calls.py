@@ -27,9 +27,9 @@ class _Pending:
         self.call = call
         self.argument = argument
         self._loop = loop
-        self.task: asyncio.Task[Any] = loop.create_task(self._run(work))
-        self.task.add_done_callback(self._end)
         self._waiters: list[asyncio.Future[bool]] = []
+        self.task: asyncio.Task[Any] = loop.create_task(self._run(work))  # An eager task runs at once.
+        self.task.add_done_callback(self._end)
 
     async def wait(self, timeout_s: float) -> bool:
         """Wait until the call has ended; return whether it has. It goes on when whoever waits gives up.

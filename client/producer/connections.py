@@ -18,7 +18,7 @@ from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import errors as blocking_errors
 from stuntbroker.client.connection import API_VERSIONS_FIRST, chosen_version, reason
-from stuntbroker.client.producer.authentication import check_authentication, is_authenticated
+from stuntbroker.client.producer.authentication import check_authentication, explained, is_authenticated
 from stuntbroker.client.producer.errors import DisconnectedError, IllegalStateError, UnsupportedVersionError
 from stuntbroker.client.producer.frames import read_without_task
 from stuntbroker.client.producer.options import ConnectionOptions
@@ -153,10 +153,9 @@ class Connections:
         """Connect to a bootstrap server and read the metadata. Raises aiokafka's KafkaConnectionError, AuthenticationError."""
         try:
             await self._client.bootstrap()
-        except KafkaConnectionError:
-            for host, port, _ in self._client.hosts:
-                await check_authentication(self._client, Address(host, port))
-            raise
+        except KafkaConnectionError as fault:
+            error = await explained(self._client, fault)
+            raise error from error.__cause__
         self.is_open = True
 
     async def stop(self) -> None:
@@ -244,7 +243,7 @@ class Connections:
         connection = await self._client._get_conn(node_id)
         if connection is None:
             broker = self._client.cluster.broker_metadata(node_id)
-            if broker is not None:
+            if broker is not None and is_authenticated(self._client):
                 await check_authentication(self._client, Address(broker.host, broker.port))
             raise DisconnectedError(f"no connection to broker {node_id}")
         read_without_task(connection)

@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from stuntbroker.client.producer.arguments import check_topic
+from stuntbroker.client.producer.arguments import check_topic, timestamp_of
 from stuntbroker.client.producer.batches import Content, EncodedRecords, Headers, RecordFuture
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections
@@ -100,15 +100,19 @@ class Dispatcher:
             return self._rejected(topic, partition, text, ErrorCode.MESSAGE_TOO_LARGE)
         if partition is None:
             partition = self._choose(topic, key, partitions)
+        if timestamp_ms is not None:
+            timestamp_ms = timestamp_of(timestamp_ms)
         if self._telemetry is None or self._telemetry.tracer is None:
             return self._sender.append(topic, partition, timestamp_ms, key, value, headers or [])
         span, headers = self._telemetry.begin_record(topic, partition, headers or [])
         try:
             future = self._sender.append(topic, partition, timestamp_ms, key, value, headers)
         except BaseException as fault:
-            self._telemetry.end_unsent(span, fault)
+            if span is not None:
+                self._telemetry.end_unsent(span, fault)
             raise
-        future.add_done_callback(partial(self._telemetry.end_record, span))
+        if span is not None:
+            future.add_done_callback(partial(self._telemetry.end_record, span))
         return future
 
     def create_batch(self, key_serializer: Serializer | None, value_serializer: Serializer | None) -> BatchBuilder:

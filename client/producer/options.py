@@ -54,6 +54,7 @@ TIMEOUT_MS_MAX: Final = 0x7FFF_FFFF
 """What prepared transactions ask for, which do not time out (KIP-939)."""
 BACKOFF_MS_MIN: Final = 1
 """Whatever `retry_backoff_ms` is: without any a producer would use up a processor."""
+MECHANISMS: Final = ("PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -136,6 +137,8 @@ def _check_security(options: Mapping[str, Any]) -> None:
             f"security_protocol {protocol} needs an ssl_context: aiokafka.helpers.create_ssl_context makes one"
         )
     mechanism = options.get("sasl_mechanism", "PLAIN")
+    if mechanism not in MECHANISMS:
+        raise ValueError(f"sasl_mechanism {mechanism!r} is none of {', '.join(MECHANISMS)}")
     needed = {"OAUTHBEARER": ("sasl_oauth_token_provider",), "GSSAPI": ()}.get(
         mechanism, ("sasl_plain_username", "sasl_plain_password")
     )

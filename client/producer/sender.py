@@ -162,6 +162,7 @@ class Sender:
         while self.is_full and self._session.state in SENDING_STATES:
             waiter = self._loop.create_future()
             self._waiting_for_room.append(waiter)
+            self.pump_soon()  # What lingers goes out now: somebody waits for its room.
             await waiter
 
     # --- records go out
@@ -201,7 +202,7 @@ class Sender:
         batch = queue.next_to_send()
         if batch is None:
             return None
-        if batch.is_lingering and batch.data is None and not self._flushing:
+        if batch.is_lingering and batch.data is None and not self._flushing and not self._waiting_for_room:
             return None
         if not self._session.is_version_2 and (queue.topic, queue.partition) not in self._session.added:
             self.add_partitions_needed.set()

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import ConsumerStoppedError, NoOffsetForPartitionError
+from aiokafka.errors import ConsumerStoppedError, KafkaConnectionError, NoOffsetForPartitionError
 
 from stuntbroker.client import (
     GroupMetadata,
+    IllegalStateError,
     OperationTimedOutError,
     TransactionalConsumer,
     TransactionalProducer,
@@ -101,6 +102,88 @@ async def test_a_reset_leaves_partitions_alone_that_another_member_has_by_now(
             await reset
             await start
             await second.stop()
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest", "none"])
+async def test_without_a_committed_offset_a_reset_goes_back_to_where_reading_began(
+    stuntbroker: Broker, reset: str
+) -> None:
+    """Else the records of the transaction that was aborted would be lost in silence, or older ones read."""
+    stuntbroker.create_topic("in")
+    await asyncio.to_thread(stuntbroker.produce, "in", b"before", b"it")
+    consumer = TransactionalConsumer(bootstrap_servers=stuntbroker.bootstrap, group_id="group", auto_offset_reset=reset)
+    consumer.assign([IN])
+    async with consumer:
+        if reset == "none":
+            consumer.seek(IN, 2)
+        begins = 0 if reset == "earliest" else 2
+        assert await consumer.position(IN) == begins
+        await asyncio.to_thread(stuntbroker.produce, "in", b"1", b"2")
+        for _ in range(2):
+            values = []
+            while len(values) < 4 - begins:
+                values += [record.value for record in (await consumer.getmany(timeout_ms=5_000, max_records=1))[IN]]
+            assert values == [b"before", b"it", b"1", b"2"][begins:]
+            await consumer.reset_to_committed()
+        assert await consumer.position(IN) == begins
+        await consumer.seek_to_end(IN)
+        await consumer.reset_to_committed()
+        assert await consumer.position(IN) == begins
+
+
+@pytest.mark.parametrize("how", ["async with", "start"])
+async def test_nothing_is_left_of_a_consumer_whose_start_was_cancelled(stuntbroker: Broker, how: str) -> None:
+    """A member that nobody knows of would hold its partitions for ever."""
+    stuntbroker.create_topic("in", 2)
+    before = asyncio.all_tasks()
+    consumer = consumer_of(stuntbroker)
+    joins = await asyncio.to_thread(stuntbroker.faults.add, "SyncGroup", error="REBALANCE_IN_PROGRESS")
+
+    async def enter() -> None:
+        async with consumer:
+            raise AssertionError("it has started")
+
+    starting = asyncio.create_task(enter() if how == "async with" else consumer.start())
+    async with asyncio.timeout(20):
+        while not await asyncio.to_thread(lambda: joins.fired):
+            await asyncio.sleep(0.01)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    await asyncio.to_thread(joins.remove)
+
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
+    async with consumer_of(stuntbroker) as other:
+        assert len(other.assignment()) == 2
+    with pytest.raises(IllegalStateError, match="was started before, or closed"):
+        await consumer.start()
+
+
+async def test_a_start_that_found_no_broker_may_be_repeated(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("in", 2)
+    consumer = consumer_of(stuntbroker)
+    hosts, consumer._client._bootstrap_servers = consumer._client._bootstrap_servers, "127.0.0.1:1"
+    with pytest.raises(KafkaConnectionError):
+        await consumer.start()
+    consumer._client._bootstrap_servers = hosts
+    async with consumer:
+        assert len(consumer.assignment()) == 2
+
+
+async def test_who_has_left_the_group_is_no_member_of_it(stuntbroker: Broker, producer: TransactionalProducer) -> None:
+    await asyncio.to_thread(stuntbroker.produce, "in", b"1", b"2", partition=0)
+    async with consumer_of(stuntbroker) as consumer:
+        await consumer.getmany(timeout_ms=5_000, max_records=1)
+        consumer.unsubscribe()
+        consumer.assign([IN])
+        await consumer.seek_to_beginning(IN)
+        records = await consumer.getmany(timeout_ms=5_000)
+        assert consumer.group_metadata() == GroupMetadata("group")
+        await producer.begin_transaction()
+        await producer.send_offsets_to_transaction(consumer.next_offsets(records), consumer.group_metadata())
+        await producer.commit_transaction()
+    assert stuntbroker.committed("group") == {("in", 0): 2}
 
 
 async def test_without_a_committed_offset_and_a_place_to_begin_a_reset_says_so(stuntbroker: Broker) -> None:

@@ -28,6 +28,7 @@ from stuntbroker.client import (
 from stuntbroker.client import TransactionalConsumer as AsyncConsumer
 from stuntbroker.client import TransactionalProducer as AsyncProducer
 from stuntbroker.client.blocking import SentRecord, TransactionalProducer
+from stuntbroker.fixture.broker import Broker
 
 INVALID_RECORD, LOADING, NOT_LEADER = 87, 14, 6
 
@@ -128,6 +129,10 @@ def test_send_raises_once_the_transaction_has_failed(broker: ModelBroker) -> Non
         ({"key": 1}, TypeError),
         ({"partition": 7}, ValueError),
         ({"headers": [("h", "text")]}, Exception),
+        ({"partition": 1.0}, TypeError),
+        ({"timestamp_ms": 1.5}, TypeError),
+        ({"timestamp_ms": -1}, ValueError),
+        ({"timestamp_ms": 1 << 70}, ValueError),
     ],
     ids=str,
 )
@@ -262,7 +267,7 @@ def test_a_closed_producer_has_no_thread_and_says_so(broker: ModelBroker) -> Non
 
 def test_a_producer_that_cannot_connect_leaves_no_thread() -> None:
     producer = TransactionalProducer(bootstrap_servers="127.0.0.1:1", transactional_id="nobody")
-    with pytest.raises(Exception, match="bootstrap"):
+    with pytest.raises(Exception, match=r"no connection to a bootstrap server, 127\.0\.0\.1:1: "):
         producer.start()
     assert not any("nobody" in thread.name for thread in threading.enumerate())
 
@@ -290,6 +295,35 @@ def test_a_header_that_is_none_is_refused_where_it_is_sent_and_costs_nothing(
             producer.send("t", b"value", partition=0, headers=[("h", b"v"), ("h", None)])
 
     assert broker.committed == [b"value"] * 3
+
+
+def test_headers_may_come_from_an_iterator(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("t")
+    with TransactionalProducer(bootstrap_servers=stuntbroker.bootstrap, transactional_id="id") as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send("t", b"value", headers=zip(["a", "b"], [b"1", b"2"], strict=True))  # type: ignore[arg-type]
+
+    (record,) = stuntbroker.records("t")
+    assert list(record.headers) == [("a", b"1"), ("b", b"2")]
+
+
+def test_a_record_that_is_refused_for_itself_says_so(broker: ModelBroker) -> None:
+    with ready(broker) as producer:
+        producer.begin_transaction()
+        producer.send("t", b"v")
+        refused = producer.send("t", b"v", headers=[("\udce9", b"no UTF-8")])
+        error = refused.exception()
+        producer.abort_transaction()
+    assert error is not None and error.failure_type is FailureType.MESSAGE_REJECTED
+
+
+def test_a_callback_of_a_record_that_is_done_is_called_at_once_even_behind_the_end(broker: ModelBroker) -> None:
+    with ready(broker) as producer, producer.transaction():
+        record = producer.send("t", b"v")
+    called: list[SentRecord] = []
+    record.add_done_callback(called.append)
+    assert called == [record]
 
 
 @pytest.mark.parametrize("end", ["abort_transaction", "stop"])

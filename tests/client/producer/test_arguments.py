@@ -45,12 +45,20 @@ WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "an idle time of nothing": ({"connections_max_idle_ms": 0}, ValueError, "connections_max_idle_ms is 0"),
     "a client id that is no text": ({"client_id": 5}, TypeError, "client_id is a text, not int"),
     "records that nobody acknowledges": ({"acks": 0}, ValueError, "acks is 0: records of a transaction are"),
+    "a mechanism that is none": (
+        {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "NTLM"},
+        ValueError,
+        "sasl_mechanism 'NTLM' is none of PLAIN, GSSAPI",
+    ),
     "no idempotence": ({"enable_idempotence": False}, ValueError, "enable_idempotence is False"),
 }
 WRONG_OFFSETS: dict[str, tuple[Any, Any, type[Exception]]] = {
     "an offset below 0": ({TopicPartition("t", 0): -5}, "group", ValueError),
     "an offset above the last": ({TopicPartition("t", 0): 1 << 63}, "group", ValueError),
     "an offset that is a fraction": ({TopicPartition("t", 0): (1.5, "")}, "group", TypeError),
+    "an offset that is a text": ({TopicPartition("t", 0): "1"}, "group", TypeError),
+    "an offset that is nothing": ({TopicPartition("t", 0): None}, "group", TypeError),
+    "a float as an offset": ({TopicPartition("t", 0): 1.0}, "group", TypeError),
     "a partition below 0": ({TopicPartition("t", -1): 5}, "group", ValueError),
     "metadata without UTF-8": ({TopicPartition("t", 0): (5, "\udce9")}, "group", ValueError),
     "a topic that is no name": ({TopicPartition("bad name!", 0): 5}, "group", ValueError),
@@ -142,6 +150,9 @@ async def test_a_call_before_init_transactions_says_so(stuntbroker: Broker) -> N
 async def test_what_a_consumer_cannot_do_is_said_by_name(stuntbroker: Broker) -> None:
     with pytest.raises(ValueError, match="auto_offset_reset is 'sometimes': it is one of earliest, latest, none"):
         TransactionalConsumer("orders", group_id="g", auto_offset_reset="sometimes")
+    for group_id, kind in ((None, TypeError), (5, TypeError), ("", ValueError)):
+        with pytest.raises(kind, match="group_id"):
+            TransactionalConsumer("orders", group_id=group_id)  # type: ignore[arg-type]
     consumer = TransactionalConsumer("orders", group_id="g", bootstrap_servers=stuntbroker.bootstrap)
     with pytest.raises(IllegalStateError, match="the consumer of group 'g' is not started"):
         await consumer.getmany()
@@ -177,6 +188,17 @@ async def test_integers_of_other_libraries_are_offsets_too(
     await producer.send_offsets_to_transaction(offsets, "group")
     await producer.commit_transaction()
     assert sorted(stuntbroker.committed("group").values()) == [5, 7]
+
+
+@pytest.mark.parametrize(("timestamp_ms", "kind"), [(1.5, TypeError), (-1, ValueError), (1 << 63, ValueError)])
+async def test_a_time_that_no_record_can_have_is_refused_and_the_transaction_goes_on(
+    timestamp_ms: Any, kind: type[Exception], producer: TransactionalProducer, stuntbroker: Broker
+) -> None:
+    with pytest.raises(kind, match="timestamp_ms"):
+        await producer.send("orders", b"refused", timestamp_ms=timestamp_ms)
+    await producer.send("orders", b"taken", timestamp_ms=numpy.int64(7))
+    await producer.commit_transaction()
+    assert [(record.value, record.timestamp_ms) for record in stuntbroker.records("orders")] == [(b"taken", 7)]
 
 
 async def test_headers_may_be_any_sequence(producer: TransactionalProducer, stuntbroker: Broker) -> None:

@@ -448,3 +448,16 @@ async def test_who_has_shared_a_transaction_aborts_it_when_it_is_closed_and_who_
             await second.send_and_wait("t", b"two", partition=1)
         assert [each.state for each in stuntbroker.transactions()] == ["Ongoing"]
     assert [each.state for each in stuntbroker.transactions()] == ["CompleteAbort"]
+
+
+@pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="eager tasks came with Python 3.12")
+@pytest.mark.parametrize("level", [1, 2])
+async def test_calls_may_end_in_their_first_step(level: int) -> None:
+    asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined]
+    async with in_transaction(level) as (producer, broker):
+        await producer.commit_transaction()
+        await producer.begin_transaction()
+        await producer.abort_transaction()
+        async with producer.transaction():
+            await producer.send("t", b"value")
+    assert broker.committed == [b"value"]

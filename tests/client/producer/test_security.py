@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from struct import pack, unpack_from
 from typing import Any, NoReturn
@@ -13,6 +14,7 @@ from typing import Any, NoReturn
 import pytest
 import trustme
 import uvloop
+from aiokafka.errors import KafkaConnectionError
 from model_broker import ModelBroker
 
 from stuntbroker.client import (
@@ -20,6 +22,7 @@ from stuntbroker.client import (
     Connections,
     ProduceFailedError,
     State,
+    TransactionalConsumer,
     TransactionalProducer,
     blocking,
 )
@@ -142,8 +145,71 @@ async def test_a_wrong_password_is_fatal_at_once() -> None:
             await Connections(**refused).start()
         with pytest.raises(AuthenticationError):
             await asyncio.to_thread(blocking.TransactionalProducer(transactional_id="id", **refused).start)
+        with pytest.raises(AuthenticationError):
+            async with TransactionalConsumer("t", group_id="group", **refused):
+                raise AssertionError("it was taken")
+        with pytest.raises(AuthenticationError):
+            await asyncio.to_thread(blocking.TransactionalConsumer("t", group_id="group", **refused).start)
 
     assert raised.value.code == broker.FAILED
+
+
+async def test_who_finds_no_broker_is_told_what_the_system_says() -> None:
+    for connecting in (
+        TransactionalProducer(transactional_id="id", bootstrap_servers="127.0.0.1:1"),
+        TransactionalConsumer("t", group_id="group", bootstrap_servers="127.0.0.1:1"),
+    ):
+        with pytest.raises(KafkaConnectionError, match=r"127\.0\.0\.1:1: .*Connect") as raised:
+            await connecting.start()
+        assert isinstance(raised.value.__cause__, ConnectionRefusedError)
+        await connecting.stop()
+
+
+@pytest.fixture
+def asks_for_certificates() -> Iterator[tuple[str, trustme.CA]]:
+    """A server with OpenSSL's own handshake, which tells who is refused by an alert; its address, and whom it trusts."""
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    listening = socket.create_server(("localhost", 0))
+
+    def serve() -> None:
+        with suppress(OSError):  # It is closed.
+            while True:
+                plain, _ = listening.accept()
+                with plain.dup() as other:
+                    with suppress(OSError):
+                        context.wrap_socket(plain, server_side=True).close()
+                    while other.recv(1 << 16):  # Else the system resets the connection, and the alert may be lost.
+                        pass
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield f"localhost:{listening.getsockname()[1]}", authority
+    listening.shutdown(socket.SHUT_RDWR)
+    listening.close()
+    thread.join()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["TLS 1.2", "TLS 1.3"])
+@pytest.mark.parametrize("has_certificate", [False, True], ids=["no certificate", "another one's certificate"])
+async def test_a_client_whose_certificate_is_refused_is_told_so(
+    asks_for_certificates: tuple[str, trustme.CA], version: ssl.TLSVersion, has_certificate: bool
+) -> None:
+    address, authority = asks_for_certificates
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    context.maximum_version = version
+    if has_certificate:
+        trustme.CA().issue_cert("client").configure_cert(context)
+    producer = TransactionalProducer(
+        bootstrap_servers=address, transactional_id="id", security_protocol="SSL", ssl_context=context
+    )
+    with pytest.raises(AuthenticationError, match=r"refuses this client: .*alert"):
+        await producer.start()
+    await producer.stop()
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["a topic that is known", "another topic"])

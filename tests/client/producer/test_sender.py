@@ -122,6 +122,15 @@ async def test_send_waits_while_the_buffer_is_full(broker: ModelBroker) -> None:
     assert len(broker.committed) == 300
 
 
+async def test_records_do_not_linger_while_others_wait_for_their_room(broker: ModelBroker) -> None:
+    async with in_transaction(broker, buffer_memory=500, linger_ms=3_600_000) as producer:
+        for _ in range(20):
+            await producer.send("t", b"x" * 100, partition=0)
+        await producer.commit_transaction()
+
+    assert len(broker.committed) == 20
+
+
 async def test_a_record_for_which_there_is_no_room_in_time_costs_the_transaction(broker: ModelBroker) -> None:
     """Else it would be committed without the record."""
     broker.script = lambda request, count: Fault(NOT_LEADER) if request == "Produce" else None

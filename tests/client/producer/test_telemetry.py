@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from model_broker import Fault, ModelBroker
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, Tracer
@@ -21,6 +21,7 @@ from stuntbroker.client import (
     AuthorizationError,
     CommitFailedError,
     Measurement,
+    State,
     TransactionalConsumer,
     TransactionalProducer,
     blocking,
@@ -284,3 +285,67 @@ async def test_a_record_that_is_not_taken_is_a_span_and_counts_as_failed(broker:
         for each in measured
         if each.name == "messaging.client.sent.messages" and "error.type" in each.attributes
     ] == [(1, "MESSAGE_TOO_LARGE")]
+
+
+class FailingProcessor(SpanProcessor):
+    """Raises an error when a span of a name begins, or ends."""
+
+    def __init__(self, when: str, name: str) -> None:
+        self.when, self.name = when, name
+        self.raised = 0
+
+    def on_start(self, span: Span, parent_context: object = None) -> None:
+        self._fail("begins", span.name)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self._fail("ends", span.name)
+
+    def _fail(self, when: str, name: str) -> None:
+        if when == self.when and name.startswith(self.name):
+            self.raised += 1
+            raise RuntimeError("the exporter is full")
+
+
+def failing_tracer(when: str, name: str) -> tuple[FailingProcessor, Tracer]:
+    processor, provider = FailingProcessor(when, name), TracerProvider()
+    provider.add_span_processor(processor)
+    return processor, provider.get_tracer("test")
+
+
+@pytest.mark.parametrize("when", ["begins", "ends"])
+@pytest.mark.parametrize("name", ["transaction", "send"])
+async def test_a_tracer_that_fails_changes_nothing_about_a_transaction(
+    broker: ModelBroker, when: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    processor, tracer = failing_tracer(when, name)
+    options = {"bootstrap_servers": str(broker.address), "transactional_id": "id"}
+    before = asyncio.all_tasks()
+    async with TransactionalProducer(tracer=tracer, max_request_size=500, **options) as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            await producer.send_and_wait("t", b"committed")
+        await producer.begin_transaction()
+        await producer.send("t", b"x" * 1000)
+        await producer.abort_transaction()
+        await producer.begin_transaction()
+        await producer.stop(leave_open=True)
+
+    assert (broker.committed, producer.state) == ([b"committed"], State.CLOSED)
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
+    assert processor.raised >= 2
+    assert caplog.text.count("the tracer raised an error") == processor.raised
+
+
+async def test_a_tracer_that_fails_loses_no_record() -> None:
+    processor, tracer = failing_tracer("begins", "poll")
+    with run_broker(topics=["t"]) as broker:
+        await asyncio.to_thread(broker.produce, "t", b"1", b"2", b"3")
+        async with TransactionalConsumer(
+            "t", bootstrap_servers=broker.bootstrap, group_id="g", tracer=tracer
+        ) as consumer:
+            values = [(await consumer.getone()).value]
+            values += [
+                record.value for batch in (await consumer.getmany(timeout_ms=5_000)).values() for record in batch
+            ]
+    assert (values, processor.raised) == ([b"1", b"2", b"3"], 2)
