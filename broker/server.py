@@ -233,7 +233,7 @@ class Broker:
     async def start(self, topics: Collection[CreatableTopic] = ()) -> None:
         """Take up the data, create those of `topics` that are missing, and listen. Raises CannotListen, ConfigError."""
         loop = asyncio.get_running_loop()
-        self.timers = Timers(loop, self.clock)
+        self.timers = Timers(loop, self.clock, self._timer_failed)
         passing = self.data_dir.points.passing
         passing("start.replay.before")
         self.transactions.replay()
@@ -408,6 +408,11 @@ class Broker:
         self.events.error("write_failed", fault=str(fault))
         if self.failed is not None:
             self.failed(str(fault))
+
+    def _timer_failed(self, fault: Exception) -> None:
+        """Log a call of the timers that failed: a mistake of the broker's own, as a failed write has been logged before."""
+        if not isinstance(fault, StorageError):
+            self.events.error("timer_failed", exc_info=fault)
 
     def _answer_refused(self, fault: Exception) -> None:
         """Log a response that a transport rejected: the request was performed, and the connection is closed."""

@@ -31,8 +31,10 @@ class TimerHandle:
 class Timers:
     """`call_at(ms, callback)`, by the clock that never steps; a callback that fails is reported and stops no other."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, failed: Callable[[Exception], object]) -> None:
+        """`failed` is called with the exception of a call that failed."""
         self.loop = loop
+        self._failed = failed
         self.now_ms = clock.monotonic_ms
         """The time that `call_at` means."""
         self._heap: list[tuple[int, int, TimerHandle]] = []
@@ -173,11 +175,11 @@ class Timers:
         self._arm()
 
     def _call(self, callback: Callable[[], Any]) -> None:
-        """Make a call that is due. One that fails is reported as the event loop reports its own, and stops no other."""
+        """Make a call that is due. One that fails is reported, and stops no other."""
         try:
             callback()
         except Exception as fault:
-            self.loop.call_exception_handler({"message": "a call that became due has failed", "exception": fault})
+            self._failed(fault)
 
     def pass_time(self, clock: ManualClock, ms: int) -> None:
         """Move a manual clock on, which must be the one of these timers, and make the calls that have become due.

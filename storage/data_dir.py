@@ -43,7 +43,7 @@ from stuntbroker.storage.ownership import (
     metadata_of,
     stray_name,
 )
-from stuntbroker.storage.partition import PartitionLog, all_is_written
+from stuntbroker.storage.partition import PartitionLog, allow_writing
 from stuntbroker.storage.points import Points
 from stuntbroker.storage.recovery import recover
 
@@ -97,7 +97,7 @@ class DataDir:
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.path_created: Callable[[str], None] | None = None
         """Called with each new or changed path that must be synced; None unless acknowledged writes survive a power cut."""
-        self.check_writable: Callable[[], None] = all_is_written
+        self.check_writable: Callable[[], None] = allow_writing
         """Raises StorageError when a write has failed: then nothing more is written."""
         self._journal = -1
         self._journal_lines = 0

@@ -51,8 +51,8 @@ def _ignore_fault(fault: StorageError) -> None:
     """Ignore a failed write: without a broker, only the caller of the append gets the error."""
 
 
-def all_is_written() -> None:
-    """Say that no write has failed: what a log asks without a broker."""
+def allow_writing() -> None:
+    """Allow every write: without a broker, no log asks whether a write to another one has failed."""
 
 
 class PartitionLog(SegmentedLog):
@@ -120,7 +120,7 @@ class PartitionLog(SegmentedLog):
         """Called after every append, before producers and markers are noted: they may only take note of it."""
         self.failed: Callable[[StorageError], None] = _ignore_fault
         """Called with the error of every failed write."""
-        self.check_writable: Callable[[], None] = all_is_written
+        self.check_writable: Callable[[], None] = allow_writing
         """Raises StorageError when a write has failed, to whatever log: then nothing more is written."""
         self.points = Points()
         self.turn: Turn | None = None
@@ -134,8 +134,8 @@ class PartitionLog(SegmentedLog):
         self.deferred: dict[Any, OwnRecord] = {}
         """By key, those of `append_deferred`, until the turn is over."""
 
-    def share(self, turn: Turn, *, buffers: bool) -> None:
-        """Be one of the logs of a broker: the first write that fails, to whichever log, is the last one.
+    def attach_to(self, turn: Turn, *, buffers: bool) -> None:
+        """Become one of the logs of a broker: the first write that fails, to whichever log, is the last one.
 
         `buffers`: small appends are written when a turn ends.
         """

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[1]
 sys.path.extend(str(folder) for folder in (ROOT, ROOT / "tools") if str(folder) not in sys.path)
 
-from tests.long_tests import is_long  # noqa: E402  # The line above makes it importable.
+import stuntbroker.protocol  # noqa: E402  # The line above makes these importable.
+from tests.long_tests import is_long  # noqa: E402
+
+_package, _room = (Path(next(iter(each.__path__))) for each in (stuntbroker, stuntbroker.protocol))
+if _room.parent not in (_package, _package.parent):
+    raise pytest.UsageError(
+        f"the tests of {ROOT} would try the rooms at {_room.parent}: "
+        "run them with the environment that `make .venv/dev` makes here"
+    )
 
 TOGETHER: Final = (
     ("spark/killing",),  # A Spark session.

@@ -34,8 +34,7 @@ def _all_or_none(connection: Connection, request: UpdateFeaturesRequest) -> Step
     updates = {
         update.feature: update for update in request.feature_updates
     }  # Of several of a name the last one counts.
-    for name, update in updates.items():
-        yield SEEN
+    for name, update in updates.items():  # In one step: nobody may change a level between the check and the change.
         level = update.max_version_level
         reason = features.refusal(name, level, update.upgrade_type, broker.node_id)
         if reason is not None:

@@ -304,7 +304,7 @@ class Topics:
             if cut and events is not None:
                 events.warning("log_cut", topic=topic.name, partition=index, bytes=cut, next_offset=log.next_offset)
             log.flush_first = topic.name == TXN_STATE
-            log.share(self.turn, buffers=self.syncer is None)
+            log.attach_to(self.turn, buffers=self.syncer is None)
             if self.syncer is not None:
                 log.touched = self.syncer.touched
                 if not self.data_dir.was_clean:

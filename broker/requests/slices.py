@@ -63,9 +63,9 @@ BYTES_PER_UNIT: Final = 700
 SEEN: Final = 1
 """For every topic, whatever becomes of it, and for every partition that is described."""
 IDS_PER_STEP: Final = 200
-"""Transactional ids of which phase and producer id are looked at in one step, for"""
+"""Transactional ids that are looked through in one step."""
 IDS_COST: Final = 50
-"""this cost."""
+"""Cost of such a step: phase and producer id of IDS_PER_STEP ids."""
 CREATED: Final = 16
 """For every partition that is made or deleted, and for the configuration of a topic."""
 

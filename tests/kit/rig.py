@@ -46,11 +46,10 @@ class KeptEvents(Events):
         """Our own mistakes, each kind once."""
         actual: dict[str, str] = {}
         for name, facts in self.kept:
-            if name == "request_crashed":
-                fault = facts["exc_info"]
-                lines = "".join(format_exception(fault)[-3:])
-                api = facts["api_key"]
-                actual[f"{api} {lines.splitlines()[0]}"] = f"{api} v{facts['api_version']}: {lines}"
+            if name in ("request_crashed", "timer_failed"):
+                lines = "".join(format_exception(facts["exc_info"])[-3:])
+                where = f"{facts['api_key']} v{facts['api_version']}" if "api_key" in facts else "a timer"
+                actual[f"{where} {lines.splitlines()[0]}"] = f"{where}: {lines}"
         return list(actual.values())
 
 

@@ -26,7 +26,7 @@ class Logs:
         self.txns, self.partition = new_log("/txns", self.disk), new_log("/partition", self.disk)
         self.txns.flush_first = True
         for log in (self.txns, self.partition):
-            log.share(self.turn, buffers=True)
+            log.attach_to(self.turn, buffers=True)
 
     def end(self) -> None:
         self.ends.pop()()

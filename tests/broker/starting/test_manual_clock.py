@@ -16,9 +16,13 @@ from tests.kit.rig import START_MS, running_rig
 from tests.kit.valid_requests import TOPIC
 
 
+def raise_again(fault: Exception) -> None:
+    raise fault
+
+
 async def test_calls_that_become_due_are_made_in_the_order_of_their_times() -> None:
     clock = ManualClock(START_MS)
-    timers = Timers(asyncio.get_running_loop(), clock)
+    timers = Timers(asyncio.get_running_loop(), clock, raise_again)
     created: list[str] = []
     timers.call_later(30, lambda: created.append("last"))
     timers.call_later(10, lambda: timers.call_later(0, lambda: created.append("second")))
@@ -34,11 +38,9 @@ async def test_calls_that_become_due_are_made_in_the_order_of_their_times() -> N
 
 
 async def test_a_call_that_fails_is_reported_and_stops_no_other() -> None:
-    reported: list[BaseException] = []
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, facts: reported.append(facts["exception"]))
+    reported: list[Exception] = []
     clock = ManualClock(START_MS)
-    timers = Timers(loop, clock)
+    timers = Timers(asyncio.get_running_loop(), clock, reported.append)
     fault = ValueError("no")
     called: list[int] = []
 
