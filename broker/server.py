@@ -31,12 +31,12 @@ from stuntbroker.broker.temporary_folder import make_temporary_folder
 from stuntbroker.broker.timers import Timers
 from stuntbroker.broker.transactions.producer_ids import ProducerIds
 from stuntbroker.broker.transactions.registry import Transactions
+from stuntbroker.protocol.data_folder import JOURNAL
 from stuntbroker.protocol.features import TRANSACTION_VERSION
 from stuntbroker.protocol.topic_names import OFFSETS
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.ownership import JOURNAL
 from stuntbroker.storage.syncer import Executor, Syncer
 from stuntbroker.storage.turn import Turn
 

@@ -6,7 +6,7 @@ A folder is removed if and only if all of this is true:
     it              is a folder, not a link, of this user, whom alone its mode lets in
     .lock           is there, and nobody holds it
     the journal     is there: a broker that is just starting has none before it holds the lock
-    CLEAN           is not there: a broker that ended in order had the folder as its --data-dir
+    CLEAN_SHUTDOWN           is not there: a broker that ended in order had the folder as its --data-dir
 
 The journal goes last but for the lock, so that the next broker finishes what was interrupted. No link is followed.
 """
@@ -22,8 +22,7 @@ import stat
 from typing import Final
 
 from stuntbroker.broker.temporary_folder import TEMPORARY_PREFIX
-from stuntbroker.storage.data_dir import CLEAN
-from stuntbroker.storage.ownership import JOURNAL
+from stuntbroker.protocol.data_folder import CLEAN_SHUTDOWN, JOURNAL
 
 LOCK: Final = ".lock"
 _NAME: Final = re.compile(re.escape(TEMPORARY_PREFIX) + "[0-9a-f]{12}")
@@ -49,7 +48,7 @@ def _remove_if_stale(path: str) -> None:
 def _is_left_behind(folder: int) -> bool:
     status, names = os.fstat(folder), os.listdir(folder)
     is_private = status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == 0o700
-    return is_private and JOURNAL in names and CLEAN not in names
+    return is_private and JOURNAL in names and CLEAN_SHUTDOWN not in names
 
 
 def _remove_unless_locked(path: str, folder: int) -> None:

@@ -15,6 +15,7 @@ from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, check
 from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
 from stuntbroker.protocol.batches.records import (
+    CODEC_NAMES,
     HEADER_SIZE,
     LOG_OVERHEAD,
     Headers,
@@ -23,6 +24,7 @@ from stuntbroker.protocol.batches.records import (
     stamp_producer,
 )
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.hashing import partition_of_key
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -36,8 +38,6 @@ BATCH_BYTES_MAX: Final = 512 << 10
 CREATION_S_MAX: Final = 5.0
 """How long a topic may be unknown to a broker that may be creating it."""
 UNKNOWN_OFFSET: Final = -1
-CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Compression, by Kafka's numbers."""
 
 
 class NewRecord(NamedTuple):
@@ -180,7 +180,7 @@ def batches_by_partition(
             if not 0 <= partition < partitions:
                 raise NotFound(f"there is no partition {partition}: the topic has {partitions}")
         elif record.key is not None:
-            partition = (murmur2(record.key) & 0x7FFF_FFFF) % partitions
+            partition = partition_of_key(record.key, partitions)
         else:
             partition = sticky % partitions
         size = len(record.key or b"") + len(record.value or b"") + 64 * (1 + len(record.headers))
@@ -199,7 +199,7 @@ def batches_by_partition(
 
 def _batch(records: Sequence[NewRecord], time_ms: int, compression: str) -> bytearray:
     headers = [record.headers for record in records] if any(record.headers for record in records) else None
-    codec = CODECS.index(compression)
+    codec = CODEC_NAMES.index(compression)
     batch = build_batch(((record.key, record.value) for record in records), time_ms, headers=headers, attributes=codec)
     if codec:
         from stuntbroker.protocol.batches.compression import compress
@@ -213,19 +213,3 @@ def _batch(records: Sequence[NewRecord], time_ms: int, compression: str) -> byte
 def any_partition() -> int:
     """Return a random start for the partitioning of records without a key, as Kafka's clients do."""
     return random.randrange(1 << 31)
-
-
-def murmur2(data: bytes) -> int:
-    """Return the hash of a key as Kafka's default partitioner computes it (Utils.murmur2), as 32 unsigned bits."""
-    mask, multiplier = 0xFFFF_FFFF, 0x5BD1_E995
-    length = len(data)
-    hashed = 0x9747_B28C ^ length
-    whole = length & ~3
-    for at in range(0, whole, 4):
-        word = int.from_bytes(data[at : at + 4], "little") * multiplier & mask
-        word = (word ^ word >> 24) * multiplier & mask
-        hashed = (hashed * multiplier & mask) ^ word
-    if length & 3:
-        hashed = (hashed ^ int.from_bytes(data[whole:], "little")) * multiplier & mask
-    hashed = (hashed ^ hashed >> 13) * multiplier & mask
-    return hashed ^ hashed >> 15

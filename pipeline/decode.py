@@ -20,6 +20,7 @@ from stuntbroker.pipeline.payloads import PayloadError, open_payload
 from stuntbroker.protocol.batches.records import (
     CODEC_MASK,
     CONTROL,
+    CRC_FROM,
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
@@ -32,7 +33,6 @@ OPEN_BYTES_MAX: Final = 1 << 24
 """Maximum decompressed bytes of batches opened together, unless a single one is larger."""
 _MAGIC_AT: Final = 16
 _length_of = Struct(">8xi").unpack_from
-_CRC_FROM: Final = 21
 
 
 class BadBatch(ValueError):
@@ -134,7 +134,7 @@ def _check_crcs(batches: Batches) -> None:
     ends = batches.positions + batches.headers["length"] + LOG_OVERHEAD
     crcs = batches.headers["crc"].tolist()
     for row, (at, end) in enumerate(zip(batches.positions.tolist(), ends.tolist(), strict=True)):
-        if crc32c(view[at + _CRC_FROM : end]) != crcs[row]:
+        if crc32c(view[at + CRC_FROM : end]) != crcs[row]:
             raise BadBatch(f"the batch at offset {int(batches.headers['base_offset'][row])} has a wrong CRC")
 
 

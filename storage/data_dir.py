@@ -18,11 +18,19 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from stuntbroker.protocol.data_folder import (
+    CLEAN_SHUTDOWN,
+    JOURNAL,
+    LEADER_EPOCHS,
+    LOCK,
+    PARTITION_METADATA,
+    PROPERTIES,
+    START_OFFSETS,
+)
 from stuntbroker.storage.disk import CREATE, LOCAL_DISK, WRITE, Disk, Kind
 from stuntbroker.storage.errors import DataDirLocked, StorageError, storage_error
 from stuntbroker.storage.journal import change_of, is_whole, line_of
 from stuntbroker.storage.leader_epochs import (
-    CHECKPOINT,
     FIRST_LEADER,
     LeaderEpochs,
     as_checkpoint,
@@ -31,23 +39,11 @@ from stuntbroker.storage.leader_epochs import (
     read_checkpoint,
 )
 from stuntbroker.storage.log_config import LogConfig
-from stuntbroker.storage.ownership import (
-    JOURNAL,
-    METADATA,
-    PROPERTIES,
-    START_OFFSETS,
-    Deleted,
-    FolderAction,
-    check_ownership,
-    judge,
-    metadata_of,
-    stray_name,
-)
+from stuntbroker.storage.ownership import Deleted, FolderAction, check_ownership, judge, metadata_of, stray_name
 from stuntbroker.storage.partition import PartitionLog, allow_writing
 from stuntbroker.storage.points import Points
 from stuntbroker.storage.recovery import recover
 
-CLEAN: Final = ".kafka_cleanshutdown"
 LISTED_FROM: Final = 64
 """Partitions whose names are looked for in one listing of the folder."""
 JOURNAL_SLACK: Final = 1_000
@@ -75,7 +71,7 @@ class DataDir:
         try:
             check_ownership(disk, path)
             disk.make_folder(path)
-            self._lock = disk.open_file(f"{path}/.lock", CREATE)
+            self._lock = disk.open_file(f"{path}/{LOCK}", CREATE)
         except OSError as fault:
             why = _NO_FOLDER.get(type(fault), fault.strerror)
             raise StorageError(f"cannot use the data folder {path}: {why}; give another --data-dir") from fault
@@ -85,7 +81,7 @@ class DataDir:
                 f"the data folder {path} is in use by another process: stop it, or give another --data-dir"
             )
         try:
-            self.was_clean = disk.kind(f"{path}/{CLEAN}") is not None
+            self.was_clean = disk.kind(f"{path}/{CLEAN_SHUTDOWN}") is not None
             self.start_offsets = self._read_start_offsets()
             self._start_offsets_changed = False
         except OSError as fault:
@@ -197,9 +193,9 @@ class DataDir:
         """
         try:
             if self.was_clean:
-                self.disk.remove(f"{self.path}/{CLEAN}")
+                self.disk.remove(f"{self.path}/{CLEAN_SHUTDOWN}")
         except OSError as fault:
-            raise StorageError(f"cannot remove {self.path}/{CLEAN}: {fault.strerror}") from fault
+            raise StorageError(f"cannot remove {self.path}/{CLEAN_SHUTDOWN}: {fault.strerror}") from fault
 
     def journal(self, change: dict[str, Any]) -> None:
         """Write a change. Raises StorageError, and then the change is not in the journal."""
@@ -261,12 +257,12 @@ class DataDir:
             try:
                 self.disk.make_folder(folder)
                 epochs = as_checkpoint(from_offset(log.leader_epochs, log.log_start_offset)).encode()
-                self.disk.replace_file(f"{folder}/{CHECKPOINT}", epochs, sync=self.path_created is not None)
-                self._write(f"{folder}/{METADATA}", metadata_of(topic_id))
+                self.disk.replace_file(f"{folder}/{LEADER_EPOCHS}", epochs, sync=self.path_created is not None)
+                self._write(f"{folder}/{PARTITION_METADATA}", metadata_of(topic_id))
             except OSError as fault:
                 raise storage_error(f"cannot create {folder}", fault) from fault
             if self.path_created is not None:
-                for path in (f"{folder}/{METADATA}", f"{folder}/{CHECKPOINT}", folder, self.path):
+                for path in (f"{folder}/{PARTITION_METADATA}", f"{folder}/{LEADER_EPOCHS}", folder, self.path):
                     self.path_created(path)
 
         log = PartitionLog(topic, index, folder, config, create, self.disk)
@@ -283,7 +279,7 @@ class DataDir:
 
     def _read_leader_epochs(self, folder: str) -> LeaderEpochs:
         """Raises StorageError. A folder without a file of records may be one whose making a kill cut short."""
-        path = f"{folder}/{CHECKPOINT}"
+        path = f"{folder}/{LEADER_EPOCHS}"
         try:
             if self.disk.kind(path) is None and not any(name.endswith(".log") for name in self.disk.names_in(folder)):
                 return FIRST_LEADER
@@ -300,9 +296,9 @@ class DataDir:
         kept = from_offset(log.leader_epochs, log.segments[0].base_offset)  # A start reads all of these batches.
         epochs = begin_epoch(kept, epoch, log.next_offset)
         try:
-            self._replace(f"{log.topic}-{log.index}/{CHECKPOINT}", as_checkpoint(epochs).encode())
+            self._replace(f"{log.topic}-{log.index}/{LEADER_EPOCHS}", as_checkpoint(epochs).encode())
         except OSError as fault:
-            raise storage_error(f"cannot write {log.folder}/{CHECKPOINT}", fault) from fault
+            raise storage_error(f"cannot write {log.folder}/{LEADER_EPOCHS}", fault) from fault
         log.use_leader_epochs(epochs)
 
     def check_free(self, topic: str, indexes: range) -> None:
@@ -350,7 +346,7 @@ class DataDir:
             for action, folder, topic, index in judged:
                 match action:
                     case FolderAction.DESCRIBED:
-                        self._write(f"{folder}/{METADATA}", metadata_of(topics[topic][0]))
+                        self._write(f"{folder}/{PARTITION_METADATA}", metadata_of(topics[topic][0]))
                     case FolderAction.REMOVED:
                         self.start_offsets.pop((topic, index), None)
                         self._remove_partition(folder)
@@ -365,7 +361,9 @@ class DataDir:
             self._write_start_offsets(self.start_offsets)
         for action, folder, _, _ in judged:
             if self.path_created is not None and action is not FolderAction.STAYS:
-                for path in (f"{folder}/{METADATA}", folder) if action is FolderAction.DESCRIBED else (self.path,):
+                for path in (
+                    (f"{folder}/{PARTITION_METADATA}", folder) if action is FolderAction.DESCRIBED else (self.path,)
+                ):
                     self.path_created(path)
         return strays
 
@@ -422,7 +420,9 @@ class DataDir:
         """The files of the broker, without the lock, as paths from the folder. Raises OSError."""
         kind = self.disk.kind
         files = [
-            name for name in (PROPERTIES, JOURNAL, START_OFFSETS, CLEAN) if kind(f"{self.path}/{name}") is Kind.FILE
+            name
+            for name in (PROPERTIES, JOURNAL, START_OFFSETS, CLEAN_SHUTDOWN)
+            if kind(f"{self.path}/{name}") is Kind.FILE
         ]
         for topic, index in self.logs:
             folder = f"{topic}-{index}"
@@ -458,7 +458,7 @@ class DataDir:
         self.write_start_offsets()
         if self._journal >= 0:
             self.disk.close(self._journal)
-        self._write(f"{self.path}/{CLEAN}", '{"version":0}')
+        self._write(f"{self.path}/{CLEAN_SHUTDOWN}", '{"version":0}')
         self.disk.close(self._lock)
 
     def abandon(self) -> None:
@@ -479,7 +479,7 @@ class DataDir:
             self.path_created(f"{self.path}/{name}".rpartition("/")[0])
 
     def _remove_partition(self, folder: str) -> None:
-        for name in sorted(self.disk.names_in(folder), key=METADATA.__eq__):
+        for name in sorted(self.disk.names_in(folder), key=PARTITION_METADATA.__eq__):
             self.disk.remove(f"{folder}/{name}")
         self.disk.remove_folder(folder)
 

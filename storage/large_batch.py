@@ -11,6 +11,7 @@ import contextlib
 from itertools import count
 from typing import Final
 
+from stuntbroker.protocol.data_folder import LARGE_BATCH_SUFFIX
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.disk import CREATE_NEW, WRITE, Disk
 from stuntbroker.storage.errors import storage_error
@@ -19,7 +20,6 @@ LARGE_BATCH_SIZE: Final = 4 << 20
 """Batches of more bytes are large. Writing so many bytes takes a few milliseconds."""
 PIECE_SIZE: Final = 2 << 20
 """Bytes that are written in one piece."""
-SUFFIX: Final = ".large"
 _numbers = count(1)
 
 
@@ -50,7 +50,7 @@ class LargeBatch:
         """Write the next piece. Raises StorageError, after which the batch is to be discarded."""
         first = not self._path
         if first:
-            self._path = f"{self._folder}/{next(_numbers)}{SUFFIX}"
+            self._path = f"{self._folder}/{next(_numbers)}{LARGE_BATCH_SUFFIX}"
         try:
             fd = self._disk.open_file(self._path, CREATE_NEW if first else WRITE)
             try:

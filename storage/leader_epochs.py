@@ -11,7 +11,6 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-CHECKPOINT: Final = "leader-epoch-checkpoint"
 FIRST_EPOCH: Final = 0
 NO_EPOCH: Final = -1
 

@@ -8,8 +8,8 @@ leaves that never had a topic. With the meta.properties of Apache Kafka it is Ka
 | folder in it | what becomes of it |
 |---|---|
 | of a topic that the journal says was deleted | removed: a crash cut its deletion short |
-| of a partition that there is | taken; METADATA is written again when it cannot be read |
-| the same, and METADATA has the id of a topic that never was | refused |
+| of a partition that there is | taken; PARTITION_METADATA is written again when it cannot be read |
+| the same, and PARTITION_METADATA has the id of a topic that never was | refused |
 | of another partition, as its files say | renamed and kept, as Kafka does: a stray |
 | anything else | left alone |
 """
@@ -22,14 +22,10 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
+from stuntbroker.protocol.data_folder import JOURNAL, PARTITION_METADATA, PROPERTIES, START_OFFSETS
 from stuntbroker.storage.disk import Disk, Kind
 from stuntbroker.storage.errors import StorageError
 
-PROPERTIES: Final = "meta.properties"
-START_OFFSETS: Final = "log-start-offset-checkpoint"
-JOURNAL: Final = "metadata.journal"
-METADATA: Final = "partition.metadata"
-"""The first file in a partition's folder, and the last to go."""
 KRAFT: Final = "__cluster_metadata-0"
 """Folder of Apache Kafka's cluster metadata, for which we use the journal."""
 NEW_MAY_HOLD: Final = frozenset(
@@ -56,7 +52,7 @@ class FolderAction(Enum):
 
     STAYS = 0
     DESCRIBED = 1
-    """Its METADATA is written again."""
+    """Its PARTITION_METADATA is written again."""
     REMOVED = 2
     SET_ASIDE = 3
 
@@ -89,7 +85,7 @@ def check_ownership(disk: Disk, path: str) -> None:
         raise _kafka_s(path, f"as its {PROPERTIES} says")
     others = sorted(name for name in names - NEW_MAY_HOLD if not name.startswith("."))
     for name in others:
-        if disk.kind(f"{path}/{name}/{METADATA}") is not None:
+        if disk.kind(f"{path}/{name}/{PARTITION_METADATA}") is not None:
             raise _without_journal(path, name)
     if others:
         raise StorageError(
@@ -152,8 +148,8 @@ def _claimed(disk: Disk, folder: str, topic: str, topic_id: bytes, deleted: Mapp
     if topic in deleted and own_id in deleted[topic].ids:
         return FolderAction.REMOVED
     raise StorageError(
-        f"{folder}/{METADATA} has topic id {uuid_text(own_id)}, but {topic} has {uuid_text(topic_id)}; nothing was changed: "
-        f"delete that file if the data are this topic's, or else move the folder away"
+        f"{folder}/{PARTITION_METADATA} has topic id {uuid_text(own_id)}, but {topic} has {uuid_text(topic_id)}; "
+        f"nothing was changed: delete that file if the data are this topic's, or else move the folder away"
     )
 
 
@@ -165,15 +161,15 @@ def _unclaimed(disk: Disk, folder: str, index: int, deleted: Deleted | None) -> 
         return FolderAction.REMOVED
     return (
         FolderAction.SET_ASIDE
-        if any(file == METADATA or _SEGMENT.fullmatch(file) for file in files)
+        if any(file == PARTITION_METADATA or _SEGMENT.fullmatch(file) for file in files)
         else FolderAction.STAYS
     )
 
 
 def _topic_id(disk: Disk, folder: str) -> bytes | None:
-    """The id in a partition's METADATA; None when there is none that can be read."""
+    """The id in a partition's PARTITION_METADATA; None when there is none that can be read."""
     try:
-        match = _TOPIC_ID.fullmatch(disk.read_file(f"{folder}/{METADATA}"))
+        match = _TOPIC_ID.fullmatch(disk.read_file(f"{folder}/{PARTITION_METADATA}"))
     except FileNotFoundError:
         return None
     return base64.urlsafe_b64decode(match[1] + b"==") if match else None

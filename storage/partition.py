@@ -11,6 +11,7 @@ from struct import Struct
 from typing import Any, Final
 
 from stuntbroker.protocol.batches.records import (
+    EPOCH_AT,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     TRANSACTIONAL,
@@ -29,7 +30,7 @@ from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.marker import MARKER_SIZE, Marker, new_marker
 from stuntbroker.storage.points import Points
 from stuntbroker.storage.producers import Producer, ProducerStates, last_offset_of
-from stuntbroker.storage.segment import EPOCH_AT, INDEX_INTERVAL, OFFSETS_MAX, Segment, segment_name
+from stuntbroker.storage.segment import INDEX_INTERVAL, OFFSETS_MAX, Segment, segment_name
 from stuntbroker.storage.segmented_log import NO_SEGMENT, OwnRecord, SegmentedLog
 from stuntbroker.storage.turn import Turn
 

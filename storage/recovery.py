@@ -21,21 +21,20 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from stuntbroker.protocol.batches.records import CONTROL, HEADER_SIZE, BatchHeader, marker_of, read_records
-from stuntbroker.protocol.crc import crc32c
+from stuntbroker.protocol.batches.records import CONTROL, HEADER_SIZE, BatchHeader, crc_of, marker_of, read_records
+from stuntbroker.protocol.data_folder import LARGE_BATCH_SUFFIX, LEADER_EPOCHS
 from stuntbroker.protocol.primitives import Buffer, DecodeError
 from stuntbroker.storage.disk import Disk, Kind
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.large_batch import SUFFIX as LARGE
-from stuntbroker.storage.leader_epochs import CHECKPOINT, up_to_offset
+from stuntbroker.storage.leader_epochs import up_to_offset
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
-from stuntbroker.storage.segment import CRC_FROM, SUFFIXES, Segment, TooManyCandidates
+from stuntbroker.storage.segment import SUFFIXES, Segment, TooManyCandidates
 from stuntbroker.storage.segmented_log import NO_SEGMENT
 
 _OURS: Final = re.compile(rf"([0-9]{{20}})({'|'.join(map(re.escape, SUFFIXES))})")
 _UNFINISHED: Final = re.compile(
-    rf"{_OURS.pattern}\.new|{re.escape(CHECKPOINT)}\.new|[0-9]{{1,19}}-[0-9]{{1,19}}\.cleaned|[0-9]{{1,19}}{re.escape(LARGE)}"
+    rf"{_OURS.pattern}\.new|{re.escape(LEADER_EPOCHS)}\.new|[0-9]{{1,19}}-[0-9]{{1,19}}\.cleaned|[0-9]{{1,19}}{re.escape(LARGE_BATCH_SUFFIX)}"
 )
 OFFSET_MAX: Final = 2**63 - 1
 _SWAP: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.swap")
@@ -166,7 +165,7 @@ def sound_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, bytes]]:
         end, offset = 0, segment.base_offset
         is_checked = segment.is_checked
         for header, batch in segment.batches():
-            if not is_checked and (header.crc != crc32c(batch[CRC_FROM:]) or header.base_offset < offset):
+            if not is_checked and (header.crc != crc_of(batch) or header.base_offset < offset):
                 break
             end, offset = end + len(batch), header.next_offset
             if offset > log.log_start_offset:

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
-from stuntbroker.protocol.batches.records import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
+from stuntbroker.protocol.batches.records import EPOCH_AT, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, crc_of, read_header
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.disk import CREATE, LOCAL_DISK, WRITE, Disk
@@ -48,10 +48,6 @@ INDEX_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
 TXN_ENTRY = Struct(">hqqqq")
 _CRC = Struct(">I")
-CRC_FROM: Final = 21
-"""Byte position in a batch from which its CRC is computed."""
-EPOCH_AT: Final = 12
-"""Byte position in a batch of the partition leader epoch, which the magic byte follows."""
 _pack_epoch_and_magic = Struct(">ib").pack
 
 
@@ -344,7 +340,7 @@ class Segment:
             and header.magic == 2
             and header.leader_epoch in self.leader_epochs
             and self._may_hold(header.base_offset)
-            and header.crc == crc32c(batch[CRC_FROM:])
+            and header.crc == crc_of(batch)
         )
 
     def _may_hold(self, base_offset: int) -> bool:

@@ -14,7 +14,6 @@ from stuntbroker.cli.tables import shown
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError
 from stuntbroker.client.producing import (
-    CODECS,
     Appended,
     NewRecord,
     any_partition,
@@ -24,6 +23,7 @@ from stuntbroker.client.producing import (
 )
 from stuntbroker.pipeline.counting import count
 from stuntbroker.protocol.addresses import Address
+from stuntbroker.protocol.batches.records import CODEC_NAMES
 
 USAGE: Final = """\
 usage: stuntbroker produce TOPIC [VALUE...] [options]
@@ -78,7 +78,7 @@ def produce_command(arguments: list[str]) -> int:
     if not given.get(""):
         raise UsageError("produce needs TOPIC")
     topic, *values = given[""]
-    compression = choice(given, "--compression", *CODECS)
+    compression = choice(given, "--compression", *CODEC_NAMES)
     transactional_id = not_empty(given, "--transactional-id")
     if not transactional_id and {"--abort", "--leave-open", "--transaction-timeout-ms"} & given.keys():
         raise UsageError("--abort, --leave-open and --transaction-timeout-ms need --transactional-id ID")

@@ -28,10 +28,10 @@ from stuntbroker.protocol.batches.records import (
     read_records,
 )
 from stuntbroker.protocol.crc import crc32c
+from stuntbroker.protocol.data_folder import UNFINISHED_SUFFIXES
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 
-UNFINISHED = (".swap", ".cleaned", ".deleted", ".new")
 LOGS = (".log", ".checkpoint")
 """The second one is a snapshot of Apache Kafka's metadata."""
 OPENED_MAX = 256 << 20
@@ -82,7 +82,7 @@ def _lines_of(path: str, data: bytes) -> Iterator[str]:
     """Yield the content of a file as lines, in the format given by its name."""
     folder, name = os.path.split(os.path.abspath(path))
     stem, suffix = os.path.splitext(name)
-    if suffix in UNFINISHED:
+    if suffix in UNFINISHED_SUFFIXES:
         name = stem
         stem, inner = os.path.splitext(stem)
         suffix = inner or ".log"  # `<offset>-<offset>.swap` is a log, `<offset>.log.deleted` and such are Kafka's.

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from stuntbroker.protocol.crc import crc32c
-from stuntbroker.storage.data_dir import CLEAN
+from stuntbroker.protocol.data_folder import CLEAN_SHUTDOWN, JOURNAL, PARTITION_METADATA, PROPERTIES
 from stuntbroker.storage.journal import change_of
-from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES
 from stuntbroker.storage.segment import INDEXES
 
 LOCK: Final = ".lock"
-PLAIN: Final = frozenset({CLEAN, METADATA, PROPERTIES, "quorum-state"})
+PLAIN: Final = frozenset({CLEAN_SHUTDOWN, PARTITION_METADATA, PROPERTIES, "quorum-state"})
 CHECKPOINT: Final = "-checkpoint"
 
 

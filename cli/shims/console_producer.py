@@ -15,8 +15,8 @@ from stuntbroker.cli.shims.arguments import (
     run_with_cluster,
 )
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.producing import CODECS, NewRecord, any_partition, produce
-from stuntbroker.protocol.batches.records import Headers
+from stuntbroker.client.producing import NewRecord, any_partition, produce
+from stuntbroker.protocol.batches.records import CODEC_NAMES, Headers
 
 READ_SIZE = 1 << 20
 """Bytes that are read at once, and whose lines are sent together."""
@@ -49,7 +49,7 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_argument("--property", "--reader-property", dest="reader", action="append")
     parser.add_argument("--reader-config", type=client_properties, default={})
     parser.add_argument("--producer-property", "--command-property", dest="producer", action="append")
-    parser.add_argument("--compression-codec", nargs="?", const="gzip", default="none", choices=CODECS)
+    parser.add_argument("--compression-codec", nargs="?", const="gzip", default="none", choices=CODEC_NAMES)
     # Unlike Kafka: every record is acknowledged by all, and sent as soon as no more lines are waiting.
     for name in WITHOUT_EFFECT:
         parser.add_argument(name)

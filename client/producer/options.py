@@ -10,16 +10,17 @@ from typing import Any, Final, SupportsIndex, TypedDict
 
 from aiokafka import codec
 
-from stuntbroker.client.producing import murmur2
+from stuntbroker.protocol.batches.records import CODEC_NAMES
+from stuntbroker.protocol.hashing import partition_of_key
 
-CODECS: Final[dict[str | None, tuple[int, Callable[[], bool]]]] = {
-    None: (0, lambda: True),
-    "gzip": (1, codec.has_gzip),
-    "snappy": (2, codec.has_snappy),
-    "lz4": (3, codec.has_lz4),
-    "zstd": (4, codec.has_zstd),
+CODECS: Final[dict[str | None, Callable[[], bool]]] = {
+    None: lambda: True,
+    "gzip": codec.has_gzip,
+    "snappy": codec.has_snappy,
+    "lz4": codec.has_lz4,
+    "zstd": codec.has_zstd,
 }
-"""Name -> (number in a batch's attributes, whether aiokafka has the library for it)."""
+"""Name -> whether aiokafka has the library for it."""
 
 
 class Security(TypedDict, total=False):
@@ -152,10 +153,9 @@ def codec_number(compression_type: str | None) -> int:
     if compression_type not in CODECS:
         names = ", ".join(name for name in CODECS if name)
         raise ValueError(f"compression_type {compression_type!r} is none of {names}, None")
-    number, has_library = CODECS[compression_type]
-    if not has_library():
+    if not CODECS[compression_type]():
         raise RuntimeError(f"the library for compression_type {compression_type!r} is not installed")
-    return number
+    return CODEC_NAMES.index(compression_type or "none")
 
 
 class StickyPartitioner:
@@ -170,7 +170,7 @@ class StickyPartitioner:
     ) -> int:
         """Return the partition for a record."""
         if key is not None:
-            return partitions[(murmur2(key) & 0x7FFF_FFFF) % len(partitions)]
+            return partitions[partition_of_key(key, len(partitions))]
         partition = self._current.get(topic)
         if partition is None or not self._has_open_batch(topic, partition):
             partition = random.choice(available(topic) or partitions)

@@ -22,14 +22,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header
+from stuntbroker.protocol.data_folder import (
+    CLEAN_SHUTDOWN,
+    JOURNAL,
+    PARTITION_METADATA,
+    START_OFFSETS,
+    UNFINISHED_SUFFIXES,
+)
 from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
 
-START_OFFSETS: Final = "log-start-offset-checkpoint"
-CLEAN: Final = ".kafka_cleanshutdown"
 CONTROLLER_TOPIC: Final = "__cluster_metadata"
-JOURNAL: Final = "metadata.journal"
-"""Only our brokers have one; they have no more than one folder, and make those of partitions on first use."""
-METADATA: Final = "partition.metadata"
 PARTITION_MAX: Final = 2**31 - 1
 OFFSET_MAX: Final = 2**63 - 1
 _PARTITION = re.compile(r"(.+)-(0|[1-9][0-9]*)", re.DOTALL)
@@ -37,7 +39,6 @@ _RENAMED = re.compile(r".+-\d+\.[\w-]+-(delete|future|stray)", re.DOTALL)
 _SEGMENT = re.compile(r"([0-9]{20})\.log")
 _SWAP = re.compile(r"([0-9]{20})\.log\.swap|([0-9]{1,19})-([0-9]{1,19})\.swap")
 _START_OFFSET = re.compile(r"(\S+) ([0-9]{1,10}) ([0-9]{1,19})")
-_UNFINISHED = (".cleaned", ".swap", ".deleted", ".new")
 _NO_RECORDS = re.compile(r".*\.(index|timeindex|txnindex|snapshot)\.\w+", re.DOTALL)
 UNFINISHED: Final = "left by a compaction or deletion that was not finished"
 _REASONS: Final = {
@@ -117,7 +118,7 @@ def read_folder(path: str) -> Folder:
     if any(_SEGMENT.fullmatch(name) for name in names):
         raise FolderError(f"{path} is the folder of one partition: give the data folder that it is in")
     starts = _read_start_offsets(path)
-    is_clean = CLEAN in names
+    is_clean = CLEAN_SHUTDOWN in names
     partitions: list[Partition] = []
     skipped: list[Skipped] = []
     for name in names:
@@ -157,7 +158,7 @@ def _read_partition(
                 swaps.append((int(matched[1] or matched[2]), int(matched[3]) if matched[3] else None, file))
             elif _NO_RECORDS.fullmatch(file):
                 continue
-            elif file.endswith(_UNFINISHED):
+            elif file.endswith(UNFINISHED_SUFFIXES):
                 skipped.append(_skip(f"{name}/{file}", UNFINISHED))
             elif file.endswith(".log"):
                 skipped.append(_skip(f"{name}/{file}", "not the name of a segment"))
@@ -176,7 +177,7 @@ def _read_partition(
         for base, (file, size) in sorted(files.items())
     )
     start = max(starts.get((topic, number), 0), segments[0].base_offset)
-    return [Partition(topic, number, start, segments, _created_ms(f"{path}/{name}/{METADATA}"))]
+    return [Partition(topic, number, start, segments, _created_ms(f"{path}/{name}/{PARTITION_METADATA}"))]
 
 
 def _is_partial(partitions: list[Partition]) -> bool:

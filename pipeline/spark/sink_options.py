@@ -14,12 +14,12 @@ from stuntbroker.pipeline.decision_stores import DecisionsPlace, decisions_place
 from stuntbroker.pipeline.decisions import SINK_ID, BatchWrite, check_sink_id
 from stuntbroker.pipeline.spark.security import PROTOCOL, unsupported_security
 from stuntbroker.protocol.addresses import parse_bootstrap
+from stuntbroker.protocol.batches.records import CODEC_NAMES
 
 TWO_PHASE: Final = "2pc"
 SINGLE: Final = "single"
 JOBS: Final = "-jobs"
 """Suffix that separates the decisions and transactional ids of batch writes from those of a stream."""
-CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 DECISIONS: Final = "kafka:stuntbroker-decisions"
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 DELIVERY_TIMEOUT_MS: Final = 120_000
@@ -86,8 +86,8 @@ def sink_options(given: Mapping[str, str], stream: bool) -> SinkOptions:
     except ValueError as fault:
         raise BadOption(f"option kafka.bootstrap.servers: {fault}") from fault
     codec = options.get("kafka.compression.type", "none").lower()
-    if codec not in CODECS:
-        raise BadOption(f"option kafka.compression.type={codec!r}: it must be one of {', '.join(CODECS)}")
+    if codec not in CODEC_NAMES:
+        raise BadOption(f"option kafka.compression.type={codec!r}: it must be one of {', '.join(CODEC_NAMES)}")
     return SinkOptions(
         bootstrap,
         options.get("topic") or None,

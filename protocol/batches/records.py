@@ -33,6 +33,10 @@ from stuntbroker.protocol.primitives import Buffer, DecodeError
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
 LENGTH_AT: Final = 8
+EPOCH_AT: Final = 12
+"""Position in a batch of its partition leader epoch, which the magic byte follows."""
+CRC_FROM: Final = 21
+"""Where the bytes begin that the CRC covers: behind it."""
 LOG_OVERHEAD: Final = 12
 """Bytes before the ones that a batch's length counts."""
 
@@ -42,7 +46,9 @@ TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
 HEADERS_ALL: Final = 1 << 31
-CODECS: Final = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+CODEC_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+"""By their numbers in a batch's attributes."""
+CODECS: Final = dict(enumerate(CODEC_NAMES))
 
 SEQUENCE_MAX: Final = 2**31 - 1
 ABORT_KEY: Final = b"\x00\x00\x00\x00"
@@ -138,7 +144,7 @@ def add_sequence(sequence: int, increment: int) -> int:
 
 def crc_of(buf: Buffer) -> int:
     """The CRC that the batch in `buf` (one whole batch) must carry."""
-    return crc32c(memoryview(buf)[21:])
+    return crc32c(memoryview(buf)[CRC_FROM:])
 
 
 def zigzag(out: bytearray, value: int) -> None:

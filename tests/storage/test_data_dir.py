@@ -13,11 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stuntbroker.storage.data_dir import CLEAN, JOURNAL_SLACK, DataDir
+from stuntbroker.protocol.data_folder import CLEAN_SHUTDOWN, JOURNAL, PARTITION_METADATA, START_OFFSETS
+from stuntbroker.storage.data_dir import JOURNAL_SLACK, DataDir
 from stuntbroker.storage.errors import DataDirLocked, StorageError
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.memory_disk import MemoryDisk
-from stuntbroker.storage.ownership import JOURNAL, METADATA, START_OFFSETS, Deleted, metadata_of, uuid_text
+from stuntbroker.storage.ownership import Deleted, metadata_of, uuid_text
 from stuntbroker.storage.partition import PartitionLog
 from tests.kit.logs import batch, files_of, killed, put, view
 
@@ -88,12 +89,12 @@ def test_the_lock_goes_with_its_process(tmp_path: Path) -> None:
 
 def test_a_refused_process_leaves_the_folder_as_it_is(tmp_path: Path) -> None:
     first = DataDir(str(tmp_path))
-    (tmp_path / CLEAN).write_text("somebody's")
+    (tmp_path / CLEAN_SHUTDOWN).write_text("somebody's")
 
     with pytest.raises(DataDirLocked):
         DataDir(str(tmp_path))
 
-    assert (tmp_path / CLEAN).exists()
+    assert (tmp_path / CLEAN_SHUTDOWN).exists()
     crashed(first)
 
 
@@ -307,12 +308,12 @@ def test_partitions_survive_in_kafka_s_layout(tmp_path: Path, clean: bool) -> No
     (folder.close if clean else partial(crashed, folder))()
 
     files = files_of(tmp_path / "my-topic-3")
-    assert files[METADATA] == f"version: 0\ntopic_id: {uuid_text(TOPIC_ID)}\n".encode()
+    assert files[PARTITION_METADATA] == f"version: 0\ntopic_id: {uuid_text(TOPIC_ID)}\n".encode()
     assert files["leader-epoch-checkpoint"] == b"0\n1\n0 0\n"
     folder = DataDir(str(tmp_path))
-    assert folder.was_clean is clean is (tmp_path / CLEAN).exists()
+    assert folder.was_clean is clean is (tmp_path / CLEAN_SHUTDOWN).exists()
     folder.mark_in_use()
-    assert not (tmp_path / CLEAN).exists()
+    assert not (tmp_path / CLEAN_SHUTDOWN).exists()
     log, cut = folder.partition("my-topic", 3, TOPIC_ID, LogConfig())
     assert (view(log), cut) == (before, 0)
     crashed(folder)
@@ -420,7 +421,9 @@ def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
     folder.close()
 
     # An empty folder is as good as none: it is described for the new topic, if there is one.
-    assert not exists or (restarted and left == {f"/data/orders-0/{METADATA}": metadata_of(OTHER_ID).encode()})
+    assert not exists or (
+        restarted and left == {f"/data/orders-0/{PARTITION_METADATA}": metadata_of(OTHER_ID).encode()}
+    )
 
 
 def test_a_folder_that_cannot_be_made_refuses_the_append(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from stuntbroker.protocol.data_folder import CLEAN_SHUTDOWN, JOURNAL, PARTITION_METADATA, PROPERTIES, START_OFFSETS
 from stuntbroker.storage.compaction import Cleaning
-from stuntbroker.storage.data_dir import CLEAN, DataDir
+from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.disk import CREATE, LOCAL_DISK
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.log_config import LogConfig
-from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES, START_OFFSETS
 from tests.kit.logs import batch, new_log, put, reopened
 
 TOPIC_ID = b"\1" * 16
@@ -46,7 +46,7 @@ def test_what_is_not_a_regular_file_is_refused_by_name(
     assert outside.read_bytes() == OUTSIDE
 
 
-@pytest.mark.parametrize("name", [JOURNAL, PROPERTIES, START_OFFSETS, f"{START_OFFSETS}.new", CLEAN, ".lock"])
+@pytest.mark.parametrize("name", [JOURNAL, PROPERTIES, START_OFFSETS, f"{START_OFFSETS}.new", CLEAN_SHUTDOWN, ".lock"])
 def test_a_link_in_the_place_of_a_data_folder_s_file_is_never_written_through(tmp_path: Path, name: str) -> None:
     outside, folder = tmp_path / "outside", tmp_path / "data"
     outside.write_bytes(OUTSIDE)
@@ -65,7 +65,7 @@ def test_a_link_in_the_place_of_a_data_folder_s_file_is_never_written_through(tm
     except StorageError as fault:
         assert f"{folder}/{name} is a link" in str(fault)
     else:
-        assert name == CLEAN  # Its content means nothing: the link was removed, and a file took its place.
+        assert name == CLEAN_SHUTDOWN  # Its content means nothing: the link was removed, and a file took its place.
 
     assert outside.read_bytes() == OUTSIDE
 
@@ -104,7 +104,7 @@ def test_a_cleaning_writes_through_no_link(tmp_path: Path, suffix: str) -> None:
     assert outside.read_bytes() == OUTSIDE
 
 
-@pytest.mark.parametrize("name", [METADATA, "leader-epoch-checkpoint"])
+@pytest.mark.parametrize("name", [PARTITION_METADATA, "leader-epoch-checkpoint"])
 def test_a_link_to_a_folder_is_no_partition(tmp_path: Path, name: str) -> None:
     outside, folder = tmp_path / "outside", tmp_path / "data"
     outside.mkdir()

@@ -7,21 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from stuntbroker.protocol.data_folder import JOURNAL, PARTITION_METADATA, PROPERTIES, START_OFFSETS
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.disk import LOCAL_DISK
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.ownership import (
-    FILE_NAME_MAX,
-    JOURNAL,
-    METADATA,
-    PROPERTIES,
-    START_OFFSETS,
-    Deleted,
-    FolderAction,
-    judge,
-    metadata_of,
-    stray_name,
-)
+from stuntbroker.storage.ownership import FILE_NAME_MAX, Deleted, FolderAction, judge, metadata_of, stray_name
 
 ORDERS, BEFORE, UNKNOWN = bytes(range(16)), bytes(range(1, 17)), bytes(range(2, 18))
 LOG = f"{0:020d}.log"
@@ -49,7 +39,7 @@ def put(folder: Path, *names: str) -> None:
 
 NOT_OURS = {
     "kafka": (
-        [f"{KAFKA}/{LOG}", "orders-0/" + METADATA, PROPERTIES, ".lock"],
+        [f"{KAFKA}/{LOG}", "orders-0/" + PARTITION_METADATA, PROPERTIES, ".lock"],
         "Apache Kafka's: there is __cluster_metadata-0",
     ),
     "kafka, just formatted": (
@@ -57,11 +47,11 @@ NOT_OURS = {
         "not a broker's, and it is not empty: there is 'bootstrap",
     ),
     "kafka with ZooKeeper": (
-        ["orders-0/" + METADATA, PROPERTIES, START_OFFSETS],
+        ["orders-0/" + PARTITION_METADATA, PROPERTIES, START_OFFSETS],
         "has partitions, as orders-0, but its",
     ),
     "ours without its journal": (
-        ["orders-0/" + METADATA, PROPERTIES, START_OFFSETS, ".lock"],
+        ["orders-0/" + PARTITION_METADATA, PROPERTIES, START_OFFSETS, ".lock"],
         f"but its {JOURNAL} is missing",
     ),
     "a home": ([".bashrc", ".ssh/id", "Documents/x", "backup-2024/"], "it is not empty: there is 'Documents'"),
@@ -175,7 +165,9 @@ def test_what_becomes_of_a_folder(
 ) -> None:
     put(tmp_path, name + "/", *(f"{name}/{other}" for other in others))
     if topic_id is not None:
-        (tmp_path / name / METADATA).write_bytes(metadata_of(topic_id).encode() if len(topic_id) == 16 else topic_id)
+        (tmp_path / name / PARTITION_METADATA).write_bytes(
+            metadata_of(topic_id).encode() if len(topic_id) == 16 else topic_id
+        )
 
     topic, _, index = name.rpartition("-")
     assert judge(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False) == [
@@ -187,14 +179,16 @@ def test_what_becomes_of_a_folder(
     "name", ["orders-", "-0", "orders-00", "orders-x", "orders-²", "orders-0.5e-stray", "orders", "orders-99999999999"]
 )
 def test_names_that_no_partition_has_are_nobody_s(name: str, tmp_path: Path) -> None:
-    put(tmp_path, f"{name}/{METADATA}")
+    put(tmp_path, f"{name}/{PARTITION_METADATA}")
     assert judge(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False) == []
 
 
 def test_a_partition_whose_id_nobody_ever_had_is_refused_and_so_is_what_is_no_folder(tmp_path: Path) -> None:
     put(tmp_path, "orders-0/")
-    (tmp_path / "orders-0" / METADATA).write_text(metadata_of(UNKNOWN))
-    with pytest.raises(StorageError, match=f"{tmp_path}/orders-0/{METADATA} has topic id AgME.*, but orders has AAEC"):
+    (tmp_path / "orders-0" / PARTITION_METADATA).write_text(metadata_of(UNKNOWN))
+    with pytest.raises(
+        StorageError, match=f"{tmp_path}/orders-0/{PARTITION_METADATA} has topic id AgME.*, but orders has AAEC"
+    ):
         judge(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False)
     shutil.rmtree(tmp_path / "orders-0")
     put(tmp_path, "orders-0")
@@ -203,7 +197,7 @@ def test_a_partition_whose_id_nobody_ever_had_is_refused_and_so_is_what_is_no_fo
 
 
 def test_kafka_s_own_log_is_refused_in_a_folder_of_ours_unless_it_is_a_topic_of_ours(tmp_path: Path) -> None:
-    put(tmp_path, f"{KAFKA}/{LOG}", f"{KAFKA}/{METADATA}")
+    put(tmp_path, f"{KAFKA}/{LOG}", f"{KAFKA}/{PARTITION_METADATA}")
     with pytest.raises(StorageError, match="is Apache Kafka's"):
         judge(LOCAL_DISK, str(tmp_path), {}, {}, False)
     assert (
@@ -215,13 +209,13 @@ def test_kafka_s_own_log_is_refused_in_a_folder_of_ours_unless_it_is_a_topic_of_
 def test_a_stray_is_renamed_as_kafka_does_and_kept_with_all_that_is_in_it(tmp_path: Path) -> None:
     folder = DataDir(str(tmp_path))
     folder.journal({"some": "change"})
-    put(tmp_path, f"orders-7/{LOG}", f"orders-7/{METADATA}")
+    put(tmp_path, f"orders-7/{LOG}", f"orders-7/{PARTITION_METADATA}")
     folder.start_offsets = {("orders", 7): 5}
 
     [(was, name)] = folder.reconcile({}, {}, uuid)
     assert (was, folder.start_offsets) == (str(tmp_path / "orders-7"), {})
     assert name == stray_name("orders", 7, UNKNOWN)
-    assert sorted(path.name for path in (tmp_path / name).iterdir()) == [LOG, METADATA]
+    assert sorted(path.name for path in (tmp_path / name).iterdir()) == [LOG, PARTITION_METADATA]
     assert folder.reconcile({}, {}, uuid) == []
     folder.close()
 
@@ -234,9 +228,9 @@ def test_the_name_of_a_stray_is_one_that_a_file_may_have() -> None:
 def test_nothing_is_done_when_one_folder_is_refused(tmp_path: Path) -> None:
     folder = DataDir(str(tmp_path))
     folder.journal({"some": "change"})
-    put(tmp_path, f"aaa-0/{METADATA}", "gone-0/", "orders-1/")
-    (tmp_path / "gone-0" / METADATA).write_text(metadata_of(BEFORE))
-    (tmp_path / "orders-1" / METADATA).write_text(metadata_of(UNKNOWN))
+    put(tmp_path, f"aaa-0/{PARTITION_METADATA}", "gone-0/", "orders-1/")
+    (tmp_path / "gone-0" / PARTITION_METADATA).write_text(metadata_of(BEFORE))
+    (tmp_path / "orders-1" / PARTITION_METADATA).write_text(metadata_of(UNKNOWN))
     before = files_in(tmp_path)
     with pytest.raises(StorageError, match="orders-1"):
         folder.reconcile(TOPICS, DELETED, uuid)

@@ -11,9 +11,8 @@ from typing import Final, NamedTuple
 
 from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.cli.shims.rpk.layouts import Layout, Verb, enclosed, parse_layout
-from stuntbroker.client.producing import CODECS
 from stuntbroker.client.reader import Row
-from stuntbroker.protocol.batches.records import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+from stuntbroker.protocol.batches.records import CODEC_MASK, CODEC_NAMES, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 
 
 class Printed(NamedTuple):
@@ -182,7 +181,7 @@ def _attribute_writer(verb: Verb) -> Write:
         raise _not_here(verb, list(ATTRIBUTES))
     value = ATTRIBUTES[name]
     if name == "compression" and not separator:
-        return lambda printed: CODECS[value(printed.attributes)].encode()
+        return lambda printed: CODEC_NAMES[value(printed.attributes)].encode()
     write = _number_writer(verb, form if separator else None)
     return lambda printed: write(value(printed.attributes))
 

@@ -11,9 +11,9 @@ from stuntbroker.cli.shims.arguments import INT, CommandError, Parser
 from stuntbroker.cli.shims.rpk.parsing import Parsed, read_records
 from stuntbroker.cli.shims.rpk.printing import Printed, printer
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.producing import CODECS, NewRecord, now_ms, produce
+from stuntbroker.client.producing import NewRecord, now_ms, produce
 from stuntbroker.client.reader import Row
-from stuntbroker.protocol.batches.records import Headers
+from stuntbroker.protocol.batches.records import CODEC_NAMES, Headers
 
 SAID: Final = "Produced to partition %p at offset %o.\\n"
 
@@ -26,7 +26,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--key", "-k")
     parser.add_argument("--header", "-H", type=_header, action="append", default=[])
     parser.add_argument("--partition", "-p", type=INT)
-    parser.add_argument("--compression", "-z", choices=CODECS, default="none")
+    parser.add_argument("--compression", "-z", choices=CODEC_NAMES, default="none")
     parser.add_argument("--tombstone", "-Z", action="store_true")
     parser.add_argument("--acks", type=INT, choices=(-1,), default=-1)
     parser.add_flags("--allow-auto-topic-creation")

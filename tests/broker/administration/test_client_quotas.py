@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from stuntbroker.protocol.data_folder import JOURNAL
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages import alter_client_quotas_request as alter_messages
 from stuntbroker.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.ownership import JOURNAL
 from tests.kit.rig import Client, SyncedAtOnce, running_rig
 
 NONE, INVALID, UNSUPPORTED = ErrorCode.NONE, ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION

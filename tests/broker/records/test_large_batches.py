@@ -21,10 +21,11 @@ from stuntbroker.protocol.batches.records import (
     read_records,
     seal,
 )
+from stuntbroker.protocol.data_folder import LARGE_BATCH_SUFFIX
 from stuntbroker.protocol.errors import ErrorCode as E
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, PIECE_SIZE, SUFFIX
+from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, PIECE_SIZE
 from stuntbroker.storage.memory_disk import MemoryDisk, OnCall
 from tests.kit.bystander import Bystander
 from tests.kit.groups.group_requests import init, pair
@@ -69,12 +70,12 @@ def values(rig: Rig) -> list[bytes | None]:
 
 def left_over(rig: Rig) -> list[str]:
     log = rig.log(TOPIC, 0)
-    return [name for name in log.disk.names_in(log.folder) if name.endswith(SUFFIX)]
+    return [name for name in log.disk.names_in(log.folder) if name.endswith(LARGE_BATCH_SUFFIX)]
 
 
 def refusing(call: str) -> OnCall:
     """Refuse one call for every file of a large batch."""
-    return lambda name, path: errno.EMFILE if name == call and path.endswith(SUFFIX) else None
+    return lambda name, path: errno.EMFILE if name == call and path.endswith(LARGE_BATCH_SUFFIX) else None
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])

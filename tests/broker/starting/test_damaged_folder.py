@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from stuntbroker.protocol.data_folder import JOURNAL, PARTITION_METADATA, PROPERTIES, START_OFFSETS
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.offset_commit_request import (
@@ -24,7 +25,6 @@ from stuntbroker.protocol.messages.offset_commit_request import (
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES, START_OFFSETS
 from tests.kit.processes.process import run
 from tests.kit.rig import START_MS, Client, Rig, running_rig
 from tests.kit.valid_requests import batch
@@ -195,7 +195,7 @@ async def test_a_damaged_folder_starts_with_the_right_data_or_is_refused(
     "name, content",
     [
         (PROPERTIES, b"\xff\xfe"), (JOURNAL, b'{"partitions":"nope","count":3}\n'), (START_OFFSETS, b"\xff\n"),
-        (f"{TOPIC}-0/{METADATA}", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n"),
+        (f"{TOPIC}-0/{PARTITION_METADATA}", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n"),
     ],
 )  # fmt: skip
 async def test_a_start_that_is_refused_is_one_line_and_status_1(

@@ -14,13 +14,14 @@ from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.observation.events import Events
 from stuntbroker.broker.server import Broker
 from stuntbroker.protocol.batches.records import read_header
+from stuntbroker.protocol.data_folder import JOURNAL, PARTITION_METADATA, PROPERTIES
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from stuntbroker.protocol.topic_names import TXN_STATE
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES, metadata_of
+from stuntbroker.storage.ownership import metadata_of
 from tests.kit.rig import START_MS, KeptEvents, running_rig
 from tests.kit.valid_requests import batch
 
@@ -85,7 +86,7 @@ def test_a_topic_that_was_deleted_and_made_again_has_none_of_the_old_one_s_data(
     broker.data_dir.journal({"delete": "orders"})
     broker.data_dir.journal({"create": "orders", "id": "ab" * 16, "partitions": 1, "configs": {}})
     broker.data_dir.abandon()
-    assert (tmp_path / "orders-0" / METADATA).read_text() == metadata_of(topic.id)
+    assert (tmp_path / "orders-0" / PARTITION_METADATA).read_text() == metadata_of(topic.id)
 
     broker = opened(tmp_path)
     log = broker.topics.log("orders", 0)
@@ -94,7 +95,7 @@ def test_a_topic_that_was_deleted_and_made_again_has_none_of_the_old_one_s_data(
     broker.data_dir.abandon()
     broker = opened(tmp_path)
     assert broker.topics.log("orders", 0).next_offset == 1
-    assert (tmp_path / "orders-0" / METADATA).read_text() == metadata_of(b"\xab" * 16)
+    assert (tmp_path / "orders-0" / PARTITION_METADATA).read_text() == metadata_of(b"\xab" * 16)
     broker.data_dir.close()
 
 

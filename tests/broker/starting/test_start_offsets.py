@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from stuntbroker.protocol.data_folder import JOURNAL, START_OFFSETS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -16,7 +17,6 @@ from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequ
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.memory_disk import MemoryDisk
-from stuntbroker.storage.ownership import JOURNAL, START_OFFSETS
 from tests.kit.rig import MEMORY_FOLDER, START_MS, Client, Rig, running_rig
 from tests.kit.valid_requests import batch
 

@@ -47,6 +47,7 @@ OURS = {
     "stuntbroker.coordinator.state", "stuntbroker.protocol", "stuntbroker.protocol.addresses",
     "stuntbroker.protocol.api_keys",
     "stuntbroker.protocol.batches", "stuntbroker.protocol.batches.records", "stuntbroker.protocol.crc",
+    "stuntbroker.protocol.data_folder",
     "stuntbroker.protocol.errors", "stuntbroker.protocol.features", "stuntbroker.protocol.hashing",
     "stuntbroker.protocol.messages",
     "stuntbroker.protocol.messages.producer_snapshot", "stuntbroker.protocol.messages.transaction_log_key",

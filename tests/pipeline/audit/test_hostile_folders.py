@@ -16,7 +16,7 @@ from audit_tables import written
 from stuntbroker.cli.data_folder.audit_report import SKIPPED_MAX, report_of, text_of
 from stuntbroker.pipeline.audit import run
 from stuntbroker.pipeline.audit.eos import Chain
-from stuntbroker.pipeline.audit.folder import CLEAN, JOURNAL, METADATA, START_OFFSETS, FolderError, read_folder
+from stuntbroker.pipeline.audit.folder import FolderError, read_folder
 from stuntbroker.pipeline.audit.grouping import running_max
 from stuntbroker.pipeline.audit.log_checks import OFFSET_SPAN_MAX
 from stuntbroker.pipeline.audit.reports import last_stable_offsets
@@ -24,6 +24,7 @@ from stuntbroker.pipeline.audit.shares import read_segment
 from stuntbroker.pipeline.audit.tables import TableWriter
 from stuntbroker.pipeline.report import write_report
 from stuntbroker.protocol.batches.records import read_header
+from stuntbroker.protocol.data_folder import CLEAN_SHUTDOWN, JOURNAL, PARTITION_METADATA, START_OFFSETS
 
 LOG = "__transaction_state"
 
@@ -80,7 +81,7 @@ def test_a_transaction_whose_coordinator_keeps_its_log_elsewhere_is_not_hanging(
 def test_decisions_about_a_topic_that_had_the_name_before_are_unknown_when_the_new_one_is_empty(world: World) -> None:
     """The file with the topic's id is as old as the partition."""
     shutil.rmtree(world.log[A].folder)
-    metadata = Log(world.folder, *A).folder / METADATA
+    metadata = Log(world.folder, *A).folder / PARTITION_METADATA
     metadata.write_text("version: 0\n")
     for at_ms, kinds in ((world.now_ms, {"unknown_before"}), (0, {"marker_missing"})):
         os.utime(metadata, ns=(at_ms * 1_000_000, at_ms * 1_000_000))
@@ -95,7 +96,7 @@ def test_a_broken_end_is_a_fault_where_the_broker_closed_its_logs_in_order(world
     world.log[A].produce(60, 0, txn=False)
     flip(world.log[A].path, world.log[A].path.stat().st_size - 1)
     assert [kind for kind, *_ in world.findings()] == ["torn_tail"]
-    (world.folder / CLEAN).touch()
+    (world.folder / CLEAN_SHUTDOWN).touch()
     assert [kind for kind, *_ in world.findings()] == ["corrupt"]
 
 
@@ -324,7 +325,7 @@ def test_what_a_broken_piece_held_is_neither_missing_nor_unexpected(tmp_path: Pa
     folder = read_folder(str(tmp_path))
     assert run.compare(folder, run.audit(folder), chain) == []
     flip(world.log["out", 0].path, at + 62)
-    (tmp_path / CLEAN).touch()
+    (tmp_path / CLEAN_SHUTDOWN).touch()
     folder = read_folder(str(tmp_path))
 
     assert [row["kind"] for row in run.compare(folder, run.audit(folder), chain)] == ["unknown_before"]
