@@ -14,7 +14,7 @@ import pytest
 from stuntbroker.protocol.batches.compression import compress
 from stuntbroker.protocol.batches.records import HEADER_SIZE, seal, zigzag
 from stuntbroker.storage import compaction
-from stuntbroker.storage.compaction import OPENED_MAX, RECORD_COST, RECORDS_MAX, SLICE_BYTES, Cleaning, groups
+from stuntbroker.storage.compaction import OPENED_MAX, RECORD_COST, SLICE_BYTES, Cleaning, groups
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.memory_disk import MemoryDisk
 from stuntbroker.storage.partition import PartitionLog
@@ -127,10 +127,11 @@ def test_a_bomb_is_opened_in_a_slice_of_its_own_and_its_headers_are_not_read(
 
 
 def test_a_slice_looks_at_a_bounded_number_of_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "RECORDS_MAX", 24_000)
     log = compacted(tmp_path / "t-0")
-    put(log, batch([(b"k%d" % (n % 7_000), b"") for n in range(50_000)], codec=4))
-    put(log, batch([(b"k%d" % n, b"1") for n in range(10, 20_000)]))
-    put(log, batch([(b"k%d" % n, b"") for n in range(RECORDS_MAX + 1)], codec=4))
+    put(log, batch([(b"k%d" % (n % 7_000), b"") for n in range(20_000)], codec=4))
+    put(log, batch([(b"k%d" % n, b"1") for n in range(10, 18_000)]))
+    put(log, batch([(b"k%d" % n, b"") for n in range(24_001)], codec=4))
     log.append_record(b"end", b"", NOW_MS)
     opened = Opened(monkeypatch)
 
@@ -138,8 +139,8 @@ def test_a_slice_looks_at_a_bounded_number_of_records(tmp_path: Path, monkeypatc
 
     per_slice = SLICE_BYTES // RECORD_COST
     assert max(opened.records) <= per_slice
-    assert sum(opened.records) == 2 * (50_000 + 19_990)
-    assert [header.count for header, _ in log.batches()] == [10, 19_990, RECORDS_MAX + 1, 1]
+    assert sum(opened.records) == 2 * (20_000 + 17_990)
+    assert [header.count for header, _ in log.batches()] == [10, 17_990, 24_001, 1]
 
 
 @pytest.mark.parametrize("codec", [0, 1, 4])

@@ -71,8 +71,8 @@ EXPECTED = {
 
 @pytest.mark.parametrize("durability", ["process", "power"])
 @pytest.mark.parametrize("version", [9, 12])
-async def test_every_partition_has_its_answer_and_its_record(version: int, durability: str, data_dir: Path) -> None:
-    async with running_rig(data_dir, durability=durability, executor=EXECUTORS[durability]) as rig:
+async def test_every_partition_has_its_answer_and_its_record(version: int, durability: str) -> None:
+    async with running_rig(durability=durability, executor=EXECUTORS[durability]) as rig:
         rig.topic(TOPIC, COUNT)
         rig.topic(OTHER, 9)
         client = rig.client()
@@ -84,8 +84,8 @@ async def test_every_partition_has_its_answer_and_its_record(version: int, durab
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
-async def test_a_transaction_takes_a_long_request_as_several_short_ones(durability: str, data_dir: Path) -> None:
-    async with running_rig(data_dir, durability=durability, executor=EXECUTORS[durability]) as rig:
+async def test_a_transaction_takes_a_long_request_as_several_short_ones(durability: str) -> None:
+    async with running_rig(durability=durability, executor=EXECUTORS[durability]) as rig:
         rig.topic(TOPIC, COUNT)
         rig.topic(OTHER, 9)
         client = rig.client()
