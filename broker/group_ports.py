@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.chance import Chance
 from stuntbroker.broker.metadata.topics import Topic
@@ -13,7 +13,11 @@ from stuntbroker.protocol.topic_names import OFFSETS
 from stuntbroker.storage.recovery import sound_batches
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import HasChance, HasClock, HasConfig, HasEvents, HasTimers, HasTopics
+
+    class Uses(HasChance, HasClock, HasConfig, HasEvents, HasTimers, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 MINUTE_MS: Final = 60_000
 
@@ -36,7 +40,7 @@ def new_member_id(chance: Chance, prefix: str) -> str:
     return f"{prefix}-{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
 
 
-def make_groups(broker: Services) -> GroupCoordinator:
+def make_groups(broker: Uses) -> GroupCoordinator:
     """Return a coordinator of groups that works on this broker's clock, log and events."""
     config = broker.config
     topic = broker.topics.internal(OFFSETS)

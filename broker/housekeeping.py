@@ -5,19 +5,33 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import (
+        HasClock,
+        HasConfig,
+        HasConnections,
+        HasDataDir,
+        HasEvents,
+        HasRequestMemory,
+        HasTimers,
+        HasTopics,
+    )
+
+    class Uses(
+        HasClock, HasConfig, HasConnections, HasDataDir, HasEvents, HasRequestMemory, HasTimers, HasTopics, Protocol
+    ):
+        """What is used of the broker."""
 
 
 class Housekeeping:
     """Retention, compaction, expiry and closing of idle connections, called by timers."""
 
-    def __init__(self, broker: Services) -> None:
+    def __init__(self, broker: Uses) -> None:
         self.broker = broker
         self._waiting: list[PartitionLog] = []
         self._slices: Iterator[None] | None = None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_response import FetchResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.metadata.topics import Topic
+    from stuntbroker.broker.services import Asking, HasConfig, HasNodes
     from stuntbroker.protocol.messages.fetch_request import FetchRequest
+
+    class Uses(HasConfig, HasNodes, Protocol):
+        """What is used of the broker."""
+
 
 FROM_FOLLOWERS_FROM: Final = 11
 """First Fetch version with a rack id, from which followers serve consumers too."""
@@ -22,7 +26,7 @@ ASK_THE_LEADER: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.F
 class NodeFetches:
     """The fetches of one request at one of several nodes."""
 
-    def __init__(self, connection: Connection, request: FetchRequest, version: int) -> None:
+    def __init__(self, connection: Asking[Uses], request: FetchRequest, version: int) -> None:
         self._connection = connection
         self._version = version
         broker = connection.broker

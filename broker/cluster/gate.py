@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.cluster.nodes import Placement
 from stuntbroker.broker.metadata.topics import Topic, coordinator_of
@@ -30,7 +30,11 @@ from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.requests.router import Handler
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import HasNodes, HasTopics
+
+    class Uses(HasNodes, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 ENDPOINTS_FROM: Final = 10
 """First version of Produce whose response names the current leader."""
@@ -94,7 +98,7 @@ GATED: Final = frozenset({api_keys.PRODUCE, *GROUP_OF, *TRANSACTIONAL_ID_OF, *LE
 class NodeGate:
     """Refuses at each node what is not its own."""
 
-    def __init__(self, broker: Services) -> None:
+    def __init__(self, broker: Uses) -> None:
         self._broker = broker
         self._nodes = broker.nodes
 

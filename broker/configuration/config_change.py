@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from stuntbroker.broker.configuration.dynamic_config import DynamicConfig, Refusal
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_CONFIGS
@@ -14,7 +14,11 @@ from stuntbroker.protocol.topic_names import TopicNameError, check_name
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import HasDynamicConfig, HasEvents, HasNodeId, HasNodes, HasTopics
+
+    class Uses(HasDynamicConfig, HasEvents, HasNodeId, HasNodes, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 # Unlike Kafka: of these it knows configuration, of which all is for protocols that are not served here.
@@ -53,7 +57,7 @@ def refused(kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequenc
     return None
 
 
-def unknown(broker: Services, kind: int, name: str, keys: Sequence[str]) -> Outcome:
+def unknown(broker: Uses, kind: int, name: str, keys: Sequence[str]) -> Outcome:
     """Return Kafka's result for setting an unknown property of a resource in WITHOUT_CONFIGS."""
     unnamed, error, message = WITHOUT_CONFIGS[kind]
     if not name or (kind == BROKER_LOGGER and name not in map(str, broker.nodes.ids)):
@@ -62,7 +66,7 @@ def unknown(broker: Services, kind: int, name: str, keys: Sequence[str]) -> Outc
 
 
 def change(
-    broker: Services, kind: int, name: str, validate_only: bool, new: Callable[[dict[str, str]], dict[str, str | None]]
+    broker: Uses, kind: int, name: str, validate_only: bool, new: Callable[[dict[str, str]], dict[str, str | None]]
 ) -> Outcome:
     """Set a topic's configuration to what `new` makes of the present one."""
     if kind != TOPIC:
@@ -89,7 +93,7 @@ def change(
     return Outcome()
 
 
-def change_broker(broker: Services, name: str, change: Callable[[DynamicConfig, str], None]) -> Outcome:
+def change_broker(broker: Uses, name: str, change: Callable[[DynamicConfig, str], None]) -> Outcome:
     """Set configuration of the brokers: with an empty name, or with the id of one."""
     level = name
     if name:

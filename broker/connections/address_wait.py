@@ -8,14 +8,17 @@ set before a restart does not count: the container has another port now.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.protocol.api_keys import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.requests.router import Handler
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import Asking, HasConfig, HasConfigChanges, HasRouter, HasTimers
+
+    class Uses(HasConfig, HasConfigChanges, HasRouter, HasTimers, Protocol):
+        """What is used of the broker."""
+
 
 WITH_ADDRESSES: Final = (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER)
 
@@ -23,7 +26,7 @@ WITH_ADDRESSES: Final = (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER)
 class AddressWait:
     """Holds requests until the address is set or the time is over, then releases them and removes itself."""
 
-    def __init__(self, broker: Services, wait_ms: int) -> None:
+    def __init__(self, broker: Uses, wait_ms: int) -> None:
         self._broker = broker
         self._kept: list[partial[Any]] = []
         for key in WITH_ADDRESSES:
@@ -31,7 +34,7 @@ class AddressWait:
         broker.on_config_change.append(self._look)
         self._timer = broker.timers.call_later(wait_ms, self._end)
 
-    def _intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    def _intercept(self, handle: Handler, connection: Asking[Uses], request: Any, version: int) -> Any:
         if not connection.listener.needs_mapped_address(connection.local, connection.host):
             return handle(connection, request, version)
         self._kept.append(partial(connection.handle_later, handle, request, version))

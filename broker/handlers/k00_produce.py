@@ -6,7 +6,7 @@ v9 flexible. v11 TRANSACTION_ABORTABLE may be answered. v12 adds the partition t
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from stuntbroker.broker.metadata.unknown_topics import unknown_topic
 from stuntbroker.broker.produce import plain_produce
@@ -33,7 +33,19 @@ from stuntbroker.storage.producers import NOT_OPEN, OPEN, STALE
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.metadata.topics import Topic
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import (
+        Asking,
+        HasClock,
+        HasConfig,
+        HasEvents,
+        HasLongRequests,
+        HasTopics,
+        HasTransactions,
+    )
+
+    class Uses(HasClock, HasConfig, HasEvents, HasLongRequests, HasTopics, HasTransactions, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 0
 VERSIONS = range(3, 14)
@@ -65,7 +77,7 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> Any:
     return _plain_or_not(connection, fields, version)
 
 
-def _new_logs(broker: Services, topic_batches: TopicBatches, version: int) -> list[PartitionLog]:
+def _new_logs(broker: Uses, topic_batches: TopicBatches, version: int) -> list[PartitionLog]:
     """The logs of the request that have no file yet."""
     new = []
     for name, topic_id, parts in topic_batches:
@@ -124,7 +136,7 @@ class _Batches:
         return len({(each.producer_id, each.producer_epoch) for each in headers if each.producer_id >= 0}) > 1
 
 
-def _produce(connection: Connection, fields: ProduceFields, version: int, in_parts: bool = False) -> Any:
+def _produce(connection: Asking[Uses], fields: ProduceFields, version: int, in_parts: bool = False) -> Any:
     """Handle any request. `in_parts`: called from `long_steps`, which has written its large batches ahead."""
     transactional_id, acks, topic_batches = fields
     broker = connection.broker
@@ -151,7 +163,7 @@ def _produce(connection: Connection, fields: ProduceFields, version: int, in_par
     return answer
 
 
-def _check(broker: Services, fields: ProduceFields, version: int, now_ms: int, in_parts: bool) -> _Batches | None:
+def _check(broker: Uses, fields: ProduceFields, version: int, now_ms: int, in_parts: bool) -> _Batches | None:
     """Validate each batch of a request; return None if a large batch requires handling in slices."""
     _, acks, topic_batches = fields
     batches = _Batches()
@@ -235,7 +247,7 @@ def _accept(
     return AcceptedBatch(response, log, records, header)
 
 
-def _append_all(broker: Services, accepted_batches: list[AcceptedBatch], now_ms: int, implicit: bool) -> bool:
+def _append_all(broker: Uses, accepted_batches: list[AcceptedBatch], now_ms: int, implicit: bool) -> bool:
     """Write the batches that have no error yet and complete their responses; True when there was an error.
 
     `implicit`: the request may have opened the transaction (KIP-890).
@@ -255,7 +267,7 @@ def _append_all(broker: Services, accepted_batches: list[AcceptedBatch], now_ms:
     return failed
 
 
-def _log_fencing(connection: Connection, transactional_id: str | None, accepted_batches: list[AcceptedBatch]) -> None:
+def _log_fencing(connection: Asking[Uses], transactional_id: str | None, accepted_batches: list[AcceptedBatch]) -> None:
     """Log one line if the batches are those of a fenced producer."""
     if transactional_id is not None:
         batches = {each.response.error_code: each.header for each in accepted_batches}
@@ -264,7 +276,7 @@ def _log_fencing(connection: Connection, transactional_id: str | None, accepted_
             connection.broker.transactions.fences.refuse(connection, transactional_id, identity, error)
 
 
-def _unacknowledged(connection: Connection, failed: bool) -> Any:
+def _unacknowledged(connection: Asking[Uses], failed: bool) -> Any:
     """Return NO_ANSWER, as acks=0 wants; close the connection after a failure, as there is no other way to report it."""
     if failed:
         connection.fail("unacknowledged_produce_failed")
@@ -277,7 +289,7 @@ def _refuse(response: PartitionProduceResponse, error: int) -> None:
     response.log_start_offset = -1
 
 
-def _refuse_all(connection: Connection, acks: int, answer: Answer, error: ErrorCode) -> Any:
+def _refuse_all(connection: Asking[Uses], acks: int, answer: Answer, error: ErrorCode) -> Any:
     for topic in answer.responses:
         for part in topic.partition_responses:
             part.error_code = error
@@ -304,7 +316,7 @@ class _PendingProduce:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Asking[Uses],
         acks: int,
         version: int,
         answer: Answer,

@@ -6,7 +6,7 @@ v7 sessions. v9 leader epochs. v12 flexible. v13 topic ids. v15-18 add what only
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.cluster.epochs import epoch_error
 from stuntbroker.broker.metadata.unknown_topics import unknown_topic
@@ -32,10 +32,21 @@ from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
     from stuntbroker.broker.cluster.fetches import NodeFetches
-    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.metadata.topics import Topic
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import (
+        Asking,
+        HasConfig,
+        HasFetchSessions,
+        HasLongRequests,
+        HasNodes,
+        HasTimers,
+        HasTopics,
+    )
     from stuntbroker.broker.timers import TimerHandle
+
+    class Uses(HasConfig, HasFetchSessions, HasLongRequests, HasNodes, HasTimers, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 1
 VERSIONS = range(4, 19)
@@ -59,7 +70,7 @@ WITHOUT_ABORTED: Final = frozenset(
 """Errors with which the list of aborted transactions is null, not empty."""
 
 
-def handle(connection: Connection, request: FetchRequest, version: int) -> FetchResponse | None:
+def handle(connection: Asking[Uses], request: FetchRequest, version: int) -> FetchResponse | None:
     """Return the response, or None while fewer than `min_bytes` are available."""
     response: FetchResponse | None
     session, error = _session(connection.broker, request, version)
@@ -92,7 +103,7 @@ def _unreadable(request: FetchRequest, version: int) -> FetchResponse:
     return FetchResponse(error_code=error, responses=topics)
 
 
-def _session(broker: Services, request: FetchRequest, version: int) -> tuple[FetchSession | None, ErrorCode]:
+def _session(broker: Uses, request: FetchRequest, version: int) -> tuple[FetchSession | None, ErrorCode]:
     """The session that the request works in; None for a full fetch without one."""
     if version < SESSIONS_FROM or request.session_epoch == FINAL_EPOCH:
         if request.session_id:
@@ -145,7 +156,7 @@ class _Fetch:
     )
 
     def __init__(
-        self, connection: Connection, request: FetchRequest, version: int, session: FetchSession | None
+        self, connection: Asking[Uses], request: FetchRequest, version: int, session: FetchSession | None
     ) -> None:
         self.connection = connection
         self.request = request
@@ -398,7 +409,7 @@ def _diverging_epoch(log: PartitionLog, fetch_partition: FetchPartition) -> Epoc
     return EpochEndOffset(epoch, end) if epoch < last or end < offset else None
 
 
-def _at_node(connection: Connection, request: FetchRequest, version: int) -> NodeFetches | None:
+def _at_node(connection: Asking[Uses], request: FetchRequest, version: int) -> NodeFetches | None:
     """Return the checks for fetches at one of several nodes; None if there is only one node."""
     if not connection.broker.nodes.are_many:
         return None

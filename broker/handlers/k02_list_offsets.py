@@ -6,7 +6,7 @@ v2 isolation level. v4 leader epochs. v6 flexible. v7 the largest timestamp (-3)
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.cluster.epochs import epoch_error
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
@@ -25,7 +25,11 @@ from stuntbroker.storage.leader_epochs import NO_EPOCH, epoch_at
 from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasLongRequests, HasTopics
+
+    class Uses(HasLongRequests, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 2
 VERSIONS = range(1, 12)
@@ -39,7 +43,7 @@ RECORD_STEPS: Final = 3
 """Cost of reading a record, in steps of a ReadBudget."""
 
 
-def handle(connection: Connection, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse | None:
+def handle(connection: Asking[Uses], request: ListOffsetsRequest, version: int) -> ListOffsetsResponse | None:
     """Look up one offset for each partition; None when the response comes later."""
     if request.isolation_level not in (0, 1):
         return _unreadable(request)
@@ -47,7 +51,7 @@ def handle(connection: Connection, request: ListOffsetsRequest, version: int) ->
     return response
 
 
-def _each(connection: Connection, request: ListOffsetsRequest, version: int) -> Steps:
+def _each(connection: Asking[Uses], request: ListOffsetsRequest, version: int) -> Steps:
     topics = connection.broker.topics
     committed = request.isolation_level == 1
     responses = []

@@ -6,7 +6,7 @@ v1 null means all topics. v4 AllowAutoTopicCreation. v9 flexible. v10 topic ids.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.configuration.properties import PARTITIONS_MAX
@@ -26,8 +26,20 @@ from stuntbroker.protocol.topic_names import INTERNAL, TopicNameError, check_nam
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import (
+        Asking,
+        HasClusterId,
+        HasConfig,
+        HasEvents,
+        HasLongRequests,
+        HasNodes,
+        HasSyncer,
+        HasTopics,
+    )
+
+    class Uses(HasClusterId, HasConfig, HasEvents, HasLongRequests, HasNodes, HasSyncer, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 3
 VERSIONS = range(0, 14)
@@ -38,7 +50,7 @@ CLUSTER_OPERATIONS: Final = sum(1 << n for n in (5, 7, 8, 9, 10, 11, 12))
 OK = ErrorCode.NONE
 
 
-def handle(connection: Connection, request: MetadataRequest, version: int) -> MetadataResponse | None:
+def handle(connection: Asking[Uses], request: MetadataRequest, version: int) -> MetadataResponse | None:
     """Describe the topics that are asked for, or all; None when the response comes later."""
     broker = connection.broker
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
@@ -55,7 +67,7 @@ def handle(connection: Connection, request: MetadataRequest, version: int) -> Me
     return response
 
 
-def _each_known(connection: Connection, topics: Iterable[Topic], request: MetadataRequest, operations: int) -> Steps:
+def _each_known(connection: Asking[Uses], topics: Iterable[Topic], request: MetadataRequest, operations: int) -> Steps:
     answers = []
     cost = 0
     for topic in topics:
@@ -66,7 +78,7 @@ def _each_known(connection: Connection, topics: Iterable[Topic], request: Metada
 
 
 def _each(
-    connection: Connection, topics: list[MetadataRequestTopic], request: MetadataRequest, operations: int
+    connection: Asking[Uses], topics: list[MetadataRequestTopic], request: MetadataRequest, operations: int
 ) -> Steps:
     broker = connection.broker
     wished = request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
@@ -87,7 +99,7 @@ def _each(
     return _response(connection, request, answers)
 
 
-def _too_many(broker: Services, topics: list[MetadataRequestTopic]) -> bool:
+def _too_many(broker: Uses, topics: list[MetadataRequestTopic]) -> bool:
     """Topics to be made on demand: none is made when they have more partitions together than one request can make."""
     each: int = broker.config["num.partitions"]
     if len(topics) * each <= PARTITIONS_MAX:
@@ -105,7 +117,7 @@ def _too_many(broker: Services, topics: list[MetadataRequestTopic]) -> bool:
 
 
 def _response(
-    connection: Connection, request: MetadataRequest, topics: list[MetadataResponseTopic]
+    connection: Asking[Uses], request: MetadataRequest, topics: list[MetadataResponseTopic]
 ) -> MetadataResponse:
     broker = connection.broker
     return MetadataResponse(
@@ -140,7 +152,7 @@ def _once(topics: Sequence[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
 
 
 def _describe_topic(
-    broker: Services, wanted: MetadataRequestTopic, may_create: bool, operations: int
+    broker: Uses, wanted: MetadataRequestTopic, may_create: bool, operations: int
 ) -> MetadataResponseTopic:
     name = wanted.name
     if wanted.topic_id != ZERO_UUID:
@@ -161,7 +173,7 @@ def _describe_topic(
     return _known(broker, topic, operations)
 
 
-def _create(broker: Services, name: str) -> Topic | ErrorCode:
+def _create(broker: Uses, name: str) -> Topic | ErrorCode:
     # Unlike Kafka: it answers UNKNOWN_TOPIC_OR_PARTITION and the topic is there at the client's next try.
     try:
         check_name(name)
@@ -179,7 +191,7 @@ def _create(broker: Services, name: str) -> Topic | ErrorCode:
     return topic
 
 
-def _known(broker: Services, topic: Topic, operations: int) -> MetadataResponseTopic:
+def _known(broker: Uses, topic: Topic, operations: int) -> MetadataResponseTopic:
     stopped = broker.nodes.stopped
     partitions = [
         MetadataResponsePartition(

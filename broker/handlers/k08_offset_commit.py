@@ -6,7 +6,7 @@ v7 instance id. v8 flexible. v9 an unknown group is named as such. v10 topic ids
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.metadata.unknown_topics import unknown_topic
 from stuntbroker.broker.requests.slices import SLICE_COST, Steps, run_in_slices
@@ -20,7 +20,11 @@ from stuntbroker.protocol.messages.offset_commit_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests, HasTopics
+
+    class Uses(HasGroups, HasLongRequests, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 TOPIC_IDS_FROM: Final = 10
 COMMITTED_AT_ONCE: Final = 1_000
@@ -29,13 +33,13 @@ KEY = 8
 VERSIONS = range(2, 11)
 
 
-def handle(connection: Connection, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse | None:
+def handle(connection: Asking[Uses], request: OffsetCommitRequest, version: int) -> OffsetCommitResponse | None:
     """Store the offsets of a group; None when the response comes later."""
     response: OffsetCommitResponse | None = run_in_slices(connection, _each(connection, request, version))
     return response
 
 
-def _each(connection: Connection, request: OffsetCommitRequest, version: int) -> Steps:
+def _each(connection: Asking[Uses], request: OffsetCommitRequest, version: int) -> Steps:
     topics, by_id = connection.broker.topics, version >= TOPIC_IDS_FROM
     commits: list[OffsetCommit] = []
     answered: list[OffsetCommitResponsePartition] = []

@@ -9,7 +9,7 @@ instead of names.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from stuntbroker.broker.configuration.properties import KIP_447_DRAFT
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
@@ -27,8 +27,12 @@ from stuntbroker.protocol.messages.offset_fetch_response import (
 from stuntbroker.protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests, HasTopics
     from stuntbroker.groups.coordinator import GroupCoordinator
+
+    class Uses(HasGroups, HasLongRequests, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 Wanted = tuple[str, bytes, Sequence[int]]
 """(topic, topic id or zeros, partitions)"""
@@ -41,14 +45,14 @@ FETCHED_AT_ONCE = 1_000
 COME_BACK = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def handle(connection: Connection, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse | None:
+def handle(connection: Asking[Uses], request: OffsetFetchRequest, version: int) -> OffsetFetchResponse | None:
     """Return the committed offsets of one group or several; None when the response comes later."""
     steps = _single(connection, request, version) if version < 8 else _each(connection, request, version)
     response: OffsetFetchResponse | None = run_in_slices(connection, steps)
     return response
 
 
-def _single(connection: Connection, request: OffsetFetchRequest, version: int) -> Steps:
+def _single(connection: Asking[Uses], request: OffsetFetchRequest, version: int) -> Steps:
     """One group, as before version 8."""
     groups = connection.broker.groups
     stable, unstable = request.require_stable, ErrorCode.UNSTABLE_OFFSET_COMMIT
@@ -71,7 +75,7 @@ def _single(connection: Connection, request: OffsetFetchRequest, version: int) -
     )
 
 
-def _each(connection: Connection, request: OffsetFetchRequest, version: int) -> Steps:
+def _each(connection: Asking[Uses], request: OffsetFetchRequest, version: int) -> Steps:
     answered = []
     # Unlike Kafka: a group of which everything is asked for twice is answered once. An answer may be a thousand times as long.
     whole = {requested.group_id: requested for requested in request.groups if requested.topics is None}
@@ -99,7 +103,7 @@ def _fetch(
 
 
 def _group(
-    connection: Connection, requested: OffsetFetchRequestGroup, require_stable: bool, version: int
+    connection: Asking[Uses], requested: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> Generator[int, None, OffsetFetchResponseGroup]:
     groups = connection.broker.groups
     unknown: list[OffsetFetchResponseTopics] = []
@@ -125,7 +129,7 @@ def _group(
     return OffsetFetchResponseGroup(requested.group_id, known + unknown)
 
 
-def _name_of(connection: Connection, topic_id: bytes) -> str | None:
+def _name_of(connection: Asking[Uses], topic_id: bytes) -> str | None:
     topic = connection.broker.topics.by_id(topic_id)
     return None if topic is None else topic.name
 
@@ -136,7 +140,7 @@ def _unknown_id(topic_id: bytes, numbers: Sequence[int]) -> OffsetFetchResponseT
     return OffsetFetchResponseTopics("", topic_id, partitions)
 
 
-def _with_ids(connection: Connection, topics: list[FetchedTopic]) -> list[FetchedTopic]:
+def _with_ids(connection: Asking[Uses], topics: list[FetchedTopic]) -> list[FetchedTopic]:
     """The topics that still exist: the others have no id to be named by."""
     identified = []
     for fetched in topics:

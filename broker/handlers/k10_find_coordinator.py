@@ -5,7 +5,7 @@ v1 key type. v3 flexible. v4 many keys at once. v6 share groups, which are not s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.metadata.topics import coordinator_of
@@ -16,7 +16,11 @@ from stuntbroker.protocol.messages.find_coordinator_response import Coordinator,
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasLongRequests, HasNodes, HasTopics
+
+    class Uses(HasLongRequests, HasNodes, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 10
 VERSIONS = range(0, 7)
@@ -24,7 +28,7 @@ GROUP, TRANSACTION = 0, 1
 MANY_FROM: Final = 4
 
 
-def handle(connection: Connection, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse | None:
+def handle(connection: Asking[Uses], request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse | None:
     """Return the nodes that lead the partitions which groups or transactional ids are kept in; None when it comes later."""
     if version >= MANY_FROM:
         response: FindCoordinatorResponse | None = run_in_slices(connection, _each(connection, request))
@@ -40,7 +44,7 @@ def handle(connection: Connection, request: FindCoordinatorRequest, version: int
     )
 
 
-def _each(connection: Connection, request: FindCoordinatorRequest) -> Steps:
+def _each(connection: Asking[Uses], request: FindCoordinatorRequest) -> Steps:
     coordinators = []
     for key in request.coordinator_keys:
         yield SEEN
@@ -48,7 +52,7 @@ def _each(connection: Connection, request: FindCoordinatorRequest) -> Steps:
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
-def _find(connection: Connection, key_type: int, key: str) -> Coordinator:
+def _find(connection: Asking[Uses], key_type: int, key: str) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION):
         return Coordinator(
             key, -1, "", -1, ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served"

@@ -16,13 +16,13 @@ from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest
 from stuntbroker.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasGroups
 
 KEY = 11
 VERSIONS = range(10)
 
 
-def handle(connection: Connection, request: JoinGroupRequest, version: int) -> None:
+def handle(connection: Asking[HasGroups], request: JoinGroupRequest, version: int) -> None:
     """Join a member to its group; the response comes when the rebalance is complete."""
     join = JoinGroup(
         group_id=request.group_id,

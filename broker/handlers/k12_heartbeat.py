@@ -12,13 +12,13 @@ from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
 from stuntbroker.protocol.messages.heartbeat_response import HeartbeatResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasGroups
 
 KEY = 12
 VERSIONS = range(5)
 
 
-def handle(connection: Connection, request: HeartbeatRequest, version: int) -> HeartbeatResponse:
+def handle(connection: Asking[HasGroups], request: HeartbeatRequest, version: int) -> HeartbeatResponse:
     """Keep a member of a group alive."""
     error = connection.broker.groups.heartbeat(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id

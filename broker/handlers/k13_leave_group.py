@@ -7,7 +7,7 @@ member is the code of the whole. v4 flexible. v5 reasons.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.groups.classic.requests import Leaver
@@ -15,13 +15,17 @@ from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest
 from stuntbroker.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests
+
+    class Uses(HasGroups, HasLongRequests, Protocol):
+        """What is used of the broker."""
+
 
 KEY = 13
 VERSIONS = range(6)
 
 
-def handle(connection: Connection, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse | None:
+def handle(connection: Asking[Uses], request: LeaveGroupRequest, version: int) -> LeaveGroupResponse | None:
     """Take members out of a group; None when the response comes later."""
     if version < 3:
         reply = connection.broker.groups.leave_group(request.group_id, [Leaver(request.member_id, None)])
@@ -30,7 +34,7 @@ def handle(connection: Connection, request: LeaveGroupRequest, version: int) -> 
     return response
 
 
-def _all_at_once(connection: Connection, request: LeaveGroupRequest) -> Steps:
+def _all_at_once(connection: Asking[Uses], request: LeaveGroupRequest) -> Steps:
     """One decision about all members, and the response to it in slices."""
     leavers = [Leaver(member.member_id, member.group_instance_id) for member in request.members]
     reply = connection.broker.groups.leave_group(request.group_id, leavers)

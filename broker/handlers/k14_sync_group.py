@@ -15,13 +15,13 @@ from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest
 from stuntbroker.protocol.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasGroups
 
 KEY = 14
 VERSIONS = range(6)
 
 
-def handle(connection: Connection, request: SyncGroupRequest, version: int) -> SyncGroupResponse | None:
+def handle(connection: Asking[HasGroups], request: SyncGroupRequest, version: int) -> SyncGroupResponse | None:
     """Give a member its assignment: the response comes when the group has it. An incomplete request is refused at once."""
     if version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

@@ -7,7 +7,7 @@ error, with a message; below, it is a dead group.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.groups.classic.state import Group, GroupState
@@ -20,7 +20,11 @@ from stuntbroker.protocol.messages.describe_groups_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests
+
+    class Uses(HasGroups, HasLongRequests, Protocol):
+        """What is used of the broker."""
+
 
 KEY = 15
 VERSIONS = range(7)
@@ -36,13 +40,13 @@ REPEATED_MEMBERS_MAX: Final = 10
 """Members of a group that is described as often as it is asked for."""
 
 
-def handle(connection: Connection, request: DescribeGroupsRequest, version: int) -> DescribeGroupsResponse | None:
+def handle(connection: Asking[Uses], request: DescribeGroupsRequest, version: int) -> DescribeGroupsResponse | None:
     """Describe groups with their members; None when the response comes later."""
     response: DescribeGroupsResponse | None = run_in_slices(connection, _each(connection, request, version))
     return response
 
 
-def _each(connection: Connection, request: DescribeGroupsRequest, version: int) -> Steps:
+def _each(connection: Asking[Uses], request: DescribeGroupsRequest, version: int) -> Steps:
     described = []
     large: set[str] = set()
     for group_id in request.groups:

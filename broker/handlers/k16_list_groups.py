@@ -6,7 +6,7 @@ v1 throttle time. v3 flexible. v4 states, and a filter of them. v5 types, and a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from stuntbroker.broker.metadata.topics import coordinator_of
 from stuntbroker.groups.coordinator import GROUP_TYPE
@@ -15,13 +15,17 @@ from stuntbroker.protocol.messages.list_groups_response import ListedGroup, List
 from stuntbroker.protocol.topic_names import OFFSETS
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasGroups, HasNodes, HasTopics
+
+    class Uses(HasGroups, HasNodes, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY = 16
 VERSIONS = range(6)
 
 
-def handle(connection: Connection, request: ListGroupsRequest, version: int) -> ListGroupsResponse:
+def handle(connection: Asking[Uses], request: ListGroupsRequest, version: int) -> ListGroupsResponse:
     """List the groups in the states and of the types that are asked for."""
     broker, node_id = connection.broker, connection.listener.node_id
     groups = broker.groups.list_groups(request.states_filter, request.types_filter)

@@ -7,7 +7,7 @@ The response header is never flexible. A version that is not served gets a versi
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.properties import KIP_588
 from stuntbroker.broker.metadata.features import LEVEL_MAX
@@ -25,7 +25,11 @@ from stuntbroker.protocol.messages.api_versions_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasConfig, HasFeatures
+
+    class Uses(HasConfig, HasFeatures, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 18
 VERSIONS = range(0, 5)
@@ -55,7 +59,7 @@ _encoded: dict[tuple[int, int, int, bool, bool, str], Encoded] = {}
 whether time-outs have an error code of their own, personality of the listener."""
 
 
-def handle(connection: Connection, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse | Encoded:
+def handle(connection: Asking[Uses], request: ApiVersionsRequest, version: int) -> ApiVersionsResponse | Encoded:
     """Return the APIs, their versions and the features of this broker."""
     if version >= NAMES_FROM and not (
         _NAME.fullmatch(request.client_software_name) and _NAME.fullmatch(request.client_software_version)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.config_view import topic_configs
 from stuntbroker.broker.configuration.properties import PARTITIONS_MAX
@@ -24,8 +24,23 @@ from stuntbroker.protocol.messages.create_topics_response import (
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import (
+        Asking,
+        HasConfig,
+        HasDynamicConfig,
+        HasEvents,
+        HasFeatures,
+        HasLongRequests,
+        HasNodes,
+        HasSyncer,
+        HasTopics,
+    )
+
+    class Uses(
+        HasConfig, HasDynamicConfig, HasEvents, HasFeatures, HasLongRequests, HasNodes, HasSyncer, HasTopics, Protocol
+    ):
+        """What is used of the broker."""
+
 
 KEY: Final = 19
 VERSIONS = range(2, 8)
@@ -34,7 +49,7 @@ DESCRIBED: Final = 20
 """Of a topic whose configuration is in the answer, in the units of a slice."""
 
 
-def handle(connection: Connection, request: CreateTopicsRequest, version: int) -> CreateTopicsResponse | None:
+def handle(connection: Asking[Uses], request: CreateTopicsRequest, version: int) -> CreateTopicsResponse | None:
     """Create topics; None when the response comes later."""
     names = Counter(topic.name for topic in request.topics)
     default: int = connection.broker.config["num.partitions"]
@@ -45,7 +60,7 @@ def handle(connection: Connection, request: CreateTopicsRequest, version: int) -
     return response
 
 
-def _each(broker: Services, request: CreateTopicsRequest, names: Counter[str], version: int) -> Steps:
+def _each(broker: Uses, request: CreateTopicsRequest, names: Counter[str], version: int) -> Steps:
     results: dict[str, CreatableTopicResult] = {}
     colliding = {name: broker.topics.colliding(name) for name in names}  # With topics there are, not with one another.
     cost = 0
@@ -80,7 +95,7 @@ def _too_many(names: Iterable[str]) -> CreateTopicsResponse:
 
 
 def _create_topic(
-    broker: Services, wanted: CreatableTopic, colliding: str | None, validate_only: bool, version: int
+    broker: Uses, wanted: CreatableTopic, colliding: str | None, validate_only: bool, version: int
 ) -> CreatableTopicResult:
     try:
         new = check_new_topic(broker, wanted, colliding)

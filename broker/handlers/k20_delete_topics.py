@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.metadata.topics import Topic
 from stuntbroker.broker.metadata.unknown_topics import unknown_topic
@@ -19,15 +19,27 @@ from stuntbroker.protocol.primitives import ZERO_UUID
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import (
+        Asking,
+        ForgetsTopics,
+        HasConfig,
+        HasDataDir,
+        HasEvents,
+        HasLongRequests,
+        HasSyncer,
+        HasTopics,
+    )
+
+    class Uses(ForgetsTopics, HasConfig, HasDataDir, HasEvents, HasLongRequests, HasSyncer, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 20
 VERSIONS = range(1, 7)
 BY_ID_FROM: Final = 6
 
 
-def handle(connection: Connection, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse | None:
+def handle(connection: Asking[Uses], request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse | None:
     """Delete topics; None when the response comes later."""
     broker = connection.broker
     if version >= BY_ID_FROM:
@@ -50,7 +62,7 @@ def handle(connection: Connection, request: DeleteTopicsRequest, version: int) -
     return response
 
 
-def _each(broker: Services, wanted: list[DeleteTopicState]) -> Steps:
+def _each(broker: Uses, wanted: list[DeleteTopicState]) -> Steps:
     results, accepted = _reject_duplicates(broker, wanted)
     cost = 0
     for topic in accepted:
@@ -71,7 +83,7 @@ def _each(broker: Services, wanted: list[DeleteTopicState]) -> Steps:
 
 
 def _reject_duplicates(
-    broker: Services, wanted: list[DeleteTopicState]
+    broker: Uses, wanted: list[DeleteTopicState]
 ) -> tuple[list[DeletableTopicResult], list[DeleteTopicState]]:
     """Refusals of what stands in a request more than once, and the rest of the request."""
     names = Counter(requested.name for requested in wanted if requested.topic_id == ZERO_UUID)
@@ -98,7 +110,7 @@ def _reject_duplicates(
     return results, [requested for requested in wanted if (requested.name, requested.topic_id) not in refused]
 
 
-def _delete_topic(broker: Services, wanted: DeleteTopicState) -> Generator[int, None, DeletableTopicResult]:
+def _delete_topic(broker: Uses, wanted: DeleteTopicState) -> Generator[int, None, DeletableTopicResult]:
     name, topic_id = wanted.name, wanted.topic_id
     if name is not None and topic_id != ZERO_UUID:
         message = "You may not specify both topic name and topic id."

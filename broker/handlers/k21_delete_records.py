@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import CREATED, SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
@@ -18,21 +18,24 @@ from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import Asking, HasDataDir, HasEvents, HasLongRequests, HasTopics
+
+    class Uses(HasDataDir, HasEvents, HasLongRequests, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 21
 VERSIONS = range(0, 3)
 HIGH_WATERMARK: Final = -1
 
 
-def handle(connection: Connection, request: DeleteRecordsRequest, version: int) -> DeleteRecordsResponse | None:
+def handle(connection: Asking[Uses], request: DeleteRecordsRequest, version: int) -> DeleteRecordsResponse | None:
     """Move the log starts of partitions; None when the response comes later."""
     response: DeleteRecordsResponse | None = run_in_slices(connection, _each(connection.broker, request.topics))
     return response
 
 
-def _each(broker: Services, topics: Sequence[DeleteRecordsTopic]) -> Steps:
+def _each(broker: Uses, topics: Sequence[DeleteRecordsTopic]) -> Steps:
     results: list[DeleteRecordsTopicResult] = []
     advanced: list[DeleteRecordsPartitionResult] = []
     for topic in topics:

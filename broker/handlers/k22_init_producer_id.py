@@ -11,7 +11,7 @@ Tagged fields 9000 to 9002, the claim of a consumer group's member, count in pro
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.properties import KIP_447_DRAFT, KIP_588
 from stuntbroker.broker.requests.authorizer import Operation, Resource
@@ -26,14 +26,18 @@ from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasConfig, HasEvents, HasGroups, HasTransactions
+
+    class Uses(HasConfig, HasEvents, HasGroups, HasTransactions, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 22
 VERSIONS = range(0, 7)
 TWO_PHASE_FROM: Final = 6
 
 
-def handle(connection: Connection, request: InitProducerIdRequest, version: int) -> InitProducerIdResponse | None:
+def handle(connection: Asking[Uses], request: InitProducerIdRequest, version: int) -> InitProducerIdResponse | None:
     """Give a producer its id and epoch; None when the response comes later, or the connection had to be closed."""
     broker = connection.broker
     if version >= TWO_PHASE_FROM and not broker.config["transaction.two.phase.commit.enable"]:
@@ -86,7 +90,7 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
     return None
 
 
-def _without_id(connection: Connection, claim: Claim | None) -> InitProducerIdResponse | None:
+def _without_id(connection: Asking[Uses], claim: Claim | None) -> InitProducerIdResponse | None:
     """Return a new producer id for an idempotent producer, for which no state is kept."""
     if claim is not None and (error := claim.refusal()):
         return _error(error)
@@ -102,7 +106,7 @@ def _without_id(connection: Connection, claim: Claim | None) -> InitProducerIdRe
     return None
 
 
-def _not_stored(connection: Connection, fault: StorageError) -> InitProducerIdResponse | None:
+def _not_stored(connection: Asking[Uses], fault: StorageError) -> InitProducerIdResponse | None:
     """The answer when the disk refuses a block of producer ids, the topic of the transaction log, or the state of a new id.
 
     It is the one of a Kafka without producer ids at hand: clients ask again, where another error would end them.

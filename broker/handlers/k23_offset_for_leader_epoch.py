@@ -5,7 +5,7 @@ v3 replica id. v4 flexible.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.cluster.epochs import epoch_error
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
@@ -19,21 +19,25 @@ from stuntbroker.protocol.messages.offset_for_leader_epoch_response import (
 from stuntbroker.storage.leader_epochs import end_of_epoch
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasLongRequests, HasTopics
+
+    class Uses(HasLongRequests, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 23
 VERSIONS = range(2, 5)
 
 
 def handle(
-    connection: Connection, request: OffsetForLeaderEpochRequest, version: int
+    connection: Asking[Uses], request: OffsetForLeaderEpochRequest, version: int
 ) -> OffsetForLeaderEpochResponse | None:
     """Return where a leader epoch of each partition ended, or ends by now; None when the response comes later."""
     response: OffsetForLeaderEpochResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 
 
-def _each(connection: Connection, request: OffsetForLeaderEpochRequest) -> Steps:
+def _each(connection: Asking[Uses], request: OffsetForLeaderEpochRequest) -> Steps:
     topics = connection.broker.topics
     results = []
     for topic in request.topics:

@@ -7,7 +7,7 @@ TRANSACTION_ABORTABLE.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import SEEN, Awaited, Steps, run_in_slices
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
@@ -27,8 +27,11 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import Asking, HasLongRequests, HasTopics, HasTransactions
+
+    class Uses(HasLongRequests, HasTopics, HasTransactions, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 24
 VERSIONS = range(0, 6)
@@ -40,7 +43,7 @@ Results = list[AddPartitionsToTxnTopicResult]
 
 
 def handle(
-    connection: Connection, request: AddPartitionsToTxnRequest, version: int
+    connection: Asking[Uses], request: AddPartitionsToTxnRequest, version: int
 ) -> AddPartitionsToTxnResponse | None:
     """Add partitions to transactions, or verify them; None when the response comes later."""
     if version < MANY_FROM:
@@ -61,7 +64,7 @@ def handle(
     return response
 
 
-def _many(connection: Connection, request: AddPartitionsToTxnRequest, version: int) -> Steps:
+def _many(connection: Asking[Uses], request: AddPartitionsToTxnRequest, version: int) -> Steps:
     # Unlike Kafka: it answers nothing at all when there are no transactions.
     answers: list[Awaited] = []
     for transaction in request.transactions:
@@ -83,7 +86,10 @@ def _many(connection: Connection, request: AddPartitionsToTxnRequest, version: i
 
 
 def _add(
-    connection: Connection, transaction: AddPartitionsToTxnTransaction, version: int, answer: Callable[[Results], None]
+    connection: Asking[Uses],
+    transaction: AddPartitionsToTxnTransaction,
+    version: int,
+    answer: Callable[[Results], None],
 ) -> None:
     broker = connection.broker
     internal = {topic.name for topic in transaction.topics if (t := broker.topics.get(topic.name)) and t.internal}
@@ -117,7 +123,7 @@ def _add(
 
 
 def _answer_missing(
-    broker: Services, transaction: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]
+    broker: Uses, transaction: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]
 ) -> bool:
     """Answer with errors if one of the partitions does not exist, adding none of them; return whether it answered."""
     wanted = {(topic.name, index) for topic in transaction.topics for index in topic.partitions}
@@ -137,7 +143,7 @@ def _answer_missing(
 
 
 def _verify(
-    connection: Connection, transaction: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]
+    connection: Asking[Uses], transaction: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]
 ) -> None:
     broker = connection.broker
     if _answer_missing(broker, transaction, answer):

@@ -5,7 +5,7 @@ v2 PRODUCER_FENCED may be answered. v3 flexible. v4 also TRANSACTION_ABORTABLE.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.broker.transactions.fences import Identity
@@ -17,13 +17,17 @@ from stuntbroker.protocol.messages.add_offsets_to_txn_response import AddOffsets
 from stuntbroker.protocol.topic_names import OFFSETS
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasTopics, HasTransactions
+
+    class Uses(HasTopics, HasTransactions, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 25
 VERSIONS = range(0, 5)
 
 
-def handle(connection: Connection, request: AddOffsetsToTxnRequest, version: int) -> AddOffsetsToTxnResponse | None:
+def handle(connection: Asking[Uses], request: AddOffsetsToTxnRequest, version: int) -> AddOffsetsToTxnResponse | None:
     """Add the group's partition of `__consumer_offsets` to a transaction; None when the response comes later."""
     broker = connection.broker
     transactional_id = request.transactional_id

@@ -5,7 +5,7 @@ In Kafka brokers send it to each other, and administrators to abort a hanging tr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import IDS_COST, IDS_PER_STEP, Steps, run_in_slices
 from stuntbroker.broker.transactions.fences import Identity
@@ -22,7 +22,11 @@ from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.marker import new_marker
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasClock, HasGroups, HasLongRequests, HasTopics, HasTransactions
+
+    class Uses(HasClock, HasGroups, HasLongRequests, HasTopics, HasTransactions, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 27
 WRITTEN: Final = 10
@@ -30,13 +34,13 @@ WRITTEN: Final = 10
 VERSIONS = range(1, 3)
 
 
-def handle(connection: Connection, request: WriteTxnMarkersRequest, version: int) -> WriteTxnMarkersResponse | None:
+def handle(connection: Asking[Uses], request: WriteTxnMarkersRequest, version: int) -> WriteTxnMarkersResponse | None:
     """Write the markers of a request; None when the response comes later."""
     response: WriteTxnMarkersResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 
 
-def _each(connection: Connection, request: WriteTxnMarkersRequest) -> Steps:
+def _each(connection: Asking[Uses], request: WriteTxnMarkersRequest) -> Steps:
     results: dict[int, dict[str, list[WritableTxnMarkerPartitionResult]]] = {}
     refused: dict[int, int] = {}
     for marker in request.markers:
@@ -62,7 +66,7 @@ def _each(connection: Connection, request: WriteTxnMarkersRequest) -> Steps:
     )
 
 
-def _note_refusal(connection: Connection, identity: Identity) -> Steps:
+def _note_refusal(connection: Asking[Uses], identity: Identity) -> Steps:
     """A marker of this producer was refused, as a coordinator has sent it that is not its coordinator any more."""
     transactions = connection.broker.transactions
     for number, transactional_id in enumerate(transactions.ids()):
@@ -73,7 +77,7 @@ def _note_refusal(connection: Connection, identity: Identity) -> Steps:
             transactions.fences.refuse(connection, transactional_id, identity, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
-def _write(connection: Connection, marker: WritableTxnMarker, name: str, index: int) -> ErrorCode:
+def _write(connection: Asking[Uses], marker: WritableTxnMarker, name: str, index: int) -> ErrorCode:
     broker = connection.broker
     topic, log = broker.topics.get(name), broker.topics.log(name, index)
     if topic is None or log is None:

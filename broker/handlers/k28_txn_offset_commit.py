@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.produce.txn_questions import Question, question_for
 from stuntbroker.broker.requests.request_part import RequestPart
@@ -33,7 +33,11 @@ from stuntbroker.protocol.topic_names import OFFSETS
 from stuntbroker.storage.producers import OPEN, STALE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasConfig, HasGroups, HasLongRequests, HasTopics, HasTransactions
+
+    class Uses(HasConfig, HasGroups, HasLongRequests, HasTopics, HasTransactions, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 28
 VERSIONS = range(0, 6)
@@ -42,7 +46,7 @@ COMMITTED_AT_ONCE: Final = 1_000
 """Offsets that are written in one batch."""
 
 
-def handle(connection: Connection, request: TxnOffsetCommitRequest, version: int) -> Any:
+def handle(connection: Asking[Uses], request: TxnOffsetCommitRequest, version: int) -> Any:
     """Store offsets that count when their transaction commits; the response mostly comes later."""
     if sum(len(topic.partitions) for topic in request.topics) > COMMITTED_AT_ONCE:
         return run_in_slices(connection, _in_parts(connection, request, version))
@@ -50,7 +54,7 @@ def handle(connection: Connection, request: TxnOffsetCommitRequest, version: int
     return None
 
 
-def _in_parts(connection: Connection, request: TxnOffsetCommitRequest, version: int) -> Steps:
+def _in_parts(connection: Asking[Uses], request: TxnOffsetCommitRequest, version: int) -> Steps:
     """Write a part of the offsets at a time. The transaction is verified for each part: it may have ended in between."""
     # Unlike Kafka: it writes all offsets of a request in one batch.
     topics: list[TxnOffsetCommitResponseTopic] = []
@@ -85,7 +89,7 @@ class _Commit:
 
     __slots__ = ("answers", "commits", "connection", "request", "response", "version")
 
-    def __init__(self, connection: Connection, request: TxnOffsetCommitRequest, version: int) -> None:
+    def __init__(self, connection: Asking[Uses], request: TxnOffsetCommitRequest, version: int) -> None:
         self.connection = connection
         self.request = request
         self.version = version

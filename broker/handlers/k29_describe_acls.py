@@ -13,13 +13,13 @@ from stuntbroker.protocol.messages.describe_acls_request import DescribeAclsRequ
 from stuntbroker.protocol.messages.describe_acls_response import DescribeAclsResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking
 
 KEY: Final = 29
 VERSIONS = range(1, 4)
 
 
-def handle(connection: Connection, request: DescribeAclsRequest, version: int) -> DescribeAclsResponse | None:
+def handle(connection: Asking[object], request: DescribeAclsRequest, version: int) -> DescribeAclsResponse | None:
     """Answer that there is no authorizer."""
     wanted = request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type
     if has_unknown(*wanted):

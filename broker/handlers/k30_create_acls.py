@@ -14,19 +14,19 @@ from stuntbroker.protocol.messages.create_acls_request import CreateAclsRequest
 from stuntbroker.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasLongRequests
 
 KEY: Final = 30
 VERSIONS = range(1, 4)
 
 
-def handle(connection: Connection, request: CreateAclsRequest, version: int) -> CreateAclsResponse | None:
+def handle(connection: Asking[HasLongRequests], request: CreateAclsRequest, version: int) -> CreateAclsResponse | None:
     """Refuse every ACL: there is no authorizer. None when the response comes later, or the connection is closed."""
     response: CreateAclsResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 
 
-def _each(connection: Connection, request: CreateAclsRequest) -> Steps:
+def _each(connection: Asking[HasLongRequests], request: CreateAclsRequest) -> Steps:
     for new in request.creations:
         yield SEEN
         if has_unknown(new.resource_type, new.resource_pattern_type, new.operation, new.permission_type):

@@ -14,19 +14,19 @@ from stuntbroker.protocol.messages.delete_acls_request import DeleteAclsRequest
 from stuntbroker.protocol.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasLongRequests
 
 KEY: Final = 31
 VERSIONS = range(1, 4)
 
 
-def handle(connection: Connection, request: DeleteAclsRequest, version: int) -> DeleteAclsResponse | None:
+def handle(connection: Asking[HasLongRequests], request: DeleteAclsRequest, version: int) -> DeleteAclsResponse | None:
     """Answer that there is no authorizer. None when the response comes later, or the connection is closed."""
     response: DeleteAclsResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 
 
-def _each(connection: Connection, request: DeleteAclsRequest) -> Steps:
+def _each(connection: Asking[HasLongRequests], request: DeleteAclsRequest) -> Steps:
     for each in request.filters:
         yield SEEN
         if has_unknown(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type):

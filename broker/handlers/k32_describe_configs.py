@@ -6,7 +6,7 @@ v3 types, and documentation if the request asks for it. v4 flexible.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.config_view import Entry, broker_configs, cluster_configs, topic_configs
 from stuntbroker.broker.configuration.properties import BROKER as BROKER_PROPERTIES
@@ -23,8 +23,11 @@ from stuntbroker.protocol.messages.describe_configs_response import (
 from stuntbroker.protocol.topic_names import TopicNameError, check_name
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import Asking, HasConfig, HasDynamicConfig, HasFeatures, HasLongRequests, HasTopics
+
+    class Uses(HasConfig, HasDynamicConfig, HasFeatures, HasLongRequests, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 32
 VERSIONS = range(1, 5)
@@ -36,7 +39,7 @@ UNNAMED: Final = {
 }
 
 
-def handle(connection: Connection, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse | None:
+def handle(connection: Asking[Uses], request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse | None:
     """Describe the configuration of each resource; None when the response comes later."""
     broker = connection.broker
     # Unlike Kafka: what is asked for twice is answered once. An answer is a hundred times as long as its question.
@@ -50,7 +53,7 @@ def handle(connection: Connection, request: DescribeConfigsRequest, version: int
 
 
 def _each(
-    broker: Services, node_id: int, resources: Iterable[DescribeConfigsResource], request: DescribeConfigsRequest
+    broker: Uses, node_id: int, resources: Iterable[DescribeConfigsResource], request: DescribeConfigsRequest
 ) -> Steps:
     results = []
     cost = 0
@@ -63,7 +66,7 @@ def _each(
 
 
 def _describe_resource(
-    broker: Services, node_id: int, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    broker: Uses, node_id: int, resource: DescribeConfigsResource, request: DescribeConfigsRequest
 ) -> DescribeConfigsResult:
     kind, name = resource.resource_type, resource.resource_name
 

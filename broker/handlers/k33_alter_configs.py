@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.config_change import (
     BROKER,
@@ -20,20 +20,32 @@ from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequ
 from stuntbroker.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import (
+        Asking,
+        HasDynamicConfig,
+        HasEvents,
+        HasLongRequests,
+        HasNodeId,
+        HasNodes,
+        HasSyncer,
+        HasTopics,
+    )
+
+    class Uses(HasDynamicConfig, HasEvents, HasLongRequests, HasNodeId, HasNodes, HasSyncer, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 33
 VERSIONS = range(0, 3)
 
 
-def handle(connection: Connection, request: AlterConfigsRequest, version: int) -> AlterConfigsResponse | None:
+def handle(connection: Asking[Uses], request: AlterConfigsRequest, version: int) -> AlterConfigsResponse | None:
     """Replace the configuration of each resource; None when the response comes later."""
     response: AlterConfigsResponse | None = run_in_slices(connection, _each(connection.broker, request))
     return response
 
 
-def _each(broker: Services, request: AlterConfigsRequest) -> Steps:
+def _each(broker: Uses, request: AlterConfigsRequest) -> Steps:
     responses = []
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
@@ -58,6 +70,6 @@ def _each(broker: Services, request: AlterConfigsRequest) -> Steps:
     return AlterConfigsResponse(responses=responses)
 
 
-def _replace(broker: Services, name: str, wanted: dict[str, str | None], validate_only: bool) -> Outcome:
+def _replace(broker: Uses, name: str, wanted: dict[str, str | None], validate_only: bool) -> Outcome:
     values = {key: value or "" for key, value in wanted.items()}
     return change_broker(broker, name, lambda dynamic, level: dynamic.replace(level, values, validate_only))

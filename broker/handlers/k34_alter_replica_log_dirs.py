@@ -5,7 +5,7 @@ The data folder is the only log directory, so that every replica is where a vali
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
@@ -17,22 +17,25 @@ from stuntbroker.protocol.messages.alter_replica_log_dirs_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import Asking, HasDataDir, HasLongRequests, HasTopics
+
+    class Uses(HasDataDir, HasLongRequests, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 34
 VERSIONS = range(1, 3)
 
 
 def handle(
-    connection: Connection, request: AlterReplicaLogDirsRequest, version: int
+    connection: Asking[Uses], request: AlterReplicaLogDirsRequest, version: int
 ) -> AlterReplicaLogDirsResponse | None:
     """Accept the only folder that there is; None when the response comes later."""
     response: AlterReplicaLogDirsResponse | None = run_in_slices(connection, _move_replicas(connection.broker, request))
     return response
 
 
-def _move_replicas(broker: Services, request: AlterReplicaLogDirsRequest) -> Steps:
+def _move_replicas(broker: Uses, request: AlterReplicaLogDirsRequest) -> Steps:
     log_dir = broker.data_dir.log_dir
     errors: dict[str, dict[int, ErrorCode]] = {}
     """By topic and partition. The last path that a request has for a partition decides."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
@@ -15,19 +15,23 @@ from stuntbroker.protocol.messages.describe_log_dirs_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasDataDir, HasLongRequests, HasTopics
+
+    class Uses(HasDataDir, HasLongRequests, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 35
 VERSIONS = range(1, 6)
 
 
-def handle(connection: Connection, request: DescribeLogDirsRequest, version: int) -> DescribeLogDirsResponse | None:
+def handle(connection: Asking[Uses], request: DescribeLogDirsRequest, version: int) -> DescribeLogDirsResponse | None:
     """Return the sizes of partitions; None when the response comes later."""
     response: DescribeLogDirsResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 
 
-def _each(connection: Connection, request: DescribeLogDirsRequest) -> Steps:
+def _each(connection: Asking[Uses], request: DescribeLogDirsRequest) -> Steps:
     broker, node_id = connection.broker, connection.listener.node_id
     wanted = None
     if request.topics is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.cluster.assignments import problem_of_assignments
 from stuntbroker.broker.configuration.properties import PARTITIONS_MAX
@@ -17,14 +17,17 @@ from stuntbroker.protocol.messages.create_partitions_response import (
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import Asking, HasEvents, HasLongRequests, HasNodes, HasSyncer, HasTopics
+
+    class Uses(HasEvents, HasLongRequests, HasNodes, HasSyncer, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 37
 VERSIONS = range(0, 4)
 
 
-def handle(connection: Connection, request: CreatePartitionsRequest, version: int) -> CreatePartitionsResponse | None:
+def handle(connection: Asking[Uses], request: CreatePartitionsRequest, version: int) -> CreatePartitionsResponse | None:
     """Add partitions to topics; None when the response comes later."""
     if request.timeout_ms <= 0:
         timed_out = ErrorCode.REQUEST_TIMED_OUT
@@ -35,7 +38,7 @@ def handle(connection: Connection, request: CreatePartitionsRequest, version: in
     return response
 
 
-def _each(broker: Services, request: CreatePartitionsRequest) -> Steps:
+def _each(broker: Uses, request: CreatePartitionsRequest) -> Steps:
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     cost = 0
@@ -54,7 +57,7 @@ def _each(broker: Services, request: CreatePartitionsRequest) -> Steps:
     return CreatePartitionsResponse(results=list(results.values()))
 
 
-def _grow(broker: Services, wanted: CreatePartitionsTopic, validate_only: bool) -> tuple[ErrorCode, str]:
+def _grow(broker: Uses, wanted: CreatePartitionsTopic, validate_only: bool) -> tuple[ErrorCode, str]:
     topic = broker.topics.get(wanted.name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""

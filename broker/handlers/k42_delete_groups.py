@@ -6,15 +6,19 @@ v1 as v0. v2 flexible. (v3, with messages, came after Kafka 4.3.)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import Steps, run_in_slices
 from stuntbroker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from stuntbroker.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests
     from stuntbroker.groups.coordinator import GroupCoordinator
+
+    class Uses(HasGroups, HasLongRequests, Protocol):
+        """What is used of the broker."""
+
 
 DELETED: Final = 4
 """Of a group in the units of a slice."""
@@ -22,7 +26,7 @@ KEY = 42
 VERSIONS = range(3)
 
 
-def handle(connection: Connection, request: DeleteGroupsRequest, version: int) -> DeleteGroupsResponse | None:
+def handle(connection: Asking[Uses], request: DeleteGroupsRequest, version: int) -> DeleteGroupsResponse | None:
     """Delete groups with their offsets; None when the response comes later."""
     response: DeleteGroupsResponse | None = run_in_slices(connection, _each(connection.broker.groups, request))
     return response

@@ -20,8 +20,8 @@ from stuntbroker.protocol.messages.elect_leaders_response import (
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import Asking, Services
+
 
 KEY: Final = 43
 VERSIONS = range(0, 3)
@@ -32,7 +32,7 @@ NOT_PREFERRED: Final = "The preferred leader was not available."
 NO_ELIGIBLE_LEADER: Final = "Eligible topic partition leaders are not available."
 
 
-def handle(connection: Connection, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse | None:
+def handle(connection: Asking[Services], request: ElectLeadersRequest, version: int) -> ElectLeadersResponse | None:
     """Elect the preferred or any replica as leader of partitions; return None if the response comes later."""
     response: ElectLeadersResponse | None = run_in_slices(connection, _elect(connection.broker, request))
     return response

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.config_change import (
     BROKER,
@@ -33,22 +33,37 @@ from stuntbroker.protocol.messages.incremental_alter_configs_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import (
+        Asking,
+        HasConfig,
+        HasDynamicConfig,
+        HasEvents,
+        HasLongRequests,
+        HasNodeId,
+        HasNodes,
+        HasSyncer,
+        HasTopics,
+    )
+
+    class Uses(
+        HasConfig, HasDynamicConfig, HasEvents, HasLongRequests, HasNodeId, HasNodes, HasSyncer, HasTopics, Protocol
+    ):
+        """What is used of the broker."""
+
 
 KEY: Final = 44
 VERSIONS = range(0, 2)
 
 
 def handle(
-    connection: Connection, request: IncrementalAlterConfigsRequest, version: int
+    connection: Asking[Uses], request: IncrementalAlterConfigsRequest, version: int
 ) -> IncrementalAlterConfigsResponse | None:
     """Change single properties of each resource; None when the response comes later."""
     response: IncrementalAlterConfigsResponse | None = run_in_slices(connection, _each(connection.broker, request))
     return response
 
 
-def _each(broker: Services, request: IncrementalAlterConfigsRequest) -> Steps:
+def _each(broker: Uses, request: IncrementalAlterConfigsRequest) -> Steps:
     responses = []
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
@@ -59,7 +74,7 @@ def _each(broker: Services, request: IncrementalAlterConfigsRequest) -> Steps:
 
 
 def _alter_resource(
-    broker: Services, resource: AlterConfigsResource, times: Counter[tuple[int, str]], validate_only: bool
+    broker: Uses, resource: AlterConfigsResource, times: Counter[tuple[int, str]], validate_only: bool
 ) -> Outcome:
     kind, name = resource.resource_type, resource.resource_name
     keys = [config.name for config in resource.configs]
@@ -80,7 +95,7 @@ def _alter_resource(
     return change(broker, kind, name, validate_only, lambda present: _changed(broker, present, resource.configs))
 
 
-def _changed(broker: Services, present: dict[str, str], configs: Sequence[AlterableConfig]) -> dict[str, str | None]:
+def _changed(broker: Uses, present: dict[str, str], configs: Sequence[AlterableConfig]) -> dict[str, str | None]:
     after: dict[str, str | None] = dict(present)
     for config in configs:
         name, operation, value = config.name, config.config_operation, config.value or ""

@@ -23,15 +23,15 @@ from stuntbroker.protocol.messages.alter_partition_reassignments_response import
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import Asking, Services
+
 
 KEY: Final = 45
 VERSIONS = range(0, 2)
 
 
 def handle(
-    connection: Connection, request: AlterPartitionReassignmentsRequest, version: int
+    connection: Asking[Services], request: AlterPartitionReassignmentsRequest, version: int
 ) -> AlterPartitionReassignmentsResponse | None:
     """Reassign partitions to other nodes; return None if the response comes later."""
     response: AlterPartitionReassignmentsResponse | None = run_in_slices(

@@ -9,14 +9,14 @@ from stuntbroker.protocol.messages.list_partition_reassignments_request import L
 from stuntbroker.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking
 
 KEY: Final = 46
 VERSIONS = range(0, 1)
 
 
 def handle(
-    connection: Connection, request: ListPartitionReassignmentsRequest, version: int
+    connection: Asking[object], request: ListPartitionReassignmentsRequest, version: int
 ) -> ListPartitionReassignmentsResponse:
     """Answer that no partition is being reassigned."""
     return ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None)

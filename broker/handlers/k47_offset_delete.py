@@ -5,7 +5,7 @@ Removes offsets of a consumer group in topics that its members do not read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.groups.offsets import Place
@@ -18,19 +18,23 @@ from stuntbroker.protocol.messages.offset_delete_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests, HasTopics
+
+    class Uses(HasGroups, HasLongRequests, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY = 47
 VERSIONS = range(1)
 
 
-def handle(connection: Connection, request: OffsetDeleteRequest, version: int) -> OffsetDeleteResponse | None:
+def handle(connection: Asking[Uses], request: OffsetDeleteRequest, version: int) -> OffsetDeleteResponse | None:
     """Delete committed offsets of a group; None when the response comes later."""
     response: OffsetDeleteResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 
 
-def _each(connection: Connection, request: OffsetDeleteRequest) -> Steps:
+def _each(connection: Asking[Uses], request: OffsetDeleteRequest) -> Steps:
     places: list[Place] = []
     answered: list[OffsetDeleteResponsePartition] = []
     topics = []

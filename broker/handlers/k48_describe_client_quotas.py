@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.metadata.quotas import CLIENT_ID, ENTITY_TYPES, IP, USER, Entity
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
@@ -17,8 +17,11 @@ from stuntbroker.protocol.messages.describe_client_quotas_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import Asking, HasLongRequests, HasQuotas
+
+    class Uses(HasLongRequests, HasQuotas, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 48
 VERSIONS = range(0, 2)
@@ -27,7 +30,7 @@ EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 
 
 def handle(
-    connection: Connection, request: DescribeClientQuotasRequest, version: int
+    connection: Asking[Uses], request: DescribeClientQuotasRequest, version: int
 ) -> DescribeClientQuotasResponse | None:
     """Describe the quotas that match a filter; None when the response comes later."""
     refusal = _refusal(request.components)
@@ -71,7 +74,7 @@ def _problem_of_match(match_type: int, match: str | None) -> str | None:
     return f"Request specified {name}, but also specified a match string."
 
 
-def _describe(broker: Services, request: DescribeClientQuotasRequest) -> Steps:
+def _describe(broker: Uses, request: DescribeClientQuotasRequest) -> Steps:
     entries = []
     for entity, values in list(broker.quotas.by_entity.items()):
         yield SEEN

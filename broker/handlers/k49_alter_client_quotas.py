@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.metadata.quotas import (
     CLIENT_KEYS,
@@ -29,8 +29,11 @@ from stuntbroker.protocol.messages.alter_client_quotas_response import (
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import Asking, HasEvents, HasLongRequests, HasQuotas, HasSyncer
+
+    class Uses(HasEvents, HasLongRequests, HasQuotas, HasSyncer, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 49
 VERSIONS = range(0, 2)
@@ -44,13 +47,15 @@ HOST_LENGTH_MAX: Final = 253
 IPV4_PARTS_MAX: Final = 4
 
 
-def handle(connection: Connection, request: AlterClientQuotasRequest, version: int) -> AlterClientQuotasResponse | None:
+def handle(
+    connection: Asking[Uses], request: AlterClientQuotasRequest, version: int
+) -> AlterClientQuotasResponse | None:
     """Store or remove quotas; None when the response comes later."""
     response: AlterClientQuotasResponse | None = run_in_slices(connection, _alter_each(connection.broker, request))
     return response
 
 
-def _alter_each(broker: Services, request: AlterClientQuotasRequest) -> Steps:
+def _alter_each(broker: Uses, request: AlterClientQuotasRequest) -> Steps:
     results: dict[Entity, tuple[ErrorCode, str | None]] = {}
     cost = 0
     for entry in request.entries:
@@ -79,7 +84,7 @@ def _alter_each(broker: Services, request: AlterClientQuotasRequest) -> Steps:
     )
 
 
-def _alter(broker: Services, entity: Entity, ops: Sequence[OpData]) -> tuple[ErrorCode, str | None]:
+def _alter(broker: Uses, entity: Entity, ops: Sequence[OpData]) -> tuple[ErrorCode, str | None]:
     try:
         altered = broker.quotas.alter(entity, {op.key: None if op.remove else op.value for op in ops})
     except StorageError as fault:

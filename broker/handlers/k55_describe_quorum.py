@@ -5,7 +5,7 @@ v1 times of the voters. v2 messages, directory ids, and the endpoints of the con
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
@@ -20,8 +20,11 @@ from stuntbroker.protocol.messages.describe_quorum_response import (
 from stuntbroker.protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import Asking, HasClock, HasDataDir, HasLongRequests, HasNodeId
+
+    class Uses(HasClock, HasDataDir, HasLongRequests, HasNodeId, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 55
 VERSIONS = range(0, 3)
@@ -29,7 +32,7 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 LEADER_EPOCH: Final = 1
 
 
-def handle(connection: Connection, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse | None:
+def handle(connection: Asking[Uses], request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse | None:
     """Describe a quorum of one, the first node; None when the response comes later."""
     wanted = [
         (topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics
@@ -40,7 +43,7 @@ def handle(connection: Connection, request: DescribeQuorumRequest, version: int)
     return response
 
 
-def _describe(broker: Services) -> DescribeQuorumResponse:
+def _describe(broker: Uses) -> DescribeQuorumResponse:
     # Unlike Kafka: the metadata log is a journal without offsets, epochs and a listener of its own. Its end offset is the
     # number of its lines, its leader epoch stays the first one, and the controller has no endpoint.
     end_offset, now_ms = broker.data_dir.journal_lines, broker.clock.now_ms()

@@ -6,7 +6,7 @@ v2 no results, which say nothing that the error does not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
@@ -16,19 +16,23 @@ from stuntbroker.protocol.messages.update_features_response import UpdatableFeat
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasEvents, HasFeatures, HasLongRequests, HasNodeId
+
+    class Uses(HasEvents, HasFeatures, HasLongRequests, HasNodeId, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 57
 VERSIONS = range(0, 3)
 
 
-def handle(connection: Connection, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse | None:
+def handle(connection: Asking[Uses], request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse | None:
     """Change the level of `transaction.version`; None when the response comes later."""
     response: UpdateFeaturesResponse | None = run_in_slices(connection, _all_or_none(connection, request))
     return response
 
 
-def _all_or_none(connection: Connection, request: UpdateFeaturesRequest) -> Steps:
+def _all_or_none(connection: Asking[Uses], request: UpdateFeaturesRequest) -> Steps:
     broker = connection.broker
     features, before = broker.features, broker.features.transaction_version
     updates = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.handlers.k03_metadata import CLUSTER_OPERATIONS, NOT_REQUESTED
 from stuntbroker.protocol.errors import ErrorCode
@@ -10,14 +10,18 @@ from stuntbroker.protocol.messages.describe_cluster_request import DescribeClust
 from stuntbroker.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasClusterId, HasNodes
+
+    class Uses(HasClusterId, HasNodes, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 60
 VERSIONS = range(0, 3)
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(connection: Connection, request: DescribeClusterRequest, version: int) -> DescribeClusterResponse:
+def handle(connection: Asking[Uses], request: DescribeClusterRequest, version: int) -> DescribeClusterResponse:
     """Describe the nodes."""
     broker = connection.broker
     if request.endpoint_type == CONTROLLERS:

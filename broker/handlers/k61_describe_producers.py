@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.metadata.unknown_topics import unknown_or_invalid
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
@@ -16,19 +16,25 @@ from stuntbroker.protocol.messages.describe_producers_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasLongRequests, HasTopics
+
+    class Uses(HasLongRequests, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 61
 VERSIONS = range(0, 1)
 
 
-def handle(connection: Connection, request: DescribeProducersRequest, version: int) -> DescribeProducersResponse | None:
+def handle(
+    connection: Asking[Uses], request: DescribeProducersRequest, version: int
+) -> DescribeProducersResponse | None:
     """Describe the producers that partitions know; None when the response comes later."""
     response: DescribeProducersResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 
 
-def _each(connection: Connection, request: DescribeProducersRequest) -> Steps:
+def _each(connection: Asking[Uses], request: DescribeProducersRequest) -> Steps:
     broker, node_id = connection.broker, connection.listener.node_id
     topics = []
     for topic in request.topics:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.coordinator.state import partitions_by_topic
@@ -16,8 +16,11 @@ from stuntbroker.protocol.messages.describe_transactions_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import Asking, HasLongRequests, HasTransactions
+
+    class Uses(HasLongRequests, HasTransactions, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 65
 VERSIONS = range(0, 1)
@@ -28,7 +31,7 @@ REPEATED_PARTITIONS_MAX: Final = 100
 
 
 def handle(
-    connection: Connection, request: DescribeTransactionsRequest, version: int
+    connection: Asking[Uses], request: DescribeTransactionsRequest, version: int
 ) -> DescribeTransactionsResponse | None:
     """Describe transactions by their ids; None when the response comes later."""
     response: DescribeTransactionsResponse | None = run_in_slices(
@@ -37,7 +40,7 @@ def handle(
     return response
 
 
-def _each(broker: Services, transactional_ids: Sequence[str]) -> Steps:
+def _each(broker: Uses, transactional_ids: Sequence[str]) -> Steps:
     states = []
     large: set[str] = set()
     for transactional_id in transactional_ids:
@@ -53,7 +56,7 @@ def _each(broker: Services, transactional_ids: Sequence[str]) -> Steps:
     return DescribeTransactionsResponse(transaction_states=states)
 
 
-def _describe_transaction(broker: Services, transactional_id: str) -> TransactionState:
+def _describe_transaction(broker: Uses, transactional_id: str) -> TransactionState:
     if not transactional_id:
         return TransactionState(ErrorCode.INVALID_REQUEST, transactional_id)
     txn = broker.transactions.state_of(transactional_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.metadata.topics import coordinator_of
 from stuntbroker.broker.requests.patterns import Pattern, PatternError
@@ -16,8 +16,12 @@ from stuntbroker.protocol.primitives import write_compact_string, write_uvarint
 from stuntbroker.protocol.topic_names import TXN_STATE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasEvents, HasLongRequests, HasNodes, HasTopics, HasTransactions
     from stuntbroker.broker.transactions.registry import Transactions
+
+    class Uses(HasEvents, HasLongRequests, HasNodes, HasTopics, HasTransactions, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 66
 VERSIONS = range(0, 3)
@@ -61,7 +65,7 @@ class _Listing:
         out.append(0)
 
 
-def handle(connection: Connection, request: ListTransactionsRequest, version: int) -> Any:
+def handle(connection: Asking[Uses], request: ListTransactionsRequest, version: int) -> Any:
     """List transactions by state, producer, age and pattern; None when the response comes later."""
     pattern = None
     if request.transactional_id_pattern:
@@ -73,14 +77,14 @@ def handle(connection: Connection, request: ListTransactionsRequest, version: in
     return run_in_slices(connection, _each(connection, request, pattern))
 
 
-def _coordinated(connection: Connection, ids: list[str]) -> list[str]:
+def _coordinated(connection: Asking[Uses], ids: list[str]) -> list[str]:
     """Those of the ids that the node coordinates."""
     broker, node_id = connection.broker, connection.listener.node_id
     topic = broker.topics.get(TXN_STATE) if broker.nodes.are_many else None
     return ids if topic is None else [each for each in ids if coordinator_of(topic, each).leader == node_id]
 
 
-def _each(connection: Connection, request: ListTransactionsRequest, pattern: Pattern | None) -> Steps:
+def _each(connection: Asking[Uses], request: ListTransactionsRequest, pattern: Pattern | None) -> Steps:
     transactions = connection.broker.transactions
     listing = _Listing([name for name in request.state_filters if name not in NAMES and name not in NEVER_SHOWN])
     phases = {NAMES[name] for name in request.state_filters if name in NAMES} if request.state_filters else set(Phase)

@@ -5,7 +5,7 @@ v0 lists client metrics subscriptions only. v1 has a list of resource types, of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.config_change import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
@@ -14,8 +14,11 @@ from stuntbroker.protocol.messages.list_config_resources_request import ListConf
 from stuntbroker.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import Asking, HasLongRequests, HasNodeId, HasTopics
+
+    class Uses(HasLongRequests, HasNodeId, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 74
 VERSIONS = range(0, 2)
@@ -23,7 +26,7 @@ TYPES: Final = frozenset({GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC})
 
 
 def handle(
-    connection: Connection, request: ListConfigResourcesRequest, version: int
+    connection: Asking[Uses], request: ListConfigResourcesRequest, version: int
 ) -> ListConfigResourcesResponse | None:
     """List the resources that have a configuration; None when the response comes later."""
     types = frozenset(request.resource_types) or TYPES
@@ -35,7 +38,7 @@ def handle(
     return response
 
 
-def _list(broker: Services, types: frozenset[int]) -> Steps:
+def _list(broker: Uses, types: frozenset[int]) -> Steps:
     """Groups and client metrics are listed when they have configuration, which none of them has here."""
     node = str(broker.node_id)
     resources = [ConfigResource(node, kind) for kind in (BROKER_LOGGER, BROKER) if kind in types]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.handlers.k03_metadata import NOT_REQUESTED, TOPIC_OPERATIONS
 from stuntbroker.broker.metadata.unknown_topics import unknown_or_invalid
@@ -18,7 +18,11 @@ from stuntbroker.protocol.messages.describe_topic_partitions_response import (
 from stuntbroker.protocol.topic_names import INTERNAL
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasLongRequests, HasNodes, HasTopics
+
+    class Uses(HasLongRequests, HasNodes, HasTopics, Protocol):
+        """What is used of the broker."""
+
 
 KEY: Final = 75
 VERSIONS = range(0, 1)
@@ -27,14 +31,14 @@ LIMIT_MAX: Final = 2_000
 
 
 def handle(
-    connection: Connection, request: DescribeTopicPartitionsRequest, version: int
+    connection: Asking[Uses], request: DescribeTopicPartitionsRequest, version: int
 ) -> DescribeTopicPartitionsResponse | None:
     """Describe the partitions of topics, from a cursor on; None when the response comes later."""
     response: DescribeTopicPartitionsResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 
 
-def _each(connection: Connection, request: DescribeTopicPartitionsRequest) -> Steps:
+def _each(connection: Asking[Uses], request: DescribeTopicPartitionsRequest) -> Steps:
     broker = connection.broker
     stopped = broker.nodes.stopped
     requested = [topic.name for topic in request.topics]

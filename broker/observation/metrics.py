@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from prometheus_client import Metric, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -23,7 +23,30 @@ from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.requests.router import Handler
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import (
+        HasClock,
+        HasConnections,
+        HasFeatures,
+        HasFetchSessions,
+        HasRouter,
+        HasTopics,
+        HasTransactions,
+        KnowsGroups,
+    )
+
+    class Measured(
+        HasClock,
+        HasConnections,
+        HasFeatures,
+        HasFetchSessions,
+        HasRouter,
+        HasTopics,
+        HasTransactions,
+        KnowsGroups,
+        Protocol,
+    ):
+        """What figures are taken from."""
+
 
 SLICE: Final = 2_000
 """Ids, or partitions, that are looked at before others have their turn."""
@@ -41,7 +64,7 @@ class _Families(Collector):
 class Metrics:
     """One a broker. From now on its requests are counted."""
 
-    def __init__(self, broker: Services) -> None:
+    def __init__(self, broker: Measured) -> None:
         self._broker = broker
         self._process = ProcessCollector(registry=None)
         self._started_ms = broker.clock.now_ms()

@@ -7,7 +7,7 @@ and one scrape is made at a time.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -17,7 +17,12 @@ from stuntbroker.broker.observation.metrics import Metrics
 from stuntbroker.protocol.addresses import Address
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.observation.metrics import Measured
+    from stuntbroker.broker.services import HasEvents
+
+    class Uses(Measured, HasEvents, Protocol):
+        """What is used of the broker."""
+
 
 WAIT_S: Final = 10.0
 HEAD_MAX: Final = 8_192
@@ -29,7 +34,7 @@ TEXT: Final = "text/plain; charset=utf-8"
 class MetricsServer:
     """`start` and `stop` belong to the event loop's thread."""
 
-    def __init__(self, broker: Services, wait_s: float = WAIT_S) -> None:
+    def __init__(self, broker: Uses, wait_s: float = WAIT_S) -> None:
         self._broker = broker
         self._metrics = Metrics(broker)
         self._wait_s = wait_s
@@ -37,7 +42,7 @@ class MetricsServer:
         self._servers: list[asyncio.Server] = []
         self._clients: set[asyncio.StreamWriter] = set()
 
-    def follow(self, broker: Services) -> None:
+    def follow(self, broker: Uses) -> None:
         """Answer with the figures of another broker from now on, which has taken the place of this one."""
         self._broker = broker
         self._metrics = Metrics(broker)

@@ -21,8 +21,7 @@ from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, LargeBatch
 from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import Asking, HasTopics
 
 PARTITIONS_AT_ONCE: Final = 250
 """More partitions than these make a request a long one."""
@@ -33,7 +32,11 @@ BEGIN_COST: Final = 100
 
 
 def long_steps(
-    connection: Connection, fields: ProduceFields, version: int, new: list[PartitionLog], produce: Callable[..., Any]
+    connection: Asking[HasTopics],
+    fields: ProduceFields,
+    version: int,
+    new: list[PartitionLog],
+    produce: Callable[..., Any],
 ) -> Steps:
     """`new`: the logs that have no file yet; `produce` handles a part."""
     for log in new:
@@ -68,7 +71,7 @@ def long_steps(
 
 
 def _write_ahead(
-    broker: Services, topic_batches: TopicBatches, version: int, large: list[tuple[PartitionLog, LargeBatch]]
+    broker: HasTopics, topic_batches: TopicBatches, version: int, large: list[tuple[PartitionLog, LargeBatch]]
 ) -> Generator[int, None, None]:
     """Follow the records of each large batch, and write it to a file of its own; `large` gets (log, batch).
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasConfig, HasTransactions
+
+    class Uses(HasConfig, HasTransactions, Protocol):
+        """What is used of the broker."""
 
 
 class Question(Enum):
@@ -19,7 +22,7 @@ class Question(Enum):
     NONE = "none"
 
 
-def is_verifying(connection: Connection, *, offsets: bool = False) -> bool:
+def is_verifying(connection: Asking[HasConfig], *, offsets: bool = False) -> bool:
     """Whether records, or offsets, are refused where a client of an older version did not add their partition."""
     listener = connection.listener
     is_on: bool = connection.broker.config["transaction.partition.verification.enable"]
@@ -27,7 +30,7 @@ def is_verifying(connection: Connection, *, offsets: bool = False) -> bool:
 
 
 def question_for(
-    connection: Connection, transactional_id: str, *, adds: bool, is_sealed: bool, offsets: bool = False
+    connection: Asking[Uses], transactional_id: str, *, adds: bool, is_sealed: bool, offsets: bool = False
 ) -> Question:
     """Return the request that must succeed before the append.
 

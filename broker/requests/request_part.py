@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stuntbroker.broker.requests.slices import Awaited
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking
+
+Uses = TypeVar("Uses")
 
 
-class RequestPart:
+class RequestPart(Generic[Uses]):
     """Stands for the connection of a request that is handled in parts, and keeps the answer to one of them."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Asking[Uses]) -> None:
         self.connection = connection
         self.broker = connection.broker
         self.listener = connection.listener

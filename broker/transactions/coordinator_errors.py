@@ -27,7 +27,7 @@ from stuntbroker.protocol.api_keys import (
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasTransactions
 
 PRODUCER_FENCED_FROM: Final = {INIT_PRODUCER_ID: 4, ADD_PARTITIONS_TO_TXN: 2, ADD_OFFSETS_TO_TXN: 2, END_TXN: 2}
 """API key -> the first version whose response may carry PRODUCER_FENCED."""
@@ -48,7 +48,7 @@ class DraftCode(IntEnum):
 
 
 def coordinator_code(
-    connection: Connection, transactional_id: str, identity: Identity, error: int, key: int, version: int
+    connection: Asking[HasTransactions], transactional_id: str, identity: Identity, error: int, key: int, version: int
 ) -> int:
     """Return the error code for the coordinator's own responses; log one line if it fences a producer."""
     transactions = connection.broker.transactions

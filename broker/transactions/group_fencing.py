@@ -8,7 +8,7 @@ gets a retriable error for a partition with a pending transactional offset.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from stuntbroker.coordinator.actor import Actor, OnReply
 from stuntbroker.coordinator.requests import InitProducerId, Reply
@@ -16,8 +16,11 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import HasEvents, HasGroups, HasTransactions
     from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+
+    class Uses(HasEvents, HasGroups, HasTransactions, Protocol):
+        """What is used of the broker."""
 
 
 class Claim:
@@ -25,7 +28,7 @@ class Claim:
 
     __slots__ = ("broker", "generation", "group_id", "places", "transactional_id")
 
-    def __init__(self, broker: Services, request: InitProducerIdRequest) -> None:
+    def __init__(self, broker: Uses, request: InitProducerIdRequest) -> None:
         self.broker = broker
         self.transactional_id = request.transactional_id
         self.group_id = request.consumer_group_id

@@ -119,6 +119,24 @@ def test_nothing_is_imported_from_a_file_of_tests() -> None:
     assert wrong == []
 
 
+USES_THE_WHOLE_BROKER = {
+    Path("broker/connections/connection.py"),  # It hands each handler the broker.
+    Path("broker/cluster/moves.py"),
+    Path("broker/handlers/k43_elect_leaders.py"),  # It moves leaders,
+    Path("broker/handlers/k45_alter_partition_reassignments.py"),  # and this one replicas.
+}
+
+
+def test_a_part_of_the_broker_names_what_it_uses_of_it() -> None:
+    whole = {
+        path
+        for path in files_of("broker", "control")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "Services" for alias in node.names)
+    }
+    assert whole == USES_THE_WHOLE_BROKER
+
+
 def imported_modules(path: Path, modules: set[str]) -> set[str]:
     """Our modules that a file imports by a statement, wherever it stands and whatever it is for."""
     names: list[str] = []
