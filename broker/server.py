@@ -410,8 +410,10 @@ class Broker:
             self.failed(str(fault))
 
     def _timer_failed(self, fault: Exception) -> None:
-        """Log a call of the timers that failed: a mistake of the broker's own, as a failed write has been logged before."""
-        if not isinstance(fault, StorageError):
+        """Log a call of the timers that failed: one line for the disk's refusal, a traceback for a mistake of our own."""
+        if isinstance(fault, StorageError):
+            self.events.error("timer_failed", fault=str(fault))
+        else:
             self.events.error("timer_failed", exc_info=fault)
 
     def _answer_refused(self, fault: Exception) -> None:

@@ -70,7 +70,7 @@ class Timers:
 
     def _run_soon(self) -> None:
         if self._soon:  # Not closed meanwhile.
-            self._soon.popleft()()
+            self._call(self._soon.popleft())
 
     @property
     def is_busy(self) -> bool:

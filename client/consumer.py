@@ -9,21 +9,27 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord
 from aiokafka.client import ConnectionGroup
-from aiokafka.errors import ConsumerStoppedError, KafkaConnectionError, NoOffsetForPartitionError
+from aiokafka.errors import ConsumerStoppedError, KafkaConnectionError, KafkaError, NoOffsetForPartitionError
 from aiokafka.errors import IllegalStateError as AiokafkaIllegalStateError
 from aiokafka.protocol.commit import OffsetFetchRequest
-from aiokafka.protocol.group import SyncGroupRequest
+from aiokafka.protocol.group import LeaveGroupRequest, SyncGroupRequest
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client.producer.arguments import check_text
 from stuntbroker.client.producer.authentication import explained
 from stuntbroker.client.producer.connections import guard_connections
 from stuntbroker.client.producer.coordination import GroupMetadata
-from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, UnsupportedVersionError
+from stuntbroker.client.producer.errors import (
+    AuthenticationError,
+    IllegalStateError,
+    OperationTimedOutError,
+    UnsupportedVersionError,
+)
 from stuntbroker.client.requests import Call
 from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
 from stuntbroker.protocol.api_keys import OFFSET_FETCH
@@ -41,6 +47,8 @@ RESETS: Final = ("earliest", "latest", "none")
 BACKOFF_S: Final = 0.02
 BACKOFF_S_MAX: Final = 1.0
 NO_OFFSET: Final = -1
+LEAVE_S: Final = 2.0
+"""How long a start that is given up tries to leave the group."""
 
 
 class StableOffsets(NamedTuple):
@@ -114,7 +122,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
     async def __aenter__(self) -> Self:
         try:
             await self.start()
-        except BaseException:
+        except (KafkaConnectionError, AuthenticationError):  # After anything else it is closed, or goes on.
             await self.stop()
             raise
         return self
@@ -132,12 +140,34 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             await super().start()
         except KafkaConnectionError as fault:
             if self._fetcher is not None:
-                await self.stop()
+                await asyncio.shield(asyncio.ensure_future(self._undo_start()))
             error = await explained(self._client, fault)
             raise error from error.__cause__
         except BaseException:
-            await self.stop()
+            await asyncio.shield(
+                asyncio.ensure_future(self._undo_start())
+            )  # It goes on when it is cancelled once more.
             raise
+
+    async def _undo_start(self) -> None:
+        """Close everything at once. A JoinGroup on its way would wait for the other members, and is given up."""
+        joining = getattr(self._coordinator, "_coordination_task", None)
+        if joining is not None and not joining.done():
+            joining.cancel()
+            await asyncio.wait({joining})
+            await self._leave_unjoined()
+        await self.stop()
+
+    async def _leave_unjoined(self) -> None:
+        """Leave the group as a member that has not joined it yet, so that the others need not wait for it."""
+        coordinator = self._coordinator
+        if coordinator.member_id and self._group_instance_id is None:
+            for (_, group), connection in list(self._client._conns.items()):
+                if group == ConnectionGroup.COORDINATION:
+                    connection.close()  # JoinGroup is not answered there yet.
+            with suppress(KafkaError, TimeoutError):
+                async with asyncio.timeout(LEAVE_S):
+                    await coordinator._send_req(LeaveGroupRequest(self._group_name, coordinator.member_id))
 
     async def stop(self) -> None:
         """Leave the group, and close all connections. May be called twice."""
@@ -189,12 +219,13 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             first_read[partition] = min(offset, first_read.get(partition, offset))
 
     def _first_reads(self) -> dict[TopicPartition, int]:
-        """The lowest offset that was returned in each partition of the present assignment."""
+        """The lowest offset that was returned in each partition that is assigned, and has been since."""
         subscription = self._subscription.subscription
         assignment = None if subscription is None else subscription.assignment
         if assignment is not self._assignment:
             self._assignment = assignment
-            self._first_read = {}
+            stays = self.assignment()
+            self._first_read = {place: offset for place, offset in self._first_read.items() if place in stays}
         return self._first_read
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
@@ -228,8 +259,8 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         """Go back to the committed offset in every partition, after a transaction that was aborted.
 
         Abort it first: offsets that are part of an open transaction are waited for. In a partition without a committed offset
-        it goes back to the first record that was returned; one that another member has by now is left alone. Unlike
-        `seek_to_committed` it goes back to offset 0 too. Raises OperationTimedOutError, and aiokafka's
+        it goes back to the first record that was returned, and stays where it is if none was; one that another member has by now
+        is left alone. Unlike `seek_to_committed` it goes back to offset 0 too. Raises OperationTimedOutError, and aiokafka's
         NoOffsetForPartitionError and, after `stop`, ConsumerStoppedError.
         """
         if self._closed:

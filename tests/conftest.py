@@ -26,7 +26,7 @@ import stuntbroker.protocol  # noqa: E402  # The line above makes these importab
 from tests.long_tests import is_long  # noqa: E402
 
 _package, _room = (Path(next(iter(each.__path__))) for each in (stuntbroker, stuntbroker.protocol))
-if _room.parent not in (_package, _package.parent):
+if _room.parent not in (ROOT, _package):  # Of this checkout, or of an installed wheel.
     raise pytest.UsageError(
         f"the tests of {ROOT} would try the rooms at {_room.parent}: "
         "run them with the environment that `make .venv/dev` makes here"

@@ -50,11 +50,12 @@ def _each(connection: Asking[Uses], request: DescribeTopicPartitionsRequest) -> 
             return _refused(requested, ErrorCode.INVALID_REQUEST)
         if names and names[0] == cursor.topic_name:
             first = cursor.partition_index
+    # Now: a topic that is deleted between two slices is described all the same.
+    topics = {name: broker.topics.get(name) for name in names}
     left = max(1, min(request.response_partition_limit, LIMIT_MAX))
     answered: list[DescribeTopicPartitionsResponseTopic] = []
-    for name in names:
+    for name, topic in topics.items():
         yield SEEN
-        topic = broker.topics.get(name)
         if left <= 0:
             return DescribeTopicPartitionsResponse(topics=answered, next_cursor=Cursor(name, 0))
         if topic is None:

@@ -86,8 +86,8 @@ def offsets_of(offsets: Offsets) -> dict[TopicPartition, tuple[int, str]]:
         if isinstance(value, SupportsIndex):
             offset: SupportsIndex = value
             metadata = ""
-        elif isinstance(value, tuple) and len(value) == 2:  # OffsetAndMetadata is one.
-            offset, metadata = value
+        elif isinstance(value, tuple | list) and len(value) >= 2:  # OffsetAndMetadata is one; others have an epoch too.
+            offset, metadata = value[:2]
         else:
             raise TypeError(
                 f"the offset of {topic!r} is a whole number, a pair of it and metadata, or an OffsetAndMetadata, "

@@ -22,8 +22,8 @@ from stuntbroker.client.producer.errors import AuthenticationError
 from stuntbroker.client.producer.session import log
 from stuntbroker.protocol.addresses import Address
 
-REASON_S: Final = 2.0
-"""How long a broker is tried once more that cannot refuse anybody, for the text of an error."""
+REASON_S: Final = 5.0
+"""How long all brokers are tried once more, for the text of an error."""
 _REFUSALS: Final = (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
@@ -52,16 +52,18 @@ async def explained(client: AIOKafkaClient, fault: KafkaConnectionError) -> Kafk
 
     Raises AuthenticationError if one of them refuses who this is.
     """
-    cause: Exception | None = None
-    for host, port, _ in client.hosts:
-        try:
-            async with asyncio.timeout(None if is_authenticated(client) else REASON_S):
-                cause = await check_authentication(client, Address(host, port)) or cause
-        except TimeoutError:
-            log.debug("no connection to %s:%s within %s s", host, port, REASON_S)
-    text = f"no connection to a bootstrap server, {', '.join(f'{host}:{port}' for host, port, _ in client.hosts)}"
-    error = KafkaConnectionError(f"{text}: {cause}" if cause is not None else f"{text}: {fault}")
-    error.__cause__ = cause or fault
+    causes: dict[str, Exception] = {}
+    try:
+        async with asyncio.timeout(REASON_S):
+            for host, port, _ in client.hosts:
+                if (cause := await check_authentication(client, Address(host, port))) is not None:
+                    causes[f"{host}:{port}"] = cause
+    except TimeoutError:
+        log.debug("it is not known why there is no connection, after %s s", REASON_S)
+    reasons = "; ".join(f"{address}: {str(cause) or repr(cause)}" for address, cause in causes.items())
+    hosts = ", ".join(f"{host}:{port}" for host, port, _ in client.hosts)
+    error = KafkaConnectionError(f"no connection to a bootstrap server: {reasons or f'no answer from {hosts}'}")
+    error.__cause__ = next(iter(causes.values()), fault)
     return error
 
 

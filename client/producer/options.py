@@ -138,7 +138,7 @@ def _check_security(options: Mapping[str, Any]) -> None:
             f"security_protocol {protocol} needs an ssl_context: aiokafka.helpers.create_ssl_context makes one"
         )
     mechanism = options.get("sasl_mechanism", "PLAIN")
-    if mechanism not in MECHANISMS:
+    if protocol.startswith("SASL") and mechanism not in MECHANISMS:
         raise ValueError(f"sasl_mechanism {mechanism!r} is none of {', '.join(MECHANISMS)}")
     needed = {"OAUTHBEARER": ("sasl_oauth_token_provider",), "GSSAPI": ()}.get(
         mechanism, ("sasl_plain_username", "sasl_plain_password")

@@ -40,7 +40,7 @@ _SEGMENT = re.compile(r"([0-9]{20})\.log")
 _SWAP = re.compile(r"([0-9]{20})\.log\.swap|([0-9]{1,19})-([0-9]{1,19})\.swap")
 _START_OFFSET = re.compile(r"(\S+) ([0-9]{1,10}) ([0-9]{1,19})")
 _NO_RECORDS = re.compile(r".*\.(index|timeindex|txnindex|snapshot)\.\w+", re.DOTALL)
-UNFINISHED: Final = "left by a compaction or deletion that was not finished"
+UNFINISHED: Final = "left by a write, compaction or deletion that was not finished"
 _REASONS: Final = {
     "delete": "its topic was deleted",
     "future": "a copy on its way from another folder",

@@ -160,6 +160,44 @@ async def test_nothing_is_left_of_a_consumer_whose_start_was_cancelled(stuntbrok
         await consumer.start()
 
 
+async def test_a_start_that_is_given_up_does_not_wait_for_the_other_members(stuntbroker: Broker) -> None:
+    """aiokafka would wait until they have joined anew, as long as they may take to work off their records."""
+    stuntbroker.create_topic("in", 2)
+    options = {"bootstrap_servers": stuntbroker.bootstrap, "group_id": "group"}
+    slow = {"heartbeat_interval_ms": 600_000, "session_timeout_ms": 1_800_000, "max_poll_interval_ms": 1_800_000}
+    async with TransactionalConsumer("in", **options, **slow):
+        given_up = TransactionalConsumer("in", **options)
+        starting = asyncio.create_task(given_up.start())
+        joins = await asyncio.to_thread(stuntbroker.faults.add, "JoinGroup", delay_ms=0)
+        async with asyncio.timeout(20):
+            while not await asyncio.to_thread(lambda: joins.fired):
+                await asyncio.sleep(0.01)
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+        assert given_up._coordinator._coordination_task.done()
+        assert not any(connection.connected() for connection in given_up._client._conns.values())
+        (group,) = await asyncio.to_thread(stuntbroker.groups)
+        assert len(group.members) == 1
+
+
+async def test_a_reset_goes_back_in_partitions_that_stayed_through_a_rebalance(stuntbroker: Broker) -> None:
+    """A rebalance is the usual reason for an abort."""
+    stuntbroker.create_topic("in", 2)
+    async with consumer_of(stuntbroker, auto_offset_reset="latest") as first:
+        for partition in (0, 1):
+            assert await first.position(TopicPartition("in", partition)) == 0
+            await asyncio.to_thread(stuntbroker.produce, "in", b"1", b"2", partition=partition)
+        read = 0
+        while read < 4:
+            read += sum(len(batch) for batch in (await first.getmany(timeout_ms=5_000)).values())
+        async with consumer_of(stuntbroker) as second:
+            assert len(second.assignment()) == 1
+            (kept,) = first.assignment()
+            await first.reset_to_committed()
+            assert await first.position(kept) == 0
+
+
 async def test_a_start_that_found_no_broker_may_be_repeated(stuntbroker: Broker) -> None:
     stuntbroker.create_topic("in", 2)
     consumer = consumer_of(stuntbroker)

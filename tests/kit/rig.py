@@ -46,7 +46,7 @@ class KeptEvents(Events):
         """Our own mistakes, each kind once."""
         actual: dict[str, str] = {}
         for name, facts in self.kept:
-            if name in ("request_crashed", "timer_failed"):
+            if name in ("request_crashed", "timer_failed") and "exc_info" in facts:
                 lines = "".join(format_exception(facts["exc_info"])[-3:])
                 where = f"{facts['api_key']} v{facts['api_version']}" if "api_key" in facts else "a timer"
                 actual[f"{where} {lines.splitlines()[0]}"] = f"{where}: {lines}"

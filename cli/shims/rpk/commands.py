@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from stuntbroker.cli.shims.arguments import INT, Parser
 from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound
+
+NONE: Final = "-"
+"""Where there is nothing to print in a column."""
 
 
 class Command(NamedTuple):

@@ -27,14 +27,8 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--format", "-f", default="json")
     parser.add_argument("--regex", "-r", action="store_true")
     parser.add_argument("--meta-only", "-m", action="store_true")
-    parser.add_argument("--pretty-print", type=_boolean, nargs="?", const=True, default=True)
+    parser.add_argument("--pretty-print", action=argparse.BooleanOptionalAction, default=True)
     parser.add_flags("--read-committed")
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"{text!r} must be true or false")
-    return text.lower() == "true"
 
 
 def consume(cluster: Cluster, options: argparse.Namespace) -> int:
@@ -48,6 +42,8 @@ def consume(cluster: Cluster, options: argparse.Namespace) -> int:
     isolation = READ_COMMITTED if options.read_committed else READ_UNCOMMITTED
     offsets = parse_range(options.offset, isolation)
     places = _places(cluster, options)
+    if not places:
+        raise CommandError("there is no partition to consume from")
     ends = {place: offsets.end(cluster, place) for place in places} if offsets.end else {}
     starts = {place: offsets.start(cluster, place) for place in places}
     tail = Tail(cluster, starts, isolation)

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from typing import Final
 
 from stuntbroker.cli.commands.group import OffsetRow, offset_rows
-from stuntbroker.cli.shims.arguments import CommandError, Parser, pattern
-from stuntbroker.cli.shims.rpk.commands import Command, for_each
+from stuntbroker.cli.shims.arguments import Parser, pattern
+from stuntbroker.cli.shims.rpk.commands import NONE, Command, for_each
 from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
-from stuntbroker.client.groups import delete_group, describe_group, list_groups
-
-NONE: Final = "-"
+from stuntbroker.client.groups import GroupDescription, delete_group, describe_group, list_groups
+from stuntbroker.client.reader import EARLIEST, READ_UNCOMMITTED, list_offset
 
 
 def _no_more_options(parser: Parser) -> None:
@@ -57,19 +56,20 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
 def _description(cluster: Cluster, group_id: str, options: argparse.Namespace) -> str:
     try:
         group = describe_group(cluster, group_id)
-    except NotFound as fault:
-        raise CommandError(f"group {group_id}: {fault}") from None
+    except NotFound:
+        group = GroupDescription(group_id, cluster.group_coordinator(group_id), "Dead", "", "", ())
     rows = offset_rows(cluster, group)
     columns: dict[str, Callable[[OffsetRow], object]] = {
         "TOPIC": lambda row: row.topic,
         "PARTITION": lambda row: row.partition,
         "CURRENT-OFFSET": lambda row: NONE if row.committed is None else row.committed,
+        "LOG-START-OFFSET": lambda row: list_offset(cluster, row.topic, row.partition, EARLIEST, READ_UNCOMMITTED),
         "LOG-END-OFFSET": lambda row: row.end,
         "LAG": lambda row: NONE if row.lag is None else row.lag,
     }
     if group.members:
         columns["MEMBER-ID"] = lambda row: row.member.member_id if row.member else NONE
-        if options.instance_id:
+        if options.instance_id or any(member.instance_id for member in group.members):
             columns["INSTANCE-ID"] = lambda row: (row.member and row.member.instance_id) or NONE
         columns["CLIENT-ID"] = lambda row: row.member.client_id if row.member else NONE
         columns["HOST"] = lambda row: row.member.client_host if row.member else NONE

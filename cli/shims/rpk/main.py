@@ -34,7 +34,7 @@ def _run(arguments: list[str]) -> int:
 
         sys.stdout.write(f"Version:     stuntbroker {VERSION}\n")
         return 0
-    command = " ".join(arguments[:2])
+    command = _ALIASES.get(" ".join(arguments[:2]), " ".join(arguments[:2]))
     if command not in _COMMANDS:
         raise CommandError(f"rpk {command}: here there are redpanda start, {', '.join(_COMMANDS)}, version")
     parser = Parser(f"rpk {command}")
@@ -43,8 +43,16 @@ def _run(arguments: list[str]) -> int:
     )
     add_options, operation = _COMMANDS[command]
     add_options(parser)
-    options = parser.parse_args(arguments[2:])
+    options = parser.parse_args([_flag(word) for word in arguments[2:]])
     return run_with_cluster(options, lambda cluster: operation(cluster, options), wait_s=0)
+
+
+def _flag(word: str) -> str:
+    """`--name=false` of Go's flags as argparse has it; `--name=true` is the flag itself."""
+    name, _, value = word.partition("=")
+    if name != "--pretty-print" or value not in ("true", "false"):
+        return word
+    return name if value == "true" else "--no-" + name.removeprefix("--")
 
 
 def _brokers(text: str) -> str:
@@ -182,3 +190,4 @@ _COMMANDS: Final = {
     "topic produce": Command(produce.add_options, produce.write_records),
     **groups.COMMANDS,
 }
+_ALIASES: Final = {"topic trim": "topic trim-prefix"}

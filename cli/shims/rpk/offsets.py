@@ -16,7 +16,7 @@ Place = tuple[str, int]
 Bound = Callable[[Cluster, Place], int]
 """The offset that a bound means in a partition."""
 
-DURATION: Final = re.compile(r"-(?=\d)(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?")
+DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?")
 DIGITS: Final = re.compile(r"\d{1,18}")
 DATES: Final = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%fZ")
 FORMS: Final = "start, end, :end, N, +N, -N, N:M, :M, N:end, @TIME, @TIME:TIME, @TIME:end or @:TIME"
@@ -32,11 +32,15 @@ class Range(NamedTuple):
 def parse_range(text: str, isolation: int) -> Range:
     """A range of offsets, or behind an `@` of times, as far as a partition has them now. Raises CommandError.
 
-    A time is milliseconds (13 digits) or seconds since 1970, a date, or how long ago it was: `-1h30m`.
+    A time is milliseconds (13 digits) or seconds since 1970, a date, or how long ago it was: `-1h30m`; the second one may be how
+    long after the first: `@2026-01-31:1h`.
     """
 
     def end(cluster: Cluster, place: Place) -> int:
         return list_offset(cluster, *place, LATEST, isolation)
+
+    def not_behind_end(bound: Bound) -> Bound:
+        return lambda cluster, place: min(bound(cluster, place), end(cluster, place))
 
     first, colon, last = text.partition(":")
     if text.startswith("@"):
@@ -44,13 +48,19 @@ def parse_range(text: str, isolation: int) -> Range:
         if not first and not last:
             raise CommandError(f"--offset {text!r} lacks a time; it is {FORMS}")
         start = _bound_of_time(first, text) if first else _earliest
-        return Range(start, None if not last else end if last == "end" else _bound_of_time(last, text))
-    if first in ("start", "end") and not colon:
-        return Range(_earliest if first == "start" else _latest, None)
+        if not last or last == "end":
+            return Range(start, end if last else None)
+        return Range(start, not_behind_end(_bound_of_time(last, text, _milliseconds(first))))
+    if first in ENDS and not colon:
+        return Range(ENDS[first], None)
     if first[:1] in ("+", "-") and not colon and DIGITS.fullmatch(first[1:]):
         return Range(_relative(int(first)), None)
     start = _earliest if not first and last else _exact(first, text)
-    return Range(start, None if not last else end if last == "end" else _exact(last, text))
+    if not last or last == "end":
+        return Range(start, end if last else None)
+    if first and DIGITS.fullmatch(last) and int(last) <= int(first):
+        raise CommandError(f"--offset {text!r}: it ends before it begins")
+    return Range(start, not_behind_end(_exact(last, text)))
 
 
 def parse_bound(text: str) -> Bound:
@@ -94,8 +104,11 @@ def _exact(text: str, whole: str) -> Bound:
     return lambda cluster, place: min(max(int(text), _earliest(cluster, place)), _latest(cluster, place))
 
 
-def _bound_of_time(text: str, whole: str) -> Bound:
+def _bound_of_time(text: str, whole: str, since_ms: int | None = None) -> Bound:
+    """The first record of that time or later. `since_ms`: what a duration without a minus is counted from."""
     timestamp_ms = _milliseconds(text)
+    if timestamp_ms is None and since_ms is not None and (duration_ms := _duration_ms(text)) is not None:
+        timestamp_ms = since_ms + duration_ms
     if timestamp_ms is None:
         raise CommandError(f"--offset {whole!r}: {text!r} is no time: 13 digits, 9 or 10 digits, a date, or -1h30m")
 
@@ -110,12 +123,24 @@ def _milliseconds(text: str) -> int | None:
     """Milliseconds since 1970; None when it is not a time."""
     if text.isascii() and text.isdecimal():
         return {13: int(text), 10: int(text) * 1000, 9: int(text) * 1000}.get(len(text))
-    if (ago := DURATION.fullmatch(text)) and any(ago.groups()):
-        hours, minutes, seconds, milliseconds = (int(group or 0) for group in ago.groups())
-        return time.time_ns() // 1_000_000 - ((hours * 60 + minutes) * 60 + seconds) * 1000 - milliseconds
+    if text.startswith("-") and (ago_ms := _duration_ms(text[1:])) is not None:
+        return time.time_ns() // 1_000_000 - ago_ms
     for form in DATES:
         try:
             return int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() * 1000)
         except ValueError:
             continue
     return None
+
+
+def _duration_ms(text: str) -> int | None:
+    """Milliseconds of `1h30m`; None when it is not a duration."""
+    parts = DURATION.fullmatch(text)
+    if parts is None or not any(parts.groups()):
+        return None
+    hours, minutes, seconds, milliseconds = (int(part or 0) for part in parts.groups())
+    return ((hours * 60 + minutes) * 60 + seconds) * 1000 + milliseconds
+
+
+ENDS: Final[dict[str, Bound]] = {"start": _earliest, "oldest": _earliest, "end": _latest, "newest": _latest}
+"""Words for the ends of a partition."""

@@ -51,6 +51,8 @@ class _Input:
     def __init__(self, read: Read) -> None:
         self._read = read
         self._buffer = b""
+        self.taken = 0
+        """Bytes that were read out of it."""
 
     def is_at_end(self) -> bool:
         return not self._buffer and not self._read_more()
@@ -60,6 +62,7 @@ class _Input:
             if not self._read_more():
                 raise CommandError(f"the input ends within a record, {size - len(self._buffer)} bytes too early")
         taken, self._buffer = self._buffer[:size], self._buffer[size:]
+        self.taken += size
         return taken
 
     def until(self, delimiter: bytes) -> bytes:
@@ -70,12 +73,14 @@ class _Input:
             if not self._read_more():
                 raise CommandError(f"the input ends within a record: there is no {delimiter!r} behind {self._buffer!r}")
         taken, self._buffer = self._buffer[:at], self._buffer[at + len(delimiter) :]
+        self.taken += at + len(delimiter)
         return taken
 
     def all(self) -> bytes:
         while self._read_more():
             pass
         taken, self._buffer = self._buffer, b""
+        self.taken += len(taken)
         return taken
 
     def digits(self) -> bytes:
@@ -112,9 +117,11 @@ def read_records(read: Read, text: str) -> Iterator[Parsed]:
         raise CommandError("--format: the layout reads nothing")
     data = _Input(read)
     while not data.is_at_end():
-        state = _State()
+        state, before = _State(), data.taken
         for step in steps:
             step(data, state)
+        if data.taken == before:
+            raise CommandError("--format: the layout reads nothing")
         topic = state.texts.get("t")
         yield Parsed(
             None if topic is None else _decoded(topic),

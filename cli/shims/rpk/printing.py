@@ -7,6 +7,7 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, NamedTuple
 
 from stuntbroker.cli.shims.arguments import CommandError
@@ -91,12 +92,43 @@ ATTRIBUTES: Final[dict[str, Callable[[int], int]]] = {
     "transactional-bit": lambda attributes: int(bool(attributes & TRANSACTIONAL)),
     "control-bit": lambda attributes: int(bool(attributes & CONTROL)),
 }
-GO_DATES: Final = {
-    "2006": "%Y", "January": "%B", "Jan": "%b", "Monday": "%A", "Mon": "%a", "MST": "UTC", "Z07:00": "Z", "-07:00": "+00:00",
-    "-0700": "+0000", "01": "%m", "02": "%d", "03": "%I", "04": "%M", "05": "%S", "06": "%y", "15": "%H", "PM": "%p",
-}  # fmt: skip
-"""What stands for a part of a date in Go's layouts -> what does in strftime's, in UTC."""
-GO_DATE: Final = re.compile("|".join([*map(re.escape, GO_DATES), r"[.,]0+(?!\d)", "%"]))
+GO_DATES: Final[dict[str, Callable[[datetime], str]]] = {
+    "January": lambda date: f"{date:%B}",
+    "Jan": lambda date: f"{date:%b}",
+    "Monday": lambda date: f"{date:%A}",
+    "Mon": lambda date: f"{date:%a}",
+    "MST": lambda date: "UTC",
+    "2006": lambda date: f"{date:%Y}",
+    "002": lambda date: f"{date:%j}",
+    "__2": lambda date: f"{int(f'{date:%j}'):3}",
+    "_2": lambda date: f"{date.day:2}",
+    "01": lambda date: f"{date:%m}",
+    "02": lambda date: f"{date:%d}",
+    "03": lambda date: f"{date:%I}",
+    "04": lambda date: f"{date:%M}",
+    "05": lambda date: f"{date:%S}",
+    "06": lambda date: f"{date:%y}",
+    "15": lambda date: f"{date:%H}",
+    "PM": lambda date: "AM" if date.hour < 12 else "PM",
+    "pm": lambda date: "am" if date.hour < 12 else "pm",
+    "Z070000": lambda date: "Z",
+    "Z07:00:00": lambda date: "Z",
+    "Z0700": lambda date: "Z",
+    "Z07:00": lambda date: "Z",
+    "Z07": lambda date: "Z",
+    "-070000": lambda date: "+000000",
+    "-07:00:00": lambda date: "+00:00:00",
+    "-0700": lambda date: "+0000",
+    "-07:00": lambda date: "+00:00",
+    "-07": lambda date: "+00",
+    "1": lambda date: str(date.month),
+    "2": lambda date: str(date.day),
+    "3": lambda date: str((date.hour - 1) % 12 + 1),
+    "4": lambda date: str(date.minute),
+    "5": lambda date: str(date.second),
+}
+"""Part of a layout of Go's `time` -> what it prints of a date in UTC."""
+GO_PART: Final = re.compile(r"[.,](?:0+|9+)(?!\d)|" + "|".join(map(re.escape, sorted(GO_DATES, key=len, reverse=True))))
 
 
 def printer(text: str) -> Write:
@@ -150,29 +182,27 @@ def _number_writer(verb: Verb, form: str | None) -> WriteNumber:
 def _date_writer(modifier: str) -> WriteNumber | None:
     """What writes milliseconds since 1970 as a date in UTC; None when the modifier is not one of dates."""
     layout = enclosed(modifier, "strftime")
-    if layout is None:
-        layout = enclosed(modifier, "go")
-        if layout is None:
-            return None
-        layout = GO_DATE.sub(_strftime_of, layout)
-
-    def write(timestamp_ms: int) -> bytes:
-        date = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
-        fraction = f"{timestamp_ms % 1000:03d}"
-        text = re.sub(
-            r"\x00(.)(\d+)", lambda match: match[1] + fraction.ljust(int(match[2]), "0")[: int(match[2])], layout
-        )
-        return date.strftime(text).encode()
-
-    return write
+    if layout is not None:
+        return lambda timestamp_ms: _date(timestamp_ms).strftime(layout).encode()
+    go_layout = enclosed(modifier, "go")
+    if go_layout is None:
+        return None
+    return lambda timestamp_ms: GO_PART.sub(partial(_go_part, _date(timestamp_ms)), go_layout).encode()
 
 
-def _strftime_of(match: re.Match[str]) -> str:
-    """A part of Go's layout in strftime's; fractions of seconds are marked by a zero character and their length."""
-    text = match[0]
-    if text == "%":
-        return "%%"
-    return GO_DATES.get(text) or f"\x00{text[0]}{len(text) - 1}"
+def _date(timestamp_ms: int) -> datetime:
+    return datetime.fromtimestamp(timestamp_ms // 1000, UTC).replace(microsecond=timestamp_ms % 1000 * 1000)
+
+
+def _go_part(date: datetime, match: re.Match[str]) -> str:
+    """A part of a layout of Go's. Nines are a fraction of a second without the zeros at its end."""
+    part = match[0]
+    if part in GO_DATES:
+        return GO_DATES[part](date)
+    fraction = f"{date.microsecond:06d}000"[: len(part) - 1].ljust(len(part) - 1, "0")
+    if part[1] == "9":
+        fraction = fraction.rstrip("0")
+    return part[0] + fraction if fraction else ""
 
 
 def _attribute_writer(verb: Verb) -> Write:

@@ -15,7 +15,7 @@ from stuntbroker.client.producing import NewRecord, now_ms, produce
 from stuntbroker.client.reader import Row
 from stuntbroker.protocol.batches.records import CODEC_NAMES, Headers
 
-SAID: Final = "Produced to partition %p at offset %o.\\n"
+SAID: Final = "Produced to partition %p at offset %o with timestamp %d.\\n"
 
 
 def add_options(parser: Parser) -> None:
@@ -26,7 +26,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--key", "-k")
     parser.add_argument("--header", "-H", type=_header, action="append", default=[])
     parser.add_argument("--partition", "-p", type=INT)
-    parser.add_argument("--compression", "-z", choices=CODEC_NAMES, default="none")
+    parser.add_argument("--compression", "-z", choices=CODEC_NAMES, default="snappy")
     parser.add_argument("--tombstone", "-Z", action="store_true")
     parser.add_argument("--acks", type=INT, choices=(-1,), default=-1)
     parser.add_flags("--allow-auto-topic-creation")
@@ -44,7 +44,7 @@ def write_records(cluster: Cluster, options: argparse.Namespace) -> int:
     write = printer(options.output_format)
     records = read_records(lambda size: os.read(sys.stdin.fileno(), size), options.format)
     for number, parsed in enumerate(records, start=1):
-        topic = options.topic if options.topic is not None else parsed.topic
+        topic = parsed.topic or options.topic
         if not topic:
             raise CommandError("give the topic: rpk topic produce TOPIC, or %t in --format")
         timestamp_ms = parsed.timestamp_ms if parsed.timestamp_ms is not None else now_ms()
@@ -57,9 +57,9 @@ def write_records(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _record(parsed: Parsed, options: argparse.Namespace) -> NewRecord:
-    """What was read, with what the command line adds to every record."""
-    key = parsed.key if options.key is None else options.key.encode()
+    """What was read, and what the command line says of records that lack it."""
+    key = parsed.key if parsed.key is not None or not options.key else options.key.encode()
     value = parsed.value or (None if options.tombstone else b"")
     headers: Headers = (*options.header, *parsed.headers)
-    partition = parsed.partition if options.partition is None else options.partition
+    partition = options.partition if parsed.partition is None else parsed.partition
     return NewRecord(key, value, headers, None if partition is None or partition < 0 else partition)

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from stuntbroker.cli.shims.arguments import INT, PARTITION_COUNT, SHORT, CommandError, Parser, pattern
-from stuntbroker.cli.shims.rpk.commands import Command, for_each, partition_numbers
+from stuntbroker.cli.shims.rpk.commands import NONE, Command, for_each, partition_numbers
 from stuntbroker.cli.shims.rpk.offsets import parse_bound
 from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import ResourceType, Source, alter_config, describe_config
-from stuntbroker.client.errors import BrokerError
+from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offset
 from stuntbroker.client.topics import (
     TopicDescription,
@@ -203,17 +203,13 @@ def _trim(cluster: Cluster, options: argparse.Namespace) -> int:
     wanted = parse_bound(options.offset)
     (topic,) = describe_topics(cluster, [options.topic])
     rows, status = [], 0
-    for each in topic.partitions:
-        if options.partitions and each.partition not in options.partitions:
-            continue
-        text = "OK"
-        start: object = "-"
+    for partition in options.partitions or range(len(topic.partitions)):
+        text, start = NONE, NONE
         try:
-            offset = wanted(cluster, (topic.name, each.partition))
-            start = delete_records(cluster, topic.name, each.partition, offset)
-        except BrokerError as fault:
-            status, text = 1, fault.message or str(fault)
-        rows.append((topic.name, each.partition, start, text))
+            start = str(delete_records(cluster, topic.name, partition, wanted(cluster, (topic.name, partition))))
+        except (BrokerError, NotFound) as fault:
+            status, text = 1, str(fault)
+        rows.append((topic.name, partition, start, text))
     sys.stdout.write(table(("TOPIC", "PARTITION", "NEW-START-OFFSET", "ERROR"), rows))
     return status
 

@@ -16,21 +16,36 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from stuntbroker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from stuntbroker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest
 from stuntbroker.protocol.messages.describe_producers_request import TopicRequest as ProducersTopic
+from stuntbroker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
 from stuntbroker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from stuntbroker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from stuntbroker.protocol.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from stuntbroker.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderTopic,
+)
+from stuntbroker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from stuntbroker.protocol.primitives import Message
 from stuntbroker.storage.errors import StorageError
 from tests.kit.bystander import Bystander
@@ -139,6 +154,44 @@ async def test_requests_that_only_describe_are_worked_off_in_slices_too(data_dir
             key = KEYS[type(request).__name__.removesuffix("Request")]
             response = await finish(client, version, key)
             assert [each.error_code for each in getattr(response, results)] == [0] * COUNT
+
+
+MANY = 2 * SLICE_COST
+ELEMENTS = {
+    "FindCoordinator": (
+        4, lambda: FindCoordinatorRequest(key_type=1, coordinator_keys=[f"id-{n}" for n in range(MANY)]), "coordinators",
+    ),
+    "LeaveGroup": (4, lambda: LeaveGroupRequest("g", "", [MemberIdentity(f"m-{n}", None) for n in range(MANY)]), "members"),
+    "OffsetForLeaderEpoch": (
+        4, lambda: OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(f"t-{n}", []) for n in range(MANY)]), "topics",
+    ),
+    "OffsetDelete": (
+        0,
+        lambda: OffsetDeleteRequest(
+            "g", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(n) for n in range(MANY)])]
+        ),
+        None,
+    ),
+    "CreateAcls": (2, lambda: CreateAclsRequest([AclCreation(2, "t", 3, "User:a", "*", 3, 3)] * MANY), "results"),
+    "DeleteAcls": (2, lambda: DeleteAclsRequest([DeleteAclsFilter(2, "t", 3, "User:a", "*", 3, 3)] * MANY), "filter_results"),
+    "UpdateFeatures": (1, lambda: UpdateFeaturesRequest(1_000, [FeatureUpdateKey("transaction.version", 2)] * MANY), "results"),
+    "DescribeTopicPartitions": (
+        0, lambda: DescribeTopicPartitionsRequest([TopicRequest(f"t-{n}") for n in range(MANY)], 2_000), "topics",
+    ),
+}  # fmt: skip
+"""Version, request and list in the response of an API that can be asked about thousands of things."""
+
+
+@pytest.mark.parametrize("what", ELEMENTS)
+async def test_an_api_that_is_asked_about_thousands_of_things_answers_in_slices(what: str) -> None:
+    version, request, results = ELEMENTS[what]
+    async with running_rig() as rig:
+        client = rig.client()
+        client.feed(frame(request(), version))
+        assert client.connection.open and not client.answers()
+        response = await finish(client, version, KEYS[what])
+        if results is not None and not (what == "LeaveGroup" and response.error_code):
+            assert len(getattr(response, results)) == MANY
 
 
 async def test_a_group_or_transaction_that_is_asked_for_again_and_again_is_described_once(data_dir: Path) -> None:
@@ -341,3 +394,20 @@ async def test_a_list_in_the_middle_of_a_response_is_encoded_in_slices_too(versi
         response = await finish(client, version, KEYS["Metadata"])
         assert [topic.name for topic in response.topics] == names
         assert [broker.node_id for broker in response.brokers] == [1]
+
+
+async def test_a_topic_that_is_deleted_between_two_slices_is_described_as_when_the_request_came() -> None:
+    async with running_rig() as rig:
+        names = [f"t{number:04}" for number in range(SLICE_COST + 10)]
+        for name in names:
+            rig.topic(name)
+        client, other = rig.client(), rig.client()
+        client.feed(frame(DescribeTopicPartitionsRequest([], 2_000), 0))
+        assert client.connection.open
+        other.feed(frame(DeleteTopicsRequest(topic_names=[names[-1]], timeout_ms=1_000), 1))
+        while client.connection.open or other.connection.open:
+            await turn(1)
+
+        response = decode(client.answers()[0], KEYS["DescribeTopicPartitions"], 0)
+        assert [(topic.name, topic.error_code) for topic in response.topics] == [(name, 0) for name in names]
+        assert rig.broker.topics.get(names[-1]) is None

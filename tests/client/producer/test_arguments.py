@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import pytest
@@ -139,6 +139,7 @@ async def test_an_option_that_no_request_can_carry_is_refused_at_once(name: str)
 def test_options_that_say_what_is_always_so_are_taken() -> None:
     for acks in ("all", -1):
         TransactionalProducer(transactional_id="id", acks=acks, enable_idempotence=True)
+    TransactionalProducer(transactional_id="id", security_protocol="PLAINTEXT", sasl_mechanism=None)
 
 
 async def test_a_call_before_init_transactions_says_so(stuntbroker: Broker) -> None:
@@ -181,13 +182,26 @@ async def test_offsets_that_no_request_can_carry_are_refused_and_the_transaction
     await write_elsewhere(producer, stuntbroker)
 
 
-async def test_integers_of_other_libraries_are_offsets_too(
+class OtherOffset(NamedTuple):
+    """As kafka-python has it."""
+
+    offset: int
+    metadata: str
+    leader_epoch: int
+
+
+async def test_integers_and_offsets_of_other_libraries_are_offsets_too(
     producer: TransactionalProducer, stuntbroker: Broker
 ) -> None:
-    offsets: Any = {TopicPartition("orders", 0): numpy.int64(5), TopicPartition("other", 0): (numpy.int32(7), "x")}
+    stuntbroker.create_topic("third")
+    offsets: Any = {
+        TopicPartition("orders", 0): numpy.int64(5),
+        TopicPartition("third", 0): OtherOffset(6, "with an epoch", -1),
+        TopicPartition("other", 0): [numpy.int32(7), "x"],
+    }
     await producer.send_offsets_to_transaction(offsets, "group")
     await producer.commit_transaction()
-    assert sorted(stuntbroker.committed("group").values()) == [5, 7]
+    assert sorted(stuntbroker.committed("group").values()) == [5, 6, 7]
 
 
 @pytest.mark.parametrize(("timestamp_ms", "kind"), [(1.5, TypeError), (-1, ValueError), (1 << 63, ValueError)])
