@@ -46,8 +46,8 @@ def main() -> None:
     parser.add_argument("--gigabytes", type=float, default=1.0)
     parser.add_argument("--transactions", type=int, default=100_000)
     parser.add_argument("--faults", action="store_true")
-    asked = parser.parse_args()
-    print(json.dumps(make(asked.folder, int(asked.gigabytes * 1e9), asked.transactions, asked.faults)))
+    options = parser.parse_args()
+    print(json.dumps(make(options.folder, int(options.gigabytes * 1e9), options.transactions, options.faults)))
 
 
 def make(folder: Path, size: int, transactions: int, faults: bool = False) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def write_states(folder: Path, partition: int, total: int) -> None:
     """Empty for every id, and then Ongoing, PrepareCommit and CompleteCommit of its transactions."""
     folder.mkdir(parents=True)
     shapes = [state_batch(status) for status in ("Ongoing", "PrepareCommit", "CompleteCommit")]
-    width = sum(len(one) for one, _ in shapes)
+    width = sum(len(shape) for shape, _ in shapes)
     ids = np.arange(partition, IDS, STATE_PARTITIONS)
     with (folder / f"{0:020d}.log").open("wb") as file:
         batch, places = state_batch("Empty")

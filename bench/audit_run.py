@@ -24,10 +24,10 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("arguments", nargs="*")
-    asked = parser.parse_args()
-    for _ in range(asked.runs):
+    options = parser.parse_args()
+    for _ in range(options.runs):
         print(
-            json.dumps(run([sys.executable, "-m", "stuntbroker.cli", "audit", asked.folder, *asked.arguments])),
+            json.dumps(run([sys.executable, "-m", "stuntbroker.cli", "audit", options.folder, *options.arguments])),
             flush=True,
         )
 
@@ -70,10 +70,10 @@ def family(root: int) -> list[int]:
         except OSError:  # It has ended.
             continue
         children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    found = [root]
-    for pid in found:
-        found += children.get(pid, [])
-    return found
+    pids = [root]
+    for pid in pids:
+        pids += children.get(pid, [])
+    return pids
 
 
 def memory(pids: list[int]) -> dict[str, int]:
@@ -85,9 +85,9 @@ def memory(pids: list[int]) -> dict[str, int]:
         except OSError:
             continue
         for line in lines:
-            name, _, rest = line.partition(":")
+            name, _, value = line.partition(":")
             if name.lower() in total:
-                total[name.lower()] += int(rest.split()[0])
+                total[name.lower()] += int(value.split()[0])
     return total
 
 

@@ -30,14 +30,16 @@ def main() -> None:
     parser.add_argument("--topic", default="orders")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--runs", type=int, default=3)
-    asked = parser.parse_args()
-    folder = read_folder(asked.folder)
-    bunches = bunches_of(folder, (asked.topic,))
-    size = sum(segment.size for segment in folder.segments(asked.topic))
-    with session(f"local[{asked.cores}]") as spark:
+    options = parser.parse_args()
+    folder = read_folder(options.folder)
+    bunches = bunches_of(folder, (options.topic,))
+    size = sum(segment.size for segment in folder.segments(options.topic))
+    with session(f"local[{options.cores}]") as spark:
         spark.dataSource.register(SegmentSource)
         pieces = partial(pieces_of, spark, bunches)
-        records = spark.read.format(NAME).option("table", "records").option("topics", asked.topic).load(asked.folder)
+        records = (
+            spark.read.format(NAME).option("table", "records").option("topics", options.topic).load(options.folder)
+        )
         work: dict[str, Callable[[], object]] = {
             "scan": lambda: pieces(read_segment).selectExpr("sum(length(rows))").first(),
             "decode": lambda: pieces(decoded).selectExpr("sum(length(rows))").first(),
@@ -45,7 +47,7 @@ def main() -> None:
         }
         for name, run in work.items():
             run()  # Warms up.
-            for _ in range(asked.runs):
+            for _ in range(options.runs):
                 print(json.dumps({"what": name, "gb": round(size / 1e9, 2), **measured(run, size)}), flush=True)
 
 

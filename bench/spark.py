@@ -56,13 +56,13 @@ class Bench:
         self.scratch = scratch
         self.rows = rows
         self.label = label
-        self.made = 0
+        self.topics_named = 0
         self.written: list[str] = []
         """Topics that have to be counted."""
 
     def name(self, what: str) -> str:
-        self.made += 1
-        return f"{what}.{self.label}.{self.made}"
+        self.topics_named += 1
+        return f"{what}.{self.label}.{self.topics_named}"
 
     def topic(self, what: str) -> str:
         from stuntbroker.client.topics import create_topic
@@ -86,16 +86,16 @@ class Bench:
         if not query.awaitTermination(QUERY_S):
             query.stop()
             raise TimeoutError(f"{sink} takes more than {QUERY_S} s")
-        return sum(one["durationMs"]["triggerExecution"] for one in query.recentProgress) / 1000
+        return sum(each["durationMs"]["triggerExecution"] for each in query.recentProgress) / 1000
 
     def check(self) -> None:
         """What was written is what a reader of committed rows finds, by Spark's own source."""
         options = {"kafka.bootstrap.servers": self.bootstrap, "kafka.isolation.level": "read_committed"}
         while self.written:
             topic = self.written.pop()
-            found = self.spark.read.format(SPARK).options(**options, subscribe=topic).load().count()
-            if found != self.rows:
-                raise AssertionError(f"{topic} has {found} rows, not {self.rows}")
+            rows = self.spark.read.format(SPARK).options(**options, subscribe=topic).load().count()
+            if rows != self.rows:
+                raise AssertionError(f"{topic} has {rows} rows, not {self.rows}")
 
     # --- what is measured
 
@@ -139,7 +139,7 @@ class Bench:
 
         sink, messages, options = self._prepared(UNDONE)
         if decided:
-            transactions = tuple(one.transaction for one in messages)
+            transactions = tuple(each.transaction for each in messages)
             with connected(options) as cluster:
                 store = store_of(cluster, options)
                 store.resume(messages[0].claim)
@@ -171,7 +171,7 @@ class Bench:
                 writer = TransactionalWriter(cluster, transactional_id(topic, number, 0))
                 writer.init(two_phase=True)
                 for partition in range(PARTITIONS):
-                    writer.produce(topic, partition, [one.data for one in encode(None, row, 0)])
+                    writer.produce(topic, partition, [each.data for each in encode(None, row, 0)])
                 transaction = Transaction(writer.transactional_id, *writer.prepare())
                 messages.append(
                     TaskMessage(taken.claim, taken.pair, "query", transaction, False, PARTITIONS, writer.written)
@@ -208,7 +208,7 @@ def _milliseconds(act: Callable[[], Any]) -> float:
 
 def measure(bench: Bench, rounds: int, two_phase: bool) -> Figures:
     """Every kind once in each round; each round begins with another one. The first round does not count."""
-    found: Figures = {}
+    figures_by_name: Figures = {}
     sinks = ["own", "single", "2pc"] if two_phase else ["own", "single"]
     topic = bench.topic("read")
     bench.run(
@@ -234,9 +234,9 @@ def measure(bench: Bench, rounds: int, two_phase: bool) -> Figures:
             bench.check()
             _tell(f"{bench.label}  round {nth or 'warm-up'}  {name:18} {figure:,.0f}  cpu {cpu:.1f} s")
             if nth:
-                found.setdefault(name, []).append(figure)
-                found.setdefault(f"{name} cpu", []).append(cpu)
-    return found
+                figures_by_name.setdefault(name, []).append(figure)
+                figures_by_name.setdefault(f"{name} cpu", []).append(cpu)
+    return figures_by_name
 
 
 ROWS = (
@@ -254,22 +254,22 @@ ROWS = (
 def table(figures: dict[str, Figures], rows: int) -> Iterator[str]:
     yield "| broker | figure | median | lowest | highest | to Spark's own | CPU, us a row | to Spark's own | |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |"
-    for label, found in figures.items():
+    for label, figures_by_name in figures.items():
         for name, title, note, base in ROWS:
-            if name not in found:
+            if name not in figures_by_name:
                 continue
-            some = found[name]
-            cells = [f"{one:,.0f}" for one in (statistics.median(some), min(some), max(some))]
-            cells.append(f"{_ratio(some, found[base]):.2f}" if base else "")
-            cpu = found[f"{name} cpu"]
+            some = figures_by_name[name]
+            cells = [f"{each:,.0f}" for each in (statistics.median(some), min(some), max(some))]
+            cells.append(f"{_ratio(some, figures_by_name[base]):.2f}" if base else "")
+            cpu = figures_by_name[f"{name} cpu"]
             cells.append(f"{statistics.median(cpu) / rows * 1e6:.1f}" if title.endswith("rows/s") else "")
-            cells.append(f"{_ratio(cpu, found[f'{base} cpu']):.2f}" if base else "")
+            cells.append(f"{_ratio(cpu, figures_by_name[f'{base} cpu']):.2f}" if base else "")
             yield f"| {label} | {title} | {' | '.join(cells)} | {note} |"
 
 
 def _ratio(some: list[float], base: list[float]) -> float:
     """The median of what each round says."""
-    return statistics.median(one / other for one, other in zip(some, base, strict=True))
+    return statistics.median(figure / other for figure, other in zip(some, base, strict=True))
 
 
 def make_input(folder: Path, rows: int) -> None:
@@ -333,10 +333,10 @@ def session(scratch: Path) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    made = SparkSession.builder.master("local[2]").appName("bench").config(map=settings).getOrCreate()
-    made.sparkContext.setLogLevel("ERROR")
-    made.dataSource.register(StuntbrokerDataSource)
-    return made
+    spark = SparkSession.builder.master("local[2]").appName("bench").config(map=settings).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.dataSource.register(StuntbrokerDataSource)
+    return spark
 
 
 def _tell(text: str) -> None:

@@ -33,10 +33,10 @@ class System:
 
     def at(self, data: Path) -> tuple[int, str]:
         """A free port, and the command that serves it from a data folder."""
-        with socket.socket() as one, socket.socket() as two:
-            one.bind(("127.0.0.1", 0))
-            two.bind(("127.0.0.1", 0))
-            port, controller_port = one.getsockname()[1], two.getsockname()[1]
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            second.bind(("127.0.0.1", 0))
+            port, controller_port = first.getsockname()[1], second.getsockname()[1]
         names = {"port": port, "controller_port": controller_port, "data": quote(str(data))}
         return port, self.command.format_map(names)
 
@@ -60,10 +60,10 @@ def measuring_client() -> Path:
 
 def _us() -> str:
     try:
-        found = importlib.util.find_spec("stuntbroker.cli.__main__")
+        spec = importlib.util.find_spec("stuntbroker.cli.__main__")
     except ModuleNotFoundError:
-        found = None
-    if found is None:
+        spec = None
+    if spec is None:
         raise Unavailable(f"stuntbroker is not installed for {sys.executable}")
     # As an installation does it. Else the first start of a round pays for compiling.
     packages = [str(init.parent) for init in ROOT.glob("*/__init__.py")]

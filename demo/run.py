@@ -118,23 +118,23 @@ def run_query(broker: Broker, rows_per_batch: int, struck_before: set[str]) -> i
     sys.exit(f"the query does not come to its end: see {FOLDER}/driver-*.log")
 
 
-def tell_faults(told: set[str]) -> None:
-    for name in sorted(names(FOLDER / "faults") - told, reverse=True):
-        told.add(name)
+def tell_faults(printed: set[str]) -> None:
+    for name in sorted(names(FOLDER / "faults") - printed, reverse=True):
+        printed.add(name)
         batch, _, which = name.partition(".")
         say(f"  batch {batch}: {FAULTS[int(batch)]}" if which == "struck" else f"  batch {batch}: and once more")
 
 
 def names(folder: Path) -> set[str]:
-    return {one.name for one in folder.iterdir() if one.suffix in (".struck", ".again")}
+    return {each.name for each in folder.iterdir() if each.suffix in (".struck", ".again")}
 
 
 def numbers(cluster: ChannelCluster, topic: str) -> collections.Counter[int]:
     """How often every order is in a topic, for a reader of what is committed."""
-    found: collections.Counter[int] = collections.Counter()
+    counts: collections.Counter[int] = collections.Counter()
     for partition in range(PARTITIONS):
-        found.update(int(json.loads(row.value or b"")["order"]) for row in read_partition(cluster, topic, partition))
-    return found
+        counts.update(int(json.loads(row.value or b"")["order"]) for row in read_partition(cluster, topic, partition))
+    return counts
 
 
 def audit_folder(data_dir: Path, report: Path) -> tuple[int, dict[str, object]]:
@@ -172,15 +172,15 @@ def main() -> int:
             many = counted(chosen.rows, "order goes", "orders go")
             say(f"{many} to the topic `orders`, {WRITERS // 5} of {WRITERS} transactions in a second attempt")
             write_orders(cluster, chosen.rows)
-            offsets = sum(end_offset(cluster, "orders", one, READ_UNCOMMITTED) for one in range(PARTITIONS))
+            offsets = sum(end_offset(cluster, "orders", each, READ_UNCOMMITTED) for each in range(PARTITIONS))
             say("Spark makes payments of them, and is not left in peace:")
         drivers = run_query(broker, -(-offsets // BATCHES), set(before))
         with ChannelCluster([broker.address]) as cluster:
             orders, payments = numbers(cluster, "orders"), numbers(cluster, "payments")
             listed = Admin(cluster).list_transactions(states=("Ongoing", "PrepareCommit", "PrepareAbort")).listings
             held = sum(
-                end_offset(cluster, "payments", one, READ_UNCOMMITTED) - end_offset(cluster, "payments", one)
-                for one in range(PARTITIONS)
+                end_offset(cluster, "payments", each, READ_UNCOMMITTED) - end_offset(cluster, "payments", each)
+                for each in range(PARTITIONS)
             )
     finally:
         broker.stop()
@@ -190,7 +190,7 @@ def main() -> int:
     struck = names(FOLDER / "faults") - before
     findings = audited["findings"]
     assert isinstance(findings, list)
-    serious = [one for one in findings if one["severity"] != "information"]
+    serious = [each for each in findings if each["severity"] != "information"]
     aborts = audited["aborted_transactions"]
     say(f"""
   rows in              {orders.total():>9,}

@@ -39,8 +39,8 @@ def choose(folders: list[str]) -> str:
     for folder in folders:
         other = Path(folder) / name
         if other.is_file() and build_of(str(other)) == wanted:
-            told = f"{other} is used: {sys.executable} was built without optimization (make PYTHON=... takes another)"
-            print(told, file=sys.stderr)
+            text = f"{other} is used: {sys.executable} was built without optimization (make PYTHON=... takes another)"
+            print(text, file=sys.stderr)
             return str(other)
     return sys.executable
 

@@ -1,13 +1,13 @@
 """Turns one message of the schema into a Python module: a class per structure, straight-line decode and encode.
 
 Two functions each way, for the classic and for the flexible versions; inside them, neighbouring fields of fixed size
-are read and written by one `struct.Struct`, and a version is only looked at where it changes the layout.
+are read and written by field `struct.Struct`, and a version is only looked at where it changes the layout.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from keyword import iskeyword
 from struct import calcsize
 
@@ -48,39 +48,39 @@ LOCALS = {
 """Names that the generated functions use themselves, so that no field of a message may have them."""
 
 
-def annotation(one: Field, within: Range) -> str:
-    inner = one.struct.name if one.struct else PYTHON[one.type]
-    text = f"Sequence[{inner}]" if one.array else inner
-    nullable = not one.nullable.meet(within).empty or one.type == "records"
-    unsent = one.tag is not None and one.struct and not one.array
+def annotation(field: Field, within: Range) -> str:
+    inner = field.struct.name if field.struct else PYTHON[field.type]
+    text = f"Sequence[{inner}]" if field.array else inner
+    nullable = not field.nullable.meet(within).empty or field.type == "records"
+    unsent = field.tag is not None and field.struct and not field.array
     return f"{text} | None" if nullable or unsent else text
 
 
-def default_of(one: Field) -> str:
-    if one.default == "null":
+def default_of(field: Field) -> str:
+    if field.default == "null":
         return "None"
-    if one.array:
+    if field.array:
         return "()"
-    if one.struct:  # A tagged structure that was not sent is None: all of its fields have their defaults.
-        return "None" if not one.nullable.empty or one.tag is not None else f"{one.struct.name}()"
-    if one.type in ("string", "bytes", "records", "uuid"):
-        return {"string": repr(one.default or "").replace("'", '"'), "uuid": "ZERO_UUID"}.get(one.type, 'b""')
-    if one.type == "bool":
-        return "True" if one.default == "true" else "False"
-    if one.type == "float64":
-        return repr(float(one.default or 0))
-    return str(int(one.default or "0", 0))
+    if field.struct:  # A tagged structure that was not sent is None: all of its fields have their defaults.
+        return "None" if not field.nullable.empty or field.tag is not None else f"{field.struct.name}()"
+    if field.type in ("string", "bytes", "records", "uuid"):
+        return {"string": repr(field.default or "").replace("'", '"'), "uuid": "ZERO_UUID"}.get(field.type, 'b""')
+    if field.type == "bool":
+        return "True" if field.default == "true" else "False"
+    if field.type == "float64":
+        return repr(float(field.default or 0))
+    return str(int(field.default or "0", 0))
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Writer:
     """Lines of Python with their indentation."""
 
-    lines: list[str] = field(default_factory=list)
+    lines: list[str] = dataclasses.field(default_factory=list)
     depth: int = 0
-    unpacked: set[str] = field(default_factory=set)
-    packed: set[str] = field(default_factory=set)
-    helpers: set[str] = field(default_factory=set)
+    unpacked: set[str] = dataclasses.field(default_factory=set)
+    packed: set[str] = dataclasses.field(default_factory=set)
+    helpers: set[str] = dataclasses.field(default_factory=set)
 
     def __call__(self, text: str) -> None:
         self.lines.append(INDENT * self.depth + text if text else "")
@@ -107,74 +107,74 @@ def size_of(fmt: str) -> int:
     return calcsize(">" + fmt)
 
 
-def minimum(one: Field, versions: Range, flexible: bool) -> int:
+def minimum(field: Field, versions: Range, flexible: bool) -> int:
     """Fewest bytes that the field takes in any of these versions."""
-    if one.tag is not None or not one.versions.covers(versions):
+    if field.tag is not None or not field.versions.covers(versions):
         return 0
-    if one.array or one.type in ("bytes", "records"):
+    if field.array or field.type in ("bytes", "records"):
         return 1 if flexible else 4
-    if one.type == "string":
+    if field.type == "string":
         return 1 if flexible else 2
-    if one.struct:
-        return 1 if not one.nullable.empty else struct_minimum(one.struct, versions, flexible)
-    return FIXED[one.type][1]
+    if field.struct:
+        return 1 if not field.nullable.empty else struct_minimum(field.struct, versions, flexible)
+    return FIXED[field.type][1]
 
 
 def struct_minimum(struct: Struct, versions: Range, flexible: bool) -> int:
-    return max(1, sum(minimum(one, versions, flexible) for one in struct.fields) + flexible)
+    return max(1, sum(minimum(field, versions, flexible) for field in struct.fields) + flexible)
 
 
-def condition(one: Field, versions: Range) -> str | None:
+def condition(field: Field, versions: Range) -> str | None:
     """The test that tells whether a version has the field; None when all of these do."""
     tests = []
-    if one.versions.low > versions.low:
-        tests.append(f"version >= {one.versions.low}")
-    if one.versions.high < versions.high:
-        tests.append(f"version <= {one.versions.high}")
+    if field.versions.low > versions.low:
+        tests.append(f"version >= {field.versions.low}")
+    if field.versions.high < versions.high:
+        tests.append(f"version <= {field.versions.high}")
     return " and ".join(tests) or None
 
 
-def null_refused(one: Field, versions: Range) -> str | None:
+def null_refused(field: Field, versions: Range) -> str | None:
     """The test that tells whether a version has the field but not null; None when all or none of these do."""
-    meet = one.nullable.meet(versions)
-    if meet.empty or meet.covers(versions) or one.type == "records":
+    meet = field.nullable.meet(versions)
+    if meet.empty or meet.covers(versions) or field.type == "records":
         return None
     tests = []
-    if one.nullable.low > versions.low:
-        tests.append(f"version < {one.nullable.low}")
-    if one.nullable.high < versions.high:
-        tests.append(f"version > {one.nullable.high}")
+    if field.nullable.low > versions.low:
+        tests.append(f"version < {field.nullable.low}")
+    if field.nullable.high < versions.high:
+        tests.append(f"version > {field.nullable.high}")
     return f"({tests[0]} or {tests[1]})" if len(tests) == 2 else tests[0]
 
 
 def short_names(struct: Struct) -> dict[str, str]:
     """Field -> the name of one element of it, for fields that are arrays or structures. All are different."""
-    found: dict[str, str] = {}
-    for one in struct.fields:
-        if one.array or one.struct:
-            initials = "".join(word[0] for word in one.name.split("_"))
-            choices = [one.name[0], initials, f"{one.name}_one"]
-            found[one.name] = next(c for c in choices if c not in found.values() and not iskeyword(c))
-    return found
+    names: dict[str, str] = {}
+    for field in struct.fields:
+        if field.array or field.struct:
+            initials = "".join(word[0] for word in field.name.split("_"))
+            choices = [field.name[0], initials, f"{field.name}_element"]
+            names[field.name] = next(c for c in choices if c not in names.values() and not iskeyword(c))
+    return names
 
 
 def runs(struct: Struct, versions: Range) -> Iterator[list[Field]]:
     """The untagged fields of these versions, neighbours of fixed size and equal condition together."""
     run: list[Field] = []
-    for one in struct.fields:
-        if one.tag is not None or one.versions.meet(versions).empty:
+    for field in struct.fields:
+        if field.tag is not None or field.versions.meet(versions).empty:
             continue
-        if run and one.fixed and run[-1].fixed and condition(one, versions) == condition(run[-1], versions):
-            run.append(one)
+        if run and field.fixed and run[-1].fixed and condition(field, versions) == condition(run[-1], versions):
+            run.append(field)
             continue
         if run:
             yield run
-        run = [one]
+        run = [field]
     if run:
         yield run
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Decoder:
     w: Writer
     flexible: bool
@@ -195,24 +195,24 @@ class Decoder:
             w.depth -= 1
             w("else:")
             w.depth += 1
-            for one in run:
-                w(f"{prefix}{one.name} = {default_of(one)}")
+            for field in run:
+                w(f"{prefix}{field.name} = {default_of(field)}")
             w.depth -= 1
         if self.flexible:
             self.tags([f for f in struct.fields if f.tag is not None], versions, prefix, short)
         arguments = ", ".join(
-            default_of(one)
-            if one.versions.meet(versions).empty or (one.tag is not None and not self.flexible)
-            else f"{prefix}{one.name}"
-            for one in struct.fields
+            default_of(field)
+            if field.versions.meet(versions).empty or (field.tag is not None and not self.flexible)
+            else f"{prefix}{field.name}"
+            for field in struct.fields
         )
         w(f"{target} = {struct.name}({arguments})")
 
     def tags(self, fields: list[Field], versions: Range, prefix: str, short: dict[str, str]) -> None:
         w = self.w
-        fields = [one for one in fields if not one.versions.meet(versions).empty]
-        for one in fields:
-            w(f"{prefix}{one.name}: {annotation(one, versions)} = {default_of(one)}")
+        fields = [field for field in fields if not field.versions.meet(versions).empty]
+        for field in fields:
+            w(f"{prefix}{field.name}: {annotation(field, versions)} = {default_of(field)}")
         if not fields:
             w("if buf[pos]:")
             if self.counted and prefix:
@@ -227,23 +227,23 @@ class Decoder:
         w(f"{prefix}tags, {prefix}after = {w.helper('read_tags')}(buf, pos)")
         if self.counted and prefix:
             self.count(f"len({prefix}tags)")
-        for one in fields:
-            test = condition(one, versions)
-            w(f"if {one.tag} in {prefix}tags" + (f" and {test}:" if test else ":"))
+        for field in fields:
+            test = condition(field, versions)
+            w(f"if {field.tag} in {prefix}tags" + (f" and {test}:" if test else ":"))
             w.depth += 1
-            w(f"pos, {prefix}stop = {prefix}tags[{one.tag}]")
-            self.run([one], versions.meet(one.versions), prefix, short)
+            w(f"pos, {prefix}stop = {prefix}tags[{field.tag}]")
+            self.run([field], versions.meet(field.versions), prefix, short)
             w(f"if pos != {prefix}stop:")
-            w(f'    raise {w.helper("DecodeError")}("tagged field {one.kafka_name} is not of the size given", pos)')
+            w(f'    raise {w.helper("DecodeError")}("tagged field {field.kafka_name} is not of the size given", pos)')
             w.depth -= 1
         w(f"pos = {prefix}after")
         w.depth -= 1
         w("else:")
         w("    pos += 1")
 
-    def hint(self, one: Field, versions: Range) -> str:
+    def hint(self, field: Field, versions: Range) -> str:
         """What declares the variable of a field where it is first assigned; `tags` has done it for tagged ones."""
-        return f": {annotation(one, versions)}" if one.tag is None else ""
+        return f": {annotation(field, versions)}" if field.tag is None else ""
 
     def run(self, run: list[Field], versions: Range, prefix: str, short: dict[str, str]) -> None:
         first = run[0]
@@ -258,54 +258,54 @@ class Decoder:
 
     def fixed(self, run: list[Field], prefix: str) -> None:
         w = self.w
-        fmt = "".join(FIXED[one.type][0] for one in run)
-        names = ", ".join(prefix + one.name for one in run)
+        fmt = "".join(FIXED[field.type][0] for field in run)
+        names = ", ".join(prefix + field.name for field in run)
         if len(run) == 1:
             w(f"{names} = {w.unpack(fmt)}(buf, pos)[0]")
         else:
             w(f"{names} = {w.unpack(fmt)}(buf, pos)")
         w(f"pos += {size_of(fmt)}")
 
-    def reader(self, one: Field, nullable: bool) -> str:
-        compact = "compact_" if self.flexible and one.flexible else ""
-        return self.w.helper(f"read_{compact}{'nullable_' if nullable else ''}{one.type}")
+    def reader(self, field: Field, nullable: bool) -> str:
+        compact = "compact_" if self.flexible and field.flexible else ""
+        return self.w.helper(f"read_{compact}{'nullable_' if nullable else ''}{field.type}")
 
-    def bytes_like(self, one: Field, versions: Range, prefix: str) -> None:
-        nullable = not one.nullable.meet(versions).empty or one.type == "records"
-        self.w(f"{prefix}{one.name}, pos = {self.reader(one, nullable)}(buf, pos)")
-        self.null_check(one, versions, f"{prefix}{one.name}")
+    def bytes_like(self, field: Field, versions: Range, prefix: str) -> None:
+        nullable = not field.nullable.meet(versions).empty or field.type == "records"
+        self.w(f"{prefix}{field.name}, pos = {self.reader(field, nullable)}(buf, pos)")
+        self.null_check(field, versions, f"{prefix}{field.name}")
 
-    def null_check(self, one: Field, versions: Range, value: str) -> None:
+    def null_check(self, field: Field, versions: Range, value: str) -> None:
         """A field that may be null in some of these versions only."""
-        test = null_refused(one, versions)
+        test = null_refused(field, versions)
         if test is not None:
             self.w(f"if {value} is None and {test}:")
-            self.w(f'    raise {self.w.helper("DecodeError")}("{one.kafka_name} is null", pos)')
+            self.w(f'    raise {self.w.helper("DecodeError")}("{field.kafka_name} is null", pos)')
 
-    def nested(self, one: Field, versions: Range, prefix: str, short: str) -> None:
+    def nested(self, field: Field, versions: Range, prefix: str, short: str) -> None:
         w = self.w
-        assert one.struct is not None
+        assert field.struct is not None
         inner = f"{prefix}{short}_"
-        assert null_refused(one, versions) is None, f"{one.kafka_name}: a structure is nullable always or never"
-        if one.nullable.meet(versions).empty:
-            self.struct(one.struct, versions, inner, f"{prefix}{one.name}")
+        assert null_refused(field, versions) is None, f"{field.kafka_name}: a structure is nullable always or never"
+        if field.nullable.meet(versions).empty:
+            self.struct(field.struct, versions, inner, f"{prefix}{field.name}")
             return
         w("pos += 1")
         w("if buf[pos - 1] < 128:")
         w.depth += 1
-        self.struct(one.struct, versions, inner, f"{prefix}{one.name}{self.hint(one, versions)}")
+        self.struct(field.struct, versions, inner, f"{prefix}{field.name}{self.hint(field, versions)}")
         w.depth -= 1
         w("else:")
-        w(f"    {prefix}{one.name} = None")
+        w(f"    {prefix}{field.name} = None")
 
-    def array(self, one: Field, versions: Range, prefix: str, short: str) -> None:
+    def array(self, field: Field, versions: Range, prefix: str, short: str) -> None:
         w = self.w
-        name = f"{prefix}{one.name}"
-        if one.struct:
-            least = struct_minimum(one.struct, versions, self.flexible)
+        name = f"{prefix}{field.name}"
+        if field.struct:
+            least = struct_minimum(field.struct, versions, self.flexible)
         else:
-            least = FIXED[one.type][1] if one.type in FIXED else (1 if self.flexible else 2)
-        nullable = not one.nullable.meet(versions).empty
+            least = FIXED[field.type][1] if field.type in FIXED else (1 if self.flexible else 2)
+        nullable = not field.nullable.meet(versions).empty
         if self.flexible:
             w("count = buf[pos]")
             w("if count > 127:")
@@ -317,22 +317,22 @@ class Decoder:
             w(f"count = {w.unpack('i')}(buf, pos)[0]")
             w("pos += 4")
         w(f"if count > (end - pos) // {least}:" if least > 1 else "if count > end - pos:")
-        w(f'    raise {w.helper("DecodeError")}("{one.kafka_name} counts more elements than there are bytes", pos)')
+        w(f'    raise {w.helper("DecodeError")}("{field.kafka_name} counts more elements than there are bytes", pos)')
         w("if count < 0:")
         w.depth += 1
         if nullable:
-            w(f"{name}{self.hint(one, versions)} = None")
+            w(f"{name}{self.hint(field, versions)} = None")
         else:
-            w(f'raise {w.helper("DecodeError")}("{one.kafka_name} is null", pos)')
+            w(f'raise {w.helper("DecodeError")}("{field.kafka_name} is null", pos)')
         w.depth -= 1
         if nullable:
             w("else:")
             w.depth += 1
-        hint = "" if nullable else self.hint(one, versions)
-        self.elements(one, versions, f"{prefix}{short}", name, hint)
+        hint = "" if nullable else self.hint(field, versions)
+        self.elements(field, versions, f"{prefix}{short}", name, hint)
         if nullable:
             w.depth -= 1
-        self.null_check(one, versions, name)
+        self.null_check(field, versions, name)
 
     def count(self, number: str) -> None:
         w = self.w
@@ -340,33 +340,33 @@ class Decoder:
         w("if left < 0:")
         w(f'    raise {w.helper("DecodeError")}(f"more than {{{w.helper("ELEMENTS_MAX")}}} elements", pos)')
 
-    def elements(self, one: Field, versions: Range, element: str, name: str, hint: str) -> None:
+    def elements(self, field: Field, versions: Range, element: str, name: str, hint: str) -> None:
         w = self.w
         if self.counted:
             self.count("count")
-        if one.type in FIXED:
-            fmt, size = FIXED[one.type]
-            if one.type == "uuid":
+        if field.type in FIXED:
+            fmt, size = FIXED[field.type]
+            if field.type == "uuid":
                 w(f"{name}{hint} = [bytes(buf[at : at + 16]) for at in range(pos, pos + 16 * count, 16)]")
             else:
                 w(f'{name}{hint} = list({w.helper("unpack_from")}(f">{{count}}{fmt}", buf, pos))')
             w(f"pos += {size} * count")
             return
         item = f"{name}_list"
-        kind = one.struct.name if one.struct else PYTHON[one.type]
+        kind = field.struct.name if field.struct else PYTHON[field.type]
         w(f"{item}: list[{kind}] = []")
         w("for _ in range(count):")
         w.depth += 1
-        if one.struct:
-            self.struct(one.struct, versions, f"{element}_", element)
+        if field.struct:
+            self.struct(field.struct, versions, f"{element}_", element)
         else:
-            w(f"{element}, pos = {self.reader(one, False)}(buf, pos)")
+            w(f"{element}, pos = {self.reader(field, False)}(buf, pos)")
         w(f"{item}.append({element})")
         w.depth -= 1
         w(f"{name}{hint} = {item}")
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Encoder:
     w: Writer
     flexible: bool
@@ -388,17 +388,17 @@ class Encoder:
         for run in runs(struct, versions):
             test = condition(run[0], versions)
             if test is None and run[0].fixed:
-                pending.extend((FIXED[one.type][0], f"{source}.{one.name}") for one in run)
+                pending.extend((FIXED[field.type][0], f"{source}.{field.name}") for field in run)
                 continue
             flush()
             if test is not None:
                 w(f"if {test}:")
                 w.depth += 1
             if run[0].fixed:
-                fmt = "".join(FIXED[one.type][0] for one in run)
-                w(f"out += {w.pack(fmt)}({', '.join(f'{source}.{one.name}' for one in run)})")
+                fmt = "".join(FIXED[field.type][0] for field in run)
+                w(f"out += {w.pack(fmt)}({', '.join(f'{source}.{field.name}' for field in run)})")
             else:
-                self.one(run[0], versions.meet(run[0].versions), prefix, f"{source}.{run[0].name}", short)
+                self.field(run[0], versions.meet(run[0].versions), prefix, f"{source}.{run[0].name}", short)
             if test is not None:
                 w.depth -= 1
         if self.flexible:
@@ -412,21 +412,21 @@ class Encoder:
 
     def tags(self, fields: list[Field], versions: Range, prefix: str, source: str, short: dict[str, str]) -> None:
         w = self.w
-        tests = [self.differs(one, versions, f"{source}.{one.name}") for one in fields]
+        tests = [self.differs(field, versions, f"{source}.{field.name}") for field in fields]
         w(f"if {' or '.join(tests)}:")
         w.depth += 1
         w(f"{prefix}tags: list[tuple[int, bytearray]] = []")
         w(f"{prefix}outer = out")
-        for one, test in zip(fields, tests, strict=True):
-            value = f"{source}.{one.name}"
+        for field, test in zip(fields, tests, strict=True):
+            value = f"{source}.{field.name}"
             w(f"if {test}:")
             w.depth += 1
             w("out = bytearray()")
-            if one.fixed or (not one.array and one.type in FIXED):
-                w(f"out += {w.pack(FIXED[one.type][0])}({value})")
+            if field.fixed or (not field.array and field.type in FIXED):
+                w(f"out += {w.pack(FIXED[field.type][0])}({value})")
             else:
-                self.one(one, versions.meet(one.versions), prefix, value, short)
-            w(f"{prefix}tags.append(({one.tag}, out))")
+                self.field(field, versions.meet(field.versions), prefix, value, short)
+            w(f"{prefix}tags.append(({field.tag}, out))")
             w.depth -= 1
         w(f"out = {prefix}outer")
         w(f"{w.helper('write_tags')}(out, {prefix}tags)")
@@ -435,58 +435,58 @@ class Encoder:
         w("    out.append(0)")
 
     @staticmethod
-    def differs(one: Field, versions: Range, value: str) -> str:
+    def differs(field: Field, versions: Range, value: str) -> str:
         """The test that tells whether a tagged field must be written: it does not have its default."""
-        default = default_of(one)
-        if one.array:
+        default = default_of(field)
+        if field.array:
             text = f"{value} is not None" if default == "None" else value
-            if default != "None" and not one.nullable.meet(versions).empty:
+            if default != "None" and not field.nullable.meet(versions).empty:
                 text = f"({value} is None or {value})"
         elif default in ("None", "True", "False"):
             text = f"{value} is not {default}"
         else:
             text = f"{value} != {default}"
-        test = condition(one, versions)
+        test = condition(field, versions)
         return f"({text} and {test})" if test else text
 
-    def one(self, one: Field, versions: Range, prefix: str, value: str, short: dict[str, str]) -> None:
+    def field(self, field: Field, versions: Range, prefix: str, value: str, short: dict[str, str]) -> None:
         w = self.w
-        nullable = not one.nullable.meet(versions).empty
-        compact = "compact_" if self.flexible and one.flexible else ""
-        test = null_refused(one, versions)
-        if test is not None or (not nullable and not one.nullable.empty):
+        nullable = not field.nullable.meet(versions).empty
+        compact = "compact_" if self.flexible and field.flexible else ""
+        test = null_refused(field, versions)
+        if test is not None or (not nullable and not field.nullable.empty):
             w(f"if {value} is None and {test}:" if test else f"if {value} is None:")
-            w(f'    raise ValueError(f"{one.kafka_name} cannot be null in version {{version}}")')
-        if one.array:
-            self.array(one, versions, f"{prefix}{short[one.name]}", value, nullable)
-        elif one.struct:
+            w(f'    raise ValueError(f"{field.kafka_name} cannot be null in version {{version}}")')
+        if field.array:
+            self.array(field, versions, f"{prefix}{short[field.name]}", value, nullable)
+        elif field.struct:
             if nullable:
                 w(f"if {value} is None:")
                 w('    out += b"\\xff"')
                 w("else:")
                 w.depth += 1
                 w('out += b"\\x01"')
-            self.struct(one.struct, versions, f"{prefix}{short[one.name]}_", value)
+            self.struct(field.struct, versions, f"{prefix}{short[field.name]}_", value)
             if nullable:
                 w.depth -= 1
-        elif one.type == "records" and self.parts:
+        elif field.type == "records" and self.parts:
             w(f"{w.helper('write_records_length' if not compact else 'write_compact_records_length')}(out, {value})")
             w(f"if {value}:")
             w("    parts.append(out)")
             w(f"    parts.append({value})")
             w("    out = bytearray()")
         else:
-            kind = "bytes" if one.type == "records" else one.type
-            if compact and (nullable or one.type == "records"):
+            kind = "bytes" if field.type == "records" else field.type
+            if compact and (nullable or field.type == "records"):
                 w(f"if {value} is None:")
                 w("    out.append(0)")
                 w("else:")
                 w(f"    {w.helper(f'write_compact_{kind}')}(out, {value})")
             else:
-                null = "nullable_" if nullable or one.type == "records" else ""
+                null = "nullable_" if nullable or field.type == "records" else ""
                 w(f"{w.helper(f'write_{compact}{null}{kind}')}(out, {value})")
 
-    def array(self, one: Field, versions: Range, item: str, value: str, nullable: bool) -> None:
+    def array(self, field: Field, versions: Range, item: str, value: str, nullable: bool) -> None:
         w = self.w
         if nullable:
             w(f"if {value} is None:")
@@ -501,18 +501,18 @@ class Encoder:
             w("    out.append(count)")
         else:
             w(f"out += {w.pack('i')}(len({value}))")
-        if one.type in FIXED and one.type != "uuid":
-            w(f'out += {w.helper("struct_pack")}(f">{{len({value})}}{FIXED[one.type][0]}", *{value})')
+        if field.type in FIXED and field.type != "uuid":
+            w(f'out += {w.helper("struct_pack")}(f">{{len({value})}}{FIXED[field.type][0]}", *{value})')
         else:
             w(f"for {item} in {value}:")
             w.depth += 1
-            if one.struct:
-                self.struct(one.struct, versions, f"{item}_", item)
-            elif one.type == "uuid":
+            if field.struct:
+                self.struct(field.struct, versions, f"{item}_", item)
+            elif field.type == "uuid":
                 w(f"out += {item}")
             else:
                 compact = "compact_" if self.flexible else ""
-                w(f"{w.helper(f'write_{compact}{one.type}')}(out, {item})")
+                w(f"{w.helper(f'write_{compact}{field.type}')}(out, {item})")
             w.depth -= 1
         if nullable:
             w.depth -= 1
@@ -521,26 +521,26 @@ class Encoder:
 def class_of(w: Writer, struct: Struct, versions: Range) -> None:
     w(f"class {struct.name}(Message):")
     w.depth += 1
-    slots = ", ".join(f'"{one.name}"' for one in struct.fields)
+    slots = ", ".join(f'"{field.name}"' for field in struct.fields)
     w(f"__slots__ = ({slots}{',' if len(struct.fields) == 1 else ''})")
     w("")
     w("def __init__(")
     w("    self,")
-    for one in struct.fields:
-        default = default_of(one)
-        hint = annotation(one, versions)
+    for field in struct.fields:
+        default = default_of(field)
+        hint = annotation(field, versions)
         if default.endswith("()") and default != "()":
-            w(f"    {one.name}: {hint} | None = None,")
+            w(f"    {field.name}: {hint} | None = None,")
         else:
-            w(f"    {one.name}: {hint} = {default},")
+            w(f"    {field.name}: {hint} = {default},")
     w(") -> None:")
     w.depth += 1
-    for one in struct.fields:
-        default = default_of(one)
+    for field in struct.fields:
+        default = default_of(field)
         if default.endswith("()") and default != "()":
-            w(f"self.{one.name} = {default} if {one.name} is None else {one.name}")
+            w(f"self.{field.name} = {default} if {field.name} is None else {field.name}")
         else:
-            w(f"self.{one.name} = {one.name}")
+            w(f"self.{field.name} = {field.name}")
     if not struct.fields:
         w("pass")
     w.depth -= 2
@@ -552,8 +552,8 @@ def halves(message: Message) -> list[tuple[str, Range, bool]]:
         return [("classic", message.versions, False)]
     flexible = message.versions.meet(message.flexible)
     classic = Range(message.versions.low, min(message.versions.high, message.flexible.low - 1))
-    found = [("classic", classic, False), ("flexible", flexible, True)]
-    return [(name, versions, flag) for name, versions, flag in found if not versions.empty]
+    encodings = [("classic", classic, False), ("flexible", flexible, True)]
+    return [(name, versions, flag) for name, versions, flag in encodings if not versions.empty]
 
 
 def methods(w: Writer, message: Message, parts: bool) -> None:
@@ -631,8 +631,8 @@ def functions(w: Writer, message: Message, parts: bool) -> None:
 
 def module_of(message: Message) -> str:
     """The whole text of a message's module."""
-    for one in message.root.fields:
-        assert one.name not in LOCALS, f"{one.where}: the generated code uses the name {one.name} itself"
+    for field in message.root.fields:
+        assert field.name not in LOCALS, f"{field.where}: the generated code uses the name {field.name} itself"
     parts = message.kind == "response" and any(f.type == "records" for s in message.structs for f in s.fields)
     body = Writer()
     for struct in message.structs:

@@ -130,8 +130,8 @@ def write_lock() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         context = _maven(Path(scratch))
         # Raw (`!`): as Maven does it. Else jgo lets the version management of each root overrule the others.
-        found = context.resolver.resolve([context.create_dependency(f"{root}!") for root in ROOTS])
-        artifacts: list[Artifact] = [each.artifact for group in found for each in group]
+        resolved = context.resolver.resolve([context.create_dependency(f"{root}!") for root in ROOTS])
+        artifacts: list[Artifact] = [each.artifact for group in resolved for each in group]
         with ThreadPoolExecutor(DOWNLOADS_MAX) as pool:
             digests = list(pool.map(lambda artifact: _sha256(_download(artifact)), artifacts))
     pins = (f"{a.groupId}:{a.artifactId}:{a.version} {d}" for a, d in zip(artifacts, digests, strict=True))

@@ -181,10 +181,10 @@ def check_subjects(subjects: dict[str, str], known: Iterable[str]) -> None:
 def topic_table(names: list[str]) -> str:
     rows = ["| property | type | default | default from | what it does |", "|---|---|---|---|---|"]
     for name in names:
-        one, broker_name = TOPIC[name]
+        known, broker_name = TOPIC[name]
         source = code(broker_name) if broker_name in BROKER else ""
         rows.append(
-            f"| {code(name)} | {TYPES[one.kind]} | {code(show(one.default))} | {source} | {prose(one.documentation)} |"
+            f"| {code(name)} | {TYPES[known.kind]} | {code(show(known.default))} | {source} | {prose(known.documentation)} |"
         )
     return "\n".join(rows) + "\n"
 
@@ -192,9 +192,9 @@ def topic_table(names: list[str]) -> str:
 def broker_table(names: list[str]) -> str:
     rows = ["| property | type | default | in Kafka | can change | what it does |", "|---|---|---|---|---|---|"]
     for name in names:
-        one, default = BROKER[name], default_of(name)
-        cells = [code(name), TYPES[one.kind], code(default), in_kafka(name), "yes" if one.is_dynamic else ""]
-        rows.append(f"| {' | '.join(cells)} | {prose(one.documentation)} |")
+        known, default = BROKER[name], default_of(name)
+        cells = [code(name), TYPES[known.kind], code(default), in_kafka(name), "yes" if known.is_dynamic else ""]
+        rows.append(f"| {' | '.join(cells)} | {prose(known.documentation)} |")
     return "\n".join(rows) + "\n"
 
 

@@ -14,8 +14,8 @@ given, or always), a range is `4`, `4-9` or `4+` and is left out when the field 
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 
 LAST_VERSION = 32_767
@@ -36,7 +36,7 @@ NAMES = {"Enable2Pc": "enable_2pc"}
 """Python names that the rule of `python_name` would get wrong."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Range:
     low: int
     high: int
@@ -63,16 +63,16 @@ class SchemaError(ValueError):
 def parse_range(text: str, where: str = "") -> Range:
     if text == "none":
         return NEVER
-    found = re.fullmatch(r"(\d+)(?:-(\d+)|(\+))?", text)
-    if found is None:
+    match = re.fullmatch(r"(\d+)(?:-(\d+)|(\+))?", text)
+    if match is None:
         raise SchemaError(f"{where}: {text!r} is no range of versions; write 4, 4-9, 4+ or none")
-    low, high, up = found.groups()
+    low, high, up = match.groups()
     if high is not None and int(high) < int(low):
         raise SchemaError(f"{where}: the range {text} is empty")
     return Range(int(low), LAST_VERSION if up else int(high or low))
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Field:
     kafka_name: str
     type: str
@@ -96,13 +96,13 @@ class Field:
         return not self.array and self.type in FIXED and self.tag is None
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Struct:
     name: str
-    fields: list[Field] = field(default_factory=list)
+    fields: list[Field] = dataclasses.field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Message:
     kind: str
     """`request`, `response` or `data`."""
@@ -119,16 +119,16 @@ class Message:
     @property
     def structs(self) -> list[Struct]:
         """Every structure once, a structure before those that hold it."""
-        found: dict[str, Struct] = {}
+        structs: dict[str, Struct] = {}
 
         def walk(struct: Struct) -> None:
-            for one in struct.fields:
-                if one.struct is not None:
-                    walk(one.struct)
-            found.setdefault(struct.name, struct)
+            for field in struct.fields:
+                if field.struct is not None:
+                    walk(field.struct)
+            structs.setdefault(struct.name, struct)
 
         walk(self.root)
-        return list(found.values())
+        return list(structs.values())
 
 
 def python_name(kafka_name: str) -> str:
@@ -140,14 +140,14 @@ def python_name(kafka_name: str) -> str:
 def parse_field(words: list[str], where: str) -> Field:
     if len(words) < 2:
         raise SchemaError(f"{where}: the field {words[0]!r} has no type")
-    name, kind, *rest = words
+    name, kind, *options = words
     parts = re.fullmatch(r"(\[)?(\w+)(?(1)\])(\?)?(?(3)(.*)|)", kind)
     if parts is None:
         raise SchemaError(f"{where}: cannot read the type {kind!r}")
     bracket, type_name, question, nullable = parts.groups()
     if type_name not in PLAIN and not type_name[0].isupper():
         raise SchemaError(f"{where}: there is no type {type_name!r}; a structure's name starts with a capital letter")
-    one = Field(
+    field = Field(
         kafka_name=name,
         type=type_name,
         array=bracket is not None,
@@ -158,18 +158,18 @@ def parse_field(words: list[str], where: str) -> Field:
         default=None,
         where=where,
     )
-    for word in rest:
+    for word in options:
         if re.fullmatch(r"tag=\d+", word):
-            one.tag = int(word[4:])
+            field.tag = int(word[4:])
         elif word.startswith("="):
-            one.default = word[1:]
+            field.default = word[1:]
         elif word == "inflexible":
-            one.flexible = False
+            field.flexible = False
         elif word[0].isdigit():
-            one.versions = parse_range(word, where)
+            field.versions = parse_range(word, where)
         else:
             raise SchemaError(f"{where}: cannot read {word!r}")
-    return one
+    return field
 
 
 def parse_header(words: list[str], where: str) -> Message:
@@ -197,16 +197,16 @@ def check(message: Message, where: str) -> None:
     for struct in message.structs:
         if not struct.fields and struct is not message.root:
             raise SchemaError(f"{where}: {message.name} uses {struct.name} and gives it no fields")
-        for number, one in enumerate(struct.fields):
+        for number, field in enumerate(struct.fields):
             before = struct.fields[:number]
-            if one.name in [other.name for other in before]:
-                raise SchemaError(f"{one.where}: {struct.name} has two fields {one.kafka_name}")
-            if one.tag is None:
+            if field.name in [other.name for other in before]:
+                raise SchemaError(f"{field.where}: {struct.name} has two fields {field.kafka_name}")
+            if field.tag is None:
                 continue
-            if one.tag in [other.tag for other in before]:
-                raise SchemaError(f"{one.where}: {struct.name} has two fields of the tag {one.tag}")
-            if not message.flexible.covers(one.versions.meet(message.versions)):
-                raise SchemaError(f"{one.where}: {one.kafka_name} has a tag before it is flexible")
+            if field.tag in [other.tag for other in before]:
+                raise SchemaError(f"{field.where}: {struct.name} has two fields of the tag {field.tag}")
+            if not message.flexible.covers(field.versions.meet(message.versions)):
+                raise SchemaError(f"{field.where}: {field.kafka_name} has a tag before it is flexible")
 
 
 def parse(text: str, where: str) -> list[Message]:
@@ -232,17 +232,17 @@ def parse(text: str, where: str) -> list[Message]:
         if words[0] == "struct" and len(words) == 2 and words[1] not in PLAIN:
             stack.append(shared.setdefault(words[1], Struct(words[1])))
             continue
-        one = parse_field(words, here)
-        if one.type not in PLAIN:
-            one.struct = shared.setdefault(one.type, Struct(one.type))
-            stack[depth - 1].fields.append(one)
-            stack.append(one.struct)
+        field = parse_field(words, here)
+        if field.type not in PLAIN:
+            field.struct = shared.setdefault(field.type, Struct(field.type))
+            stack[depth - 1].fields.append(field)
+            stack.append(field.struct)
         else:
-            stack[depth - 1].fields.append(one)
+            stack[depth - 1].fields.append(field)
     for message, start in zip(messages, starts, strict=True):
         check(message, start)
     return messages
 
 
 def read_schemas(folder: Path) -> list[Message]:
-    return [one for path in sorted(folder.glob("*.txt")) for one in parse(path.read_text(), path.name)]
+    return [field for path in sorted(folder.glob("*.txt")) for field in parse(path.read_text(), path.name)]
