@@ -222,7 +222,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         """The lowest offset that was returned in each partition that is assigned, and has been since."""
         subscription = self._subscription.subscription
         assignment = None if subscription is None else subscription.assignment
-        if assignment is not self._assignment:
+        if assignment is not None and assignment is not self._assignment:  # There is none in the middle of a rebalance.
             self._assignment = assignment
             stays = self.assignment()
             self._first_read = {place: offset for place, offset in self._first_read.items() if place in stays}
