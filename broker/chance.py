@@ -16,7 +16,7 @@ class Chance:
 
 
 class SeededChance(Chance):
-    """The same bytes in every run with the same seed: for tests whose ids must be repeatable."""
+    """Gives the same bytes in every run with the same seed: for tests whose ids must be repeatable."""
 
     __slots__ = ("_random",)
 

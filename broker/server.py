@@ -74,7 +74,7 @@ class Broker:
         self.clock = clock or Clock()
         self.chance = chance or Chance()
         self.node_id: int = config["node.id"]
-        """Of the first node."""
+        """Id of the first node."""
         self.frame_size_max: int = config["socket.request.max.bytes"]
         self.listeners = listeners_of(config) if listeners is None else listeners
         self.connections: set[ClientConnection] = set()

@@ -65,7 +65,7 @@ class Description(NamedTuple):
     timeout_ms: int
     started_at_ms: int | None
     partitions: tuple[TopicPartition, ...]
-    """Those that belong to the transaction and have no marker yet."""
+    """Partitions that belong to the transaction and have no marker yet."""
 
     @property
     def two_phase(self) -> bool:

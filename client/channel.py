@@ -248,7 +248,7 @@ class ChannelCluster(Cluster):
         self.loop = Loop()
         self._producers: list[TransactionalProducer] = []
         self._producer_connections: Connections | None = None
-        """Those of all producers; they are served by a thread."""
+        """Connections of all producers; they are served by a thread."""
 
     def close(self) -> None:
         """Close all connections, and their loop. What a producer has left open stays open."""

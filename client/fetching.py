@@ -55,7 +55,7 @@ class FetchSizes(NamedTuple):
 
 
 def find_topics(cluster: ChannelCluster, names: Collection[str] | None) -> dict[str, Topic]:
-    """Those of these topics that there are, or all there are. Raises BrokerError, as for a name that no topic may have."""
+    """Return those of these topics that exist, or all topics. Raises BrokerError, as for a name that no topic may have."""
 
     def attempt() -> dict[str, Topic]:
         wanted = None if names is None else [MetadataRequestTopic(name=item) for item in names]

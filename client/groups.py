@@ -39,7 +39,7 @@ from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchRespo
 from stuntbroker.protocol.primitives import read_string
 
 STATES: Final = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
-"""Of groups of the classic protocol."""
+"""States of groups of the classic protocol."""
 NAMES_MAX: Final = 9
 """OffsetCommit and OffsetFetch name topics by id from version 10 on."""
 ALL_TOPICS_FROM: Final = 2

@@ -27,7 +27,7 @@ KINDS: Final = {
 }
 """Kinds of seeds, and the fields of each."""
 PRODUCER_ID_MAX: Final = 1 << 62
-"""So that enough are left behind it."""
+"""Highest producer id that may be set, so that enough are left behind it."""
 AGE_MS: Final = 3_600_000
 """Tools take a transaction for hanging when it is a good deal older than a time-out may be."""
 AGE_MS_MAX: Final = 366 * 24 * 3_600_000

@@ -230,7 +230,7 @@ def last_values(batches: Iterable[tuple[BatchHeader, bytes]]) -> dict[str, bytes
 
 
 def open_ids(values: dict[str, bytes]) -> list[str]:
-    """Those of the transactional ids whose transaction is not complete. Raises DecodeError."""
+    """Return the transactional ids whose transaction is not complete. Raises DecodeError."""
     not_idle = [name for name, value in values.items() if len(value) <= _PHASE_AT or value[_PHASE_AT] not in _IDLE]
     return [name for name in not_idle if phase_of(values[name], name) not in MAY_EXPIRE]
 

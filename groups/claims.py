@@ -11,7 +11,7 @@ from stuntbroker.groups.classic.state import Group
 from stuntbroker.protocol.errors import ErrorCode
 
 GENERATION_NONE: Final = -1
-"""Of a client that is no member, and of a group without generations."""
+"""Generation of a client that is no member, and of a group without generations."""
 REMEMBERED_MAX: Final = 10_000
 """Maximum number of groups whose claimed generation is remembered."""
 

@@ -104,7 +104,7 @@ def _after_loss(
 
 
 def _counting(batches: Batches, part: PartitionData, wanted: Wanted, at: int) -> Batches:
-    """Those with records that are to be seen."""
+    """Return the batches with records that are to be seen."""
     headers = batches.headers
     last_offsets = headers["base_offset"] + headers["last_offset_delta"]
     keep: Any = (headers["attributes"] & CONTROL) == 0

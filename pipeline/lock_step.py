@@ -16,7 +16,7 @@ from stuntbroker.protocol.primitives import Buffer
 
 HEADER_SIZE_MIN: Final = 2
 BLOCK_RECORDS: Final = 16_384
-"""Of which fields are read at once: few enough that what is made on the way stays in the processor's caches."""
+"""Records of which fields are read at once: few enough that what is made on the way stays in the processor's caches."""
 
 
 class Places(NamedTuple):

@@ -33,9 +33,9 @@ _SIZE_MIN: Final = RECORD_SIZE_MIN - 1
 LANES_MIN: Final = 24
 """A step of so many lanes takes as long as to read so many records one by one."""
 RECORDS_MIN: Final = 600
-"""Of which the rest of the work, besides the steps, is worth it."""
+"""Fewest records for which the work besides the steps is worth it."""
 GUESS_RECORDS_MIN: Final = 3_000
-"""Of which it is worth it to guess."""
+"""Fewest records for which it is worth it to guess."""
 CANDIDATES_MAX: Final = 8
 """Chains that may begin in one window."""
 _LANE: Final = 0.6

@@ -15,6 +15,6 @@ PARTITION_METADATA: Final = "partition.metadata"
 """The first file in a partition's folder, and the last to go."""
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 LARGE_BATCH_SUFFIX: Final = ".large"
-"""Of a file with a large batch that is written ahead of its place in the log."""
+"""Suffix of a file with a large batch that is written ahead of its place in the log."""
 UNFINISHED_SUFFIXES: Final = (".cleaned", ".swap", ".deleted", ".new", LARGE_BATCH_SUFFIX)
-"""Of what a compaction, deletion or write leaves behind when the process ends in the middle."""
+"""Suffixes of what a compaction, deletion or write leaves behind when the process ends in the middle."""

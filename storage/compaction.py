@@ -57,9 +57,9 @@ DIRTY_MAX: Final = 1 << 20
 OPENED_MAX: Final = 2 << 20
 """A batch that opens to more bytes than this is kept whole: to compress more of them anew would make a slice too long."""
 RECORDS_MAX: Final = 131_072
-"""And so is one of more records, and"""
+"""A batch of more records stays whole too."""
 RECORD_COST: Final = 64
-"""a record that is looked at counts for so many bytes of a slice, whatever its size."""
+"""A record that is looked at counts for so many bytes of a slice, whatever its size."""
 FREED_PER_STEP: Final = 100
 _NEVER: Final = 1 << 63
 _last_offset = attrgetter("last_offset")

@@ -102,7 +102,7 @@ class Disk:
         return os.pread(fd, size, position)
 
     def map(self, fd: int, size: int, position: int) -> Buffer:
-        """The same bytes: a copy, or from MAP_FROM on a view of the file's own pages, which outlives the file."""
+        """What `read` returns: a copy, or from MAP_FROM on a view of the file's own pages, which outlives the file."""
         if size < MAP_FROM:
             return os.pread(fd, size, position)
         start = position - position % PAGE

@@ -25,7 +25,7 @@ class LeaderEpoch(NamedTuple):
 LeaderEpochs = tuple[LeaderEpoch, ...]
 """Both numbers rise; never empty."""
 FIRST_LEADER: Final[LeaderEpochs] = (LeaderEpoch(FIRST_EPOCH, 0),)
-"""Those of a partition that always had the same leader."""
+"""Leader epochs of a partition that always had the same leader."""
 _epoch = attrgetter("epoch")
 _first_offset = attrgetter("first_offset")
 

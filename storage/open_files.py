@@ -46,4 +46,4 @@ class OpenFiles:
 
 NO_LIMIT: Final = 1 << 62
 OPEN_FILES: Final = OpenFiles(NO_LIMIT)
-"""Those of this process. A broker sets the limit when it starts."""
+"""Open files of this process. A broker sets the limit when it starts."""

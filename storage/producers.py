@@ -115,7 +115,7 @@ last_offset_of: Final = attrgetter("last_offset")
 
 
 def aborted_between(aborted: list[AbortedTxn], offset: int, end_offset: int) -> list[AbortedTxn]:
-    """Those of an index, in the order of their markers, that a read_committed reader of [offset, end_offset) must know."""
+    """Return what a read_committed reader of [offset, end_offset) must know of an index, in the order of the markers."""
     overlapping = []
     for entry in aborted[bisect_left(aborted, offset, key=last_offset_of) :]:
         if entry.first_offset < end_offset:

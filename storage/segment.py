@@ -57,7 +57,7 @@ def segment_name(base_offset: int) -> str:
 
 
 class TooManyCandidates(Exception):
-    """So much of a damaged file looks like batches that not all of it was tried."""
+    """Too much of a damaged file looks like batches: not all of it was tried."""
 
 
 class Segment:
@@ -98,7 +98,7 @@ class Segment:
         self.is_checked = False
         """`scan` has found every batch to be as it was written."""
         self.leader_epochs: tuple[int, ...] = (FIRST_EPOCH,)
-        """Those that the partition has had, for who looks at batches that may be damaged."""
+        """Leader epochs that the partition has had, for who looks at batches that may be damaged."""
         self.size = 0
         self.pending_batches: list[Buffer] = []
         """Batches at the end that are appended and not written yet; `size` counts them."""

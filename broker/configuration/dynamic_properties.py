@@ -85,7 +85,7 @@ CLUSTER_WIDE: Final = _by_name(_CLUSTER_WIDE)
 """Name -> type."""
 PER_BROKER: Final = _by_name(_PER_BROKER)
 OURS: Final = {"stuntbroker.mapped.address": STRING}
-"""Those that Kafka does not have: for the default of all brokers and for one broker."""
+"""Properties that Kafka does not have: for the default of all brokers and for one broker."""
 DYNAMIC: Final = CLUSTER_WIDE | PER_BROKER | OURS
 PER_LISTENER: Final = frozenset(
     [

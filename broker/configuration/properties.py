@@ -46,7 +46,7 @@ class Property(NamedTuple):
         return (TOPIC_DOCS if self.is_of_topic else BROKER_DOCS)[self.name]
 
     def without_effect(self) -> Property:
-        """The same property, as one that changes nothing here."""
+        """Return the property marked as one that changes nothing here."""
         return self._replace(has_effect=False)
 
 

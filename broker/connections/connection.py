@@ -115,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         self.local: tuple[str, int] = ("", 0)
         """Address by which the client came."""
         self.route: Route
-        """Of the request under way."""
+        """The route of the request under way."""
         self.correlation = 0
         self.open = False
         """A request is under way and not answered yet."""

@@ -284,7 +284,7 @@ class Listener:
     ) -> None:
         self.name = name
         self.node_number = node_number
-        """Which node it is of, counted from 0."""
+        """Number of the node that it belongs to, counted from 0."""
         self.node_id = -1
         """The id of that node, once there is a broker."""
         self.personality = personality
@@ -297,7 +297,7 @@ class Listener:
         self.port = port
         """0: the kernel's choice."""
         self.addresses: list[Address] = []
-        """Those of its sockets, once it listens."""
+        """Addresses of its sockets, once it listens."""
         self._advertised = advertised
         self._gateway = gateway() if config["stuntbroker.mapped.address"] or _in_container() else None
         self._config = config

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 READ_AT_ONCE: Final = 65_536
 """Bytes that a connection takes out of its socket by one read."""
 READS_IN_A_TURN: Final = 128
-"""Of large requests, by all connections: 8 MiB."""
+"""Reads of large requests that all connections together make in one turn at most: 8 MiB."""
 
 
 class ReadPace:

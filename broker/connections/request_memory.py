@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ALWAYS_GIVEN: Final = 65_536
 """Size up to which a buffer grows whatever the others hold."""
 NO_LIMIT: Final = 0
-"""Nor is there a limit below it."""
+"""A limit up to this value means no limit."""
 
 
 class RequestMemory:

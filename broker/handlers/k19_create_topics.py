@@ -46,7 +46,7 @@ KEY: Final = 19
 VERSIONS = range(2, 8)
 DETAILS_FROM: Final = 5
 DESCRIBED: Final = 20
-"""Of a topic whose configuration is in the answer, in the units of a slice."""
+"""Cost of a topic whose configuration is in the response, in the units of a slice."""
 
 
 def handle(connection: Asking[Uses], request: CreateTopicsRequest, version: int) -> CreateTopicsResponse | None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 KEY: Final = 27
 WRITTEN: Final = 10
-"""Of a marker in the units of a slice: a file is written."""
+"""Cost of a marker in the units of a slice: a file is written."""
 VERSIONS = range(1, 3)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 DELETED: Final = 4
-"""Of a group in the units of a slice."""
+"""Cost of a group in the units of a slice."""
 KEY = 42
 VERSIONS = range(3)
 

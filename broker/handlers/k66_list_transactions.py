@@ -29,7 +29,7 @@ NAMES: Final = {phase.kafka_name: phase for phase in Phase}
 NEVER_SHOWN: Final = frozenset({"Dead", "PrepareEpochFence"})
 """States that Kafka knows and no id is ever seen in."""
 DECODED_IDS_COST: Final = 250
-"""Of IDS_PER_STEP ids when the whole state of each must be decoded."""
+"""Cost of IDS_PER_STEP ids when the whole state of each must be decoded."""
 _pack_q = Struct(">q").pack
 
 
@@ -78,7 +78,7 @@ def handle(connection: Asking[Uses], request: ListTransactionsRequest, version: 
 
 
 def _coordinated(connection: Asking[Uses], ids: list[str]) -> list[str]:
-    """Those of the ids that the node coordinates."""
+    """Return the ids that the node coordinates."""
     broker, node_id = connection.broker, connection.listener.node_id
     topic = broker.topics.get(TXN_STATE) if broker.nodes.are_many else None
     return ids if topic is None else [each for each in ids if coordinator_of(topic, each).leader == node_id]

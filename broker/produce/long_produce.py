@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PARTITIONS_AT_ONCE: Final = 250
 """More partitions than these make a request a long one."""
 NEW_LOGS_AT_ONCE: Final = 16
-"""So do more partitions whose files must be made, which takes a hundred times as long as to write into them."""
+"""A request with more partitions without files is long too: making files takes a hundred times as long as writing into them."""
 BEGIN_COST: Final = 100
 """Cost of creating a new partition's files, in slice units."""
 

@@ -17,7 +17,7 @@ MEMORY_MAX: Final = 2 << 20
 SIMPLE: Final = re.compile(r"(?:[A-Za-z0-9_-]|\\[^A-Za-z0-9_\s]|\.\*)*", re.ASCII)
 """Letters, digits, `_`, `-`, escaped punctuation, and `.*`."""
 SIMPLE_STARS_MAX: Final = 2
-"""Of `.*` in a simple pattern: with more, Python's matcher would try too many ways."""
+"""Most `.*` in a simple pattern: with more, Python's matcher would try too many ways."""
 _SINGLE_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 

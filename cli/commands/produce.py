@@ -68,7 +68,7 @@ PARTITION_MAX: Final = 2**31 - 1
 SHOWN_MAX: Final = 80
 """Characters of a line that are shown when it is no record."""
 FIELDS: Final = ("key", "value", "headers", "partition")
-"""Of a JSON document; the others that `consume --json` writes are for the reader."""
+"""Fields of a JSON document that are written; the others that `consume --json` prints are for the reader."""
 FIELDS_OF_CONSUME: Final = ("topic", "offset", "timestamp_ms", "producer_id", "producer_epoch", "transactional")
 
 

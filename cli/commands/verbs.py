@@ -40,9 +40,9 @@ class Verb(NamedTuple):
 
     prepare: Callable[[Options], Operation]
     options: tuple[str, ...] = ()
-    """Those with a value, beside COMMON_OPTIONS."""
+    """Options with a value, beside COMMON_OPTIONS."""
     flags: tuple[str, ...] = ()
-    """Those without a value, beside --json."""
+    """Options without a value, beside --json."""
     words: str = ""
     """Name of the positional arguments, as `NAME` or `NAME...`; `prepare` gets them under the key ""."""
 

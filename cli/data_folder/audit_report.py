@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Report = dict[str, Any]
 ROWS_MAX: Final = 1_000
-"""Of any list in the text, and of lists by transactional id in the JSON document."""
+"""Most rows of any list in the text, and of lists by transactional id in the JSON document."""
 SLOWEST_MAX: Final = 10
 SKIPPED_MAX: Final = 20
 EVERY_DAY: Final = ("first", "first_seen", "end", "init", "init_by_owner")

@@ -22,7 +22,7 @@ WITHOUT_EFFECT: Final = (
     r"|CONFLUENT_\w+|KRAFT_MODE|ENABLE_KRAFT|ZOOKEEPER_\w+|REST_\w+|METRIC_REPORTERS|AUTHORIZER_CLASS_NAME"
     r"|PORT|PORT_\w+|SERVICE_\w+|SUPER_USERS|DATE|KRAFT_BOOTSTRAP_SCRAM_USERS)"
 )
-"""Of the Java virtual machine, of other images, and of Kubernetes for a service that is called kafka."""
+"""Variables of the Java virtual machine, of other images, and of Kubernetes for a service that is called kafka."""
 OF_OTHER_IMAGES: Final = frozenset(
     {
         *("HOSTNAME_COMMAND", "PORT_COMMAND", "BROKER_ID_COMMAND", "RACK_COMMAND"),  # wurstmeister/kafka
@@ -41,7 +41,7 @@ LOG_LEVELS: Final = {
     "FATAL": "error",
     "OFF": "error",
 }
-"""Of log4j -> ours."""
+"""Level of log4j -> level of this broker's log."""
 
 
 def variable_of(option: str) -> str:

@@ -115,7 +115,7 @@ class HandedRecord(NamedTuple):
 
     sent: SentRecord
     context: Context | None
-    """Of the thread that sends it, if there is a tracer: it has the current span."""
+    """Context of the thread that sends it, if there is a tracer: it has the current span."""
     topic: str
     value: bytes | None
     key: bytes | None

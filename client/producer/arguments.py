@@ -19,7 +19,7 @@ PARTITION_MAX: Final = (1 << 31) - 1
 GENERATION_MAX: Final = (1 << 31) - 1
 NO_GENERATION: Final = -1
 TEXT_BYTES_MAX: Final = (1 << 15) - 1
-"""Of a text in a request."""
+"""Most bytes of a text in a request."""
 
 
 def check_topic(topic: Any) -> None:

@@ -22,11 +22,11 @@ from stuntbroker.protocol.batches.records import HEADER_SIZE, TRANSACTIONAL, add
 MAGIC: Final = 2
 NO_SEQUENCE: Final = -1
 UNKNOWN_OFFSET: Final = -1
-"""Of a batch that the leader calls a duplicate."""
+"""Offset of a batch that the leader calls a duplicate."""
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
 Content: TypeAlias = bytes | bytearray | memoryview | None
-"""Of a key or a value."""
+"""Content of a key or a value."""
 Headers = Sequence[tuple[str, bytes | None]]
 
 
@@ -166,7 +166,7 @@ class Batch:
         self.created_s = created_s
         """By the event loop's clock."""
         self.first_index = first_index
-        """Of a part of a split batch: the place of its first record in that."""
+        """Place of its first record in the batch that was split; 0 for any other batch."""
         self.count = 0
         self.size = 0
         """Bytes of its records, before compression."""

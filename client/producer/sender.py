@@ -82,10 +82,10 @@ class Sender:
         self._telemetry = telemetry
         self._loop = asyncio.get_running_loop()
         self._identity = session.identity
-        """Whose sequences the queues have."""
+        """Producer id and epoch to which the sequences of the queues belong."""
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._active: dict[TopicPartition, PartitionQueue] = {}
-        """Those with batches."""
+        """Queues that have batches."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._pump_due = False
         self._flushing = 0

@@ -65,7 +65,7 @@ class Operation(NamedTuple):
     body: dict[str, Any] | None = None
     """Schema of the request's body."""
     media_types: tuple[str, ...] = (JSON,)
-    """Of the body."""
+    """Media types of the body."""
     query: tuple[str, ...] = ()
     """Query parameters, all whole numbers."""
     of_host: Callable[[BrokerHost, Request], Awaitable[Any]] | None = None

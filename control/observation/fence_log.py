@@ -121,7 +121,7 @@ class FenceLog:
         return response
 
     def of(self, transactional_id: str) -> list[dict[str, Any]]:
-        """Those of one transactional id."""
+        """Return the fences of one transactional id."""
         return [fence for fence in self.fences if fence["transactional_id"] == transactional_id]
 
 

@@ -121,7 +121,7 @@ class Stop:
         }
 
     def without_parked(self) -> Stop:
-        """The same rule with the same counts, which has nothing parked."""
+        """Return the same rule with the same counts, which has nothing parked."""
         return replace(self, match=dict(self.match), parked=[])
 
 

@@ -196,7 +196,7 @@ def _headers(buffer: pa.Buffer, places: Places, record_headers: Any) -> pa.Array
 
 
 def _fault(chunk: _Payloads, row: int) -> Undecodable:
-    """The same batch read record by record, for what to say about it."""
+    """Read the same batch record by record, for what to say about it."""
     header = BatchHeader(*chunk.headers[row].tolist())
     try:
         for _ in read_records(header, chunk.data.data[int(chunk.starts[row]) : int(chunk.ends[row])], headers_max=0):

@@ -75,7 +75,7 @@ ABORTED: Final = pa.schema(
         "aborted_bytes_ratio": pa.float64(),
     }
 )
-"""Of the transactions that ended."""
+"""Columns for the transactions that ended."""
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 1.0)
 LATENCIES: Final = pa.schema(
@@ -85,7 +85,7 @@ LATENCIES: Final = pa.schema(
         **{f"p{quantile * 100:.0f}_ms": pa.int64() for quantile in QUANTILES},
     }
 )
-"""Of the finished transactions of every id, from their first partition to their last marker."""
+"""Columns for the finished transactions of every id, from their first partition to their last marker."""
 
 SEGMENTS: Final = pa.schema(
     {

@@ -47,14 +47,14 @@ PAIRS: Final = pa.list_(pa.struct({"topic": pa.string(), "partition": pa.int32()
 
 
 class Values(NamedTuple):
-    """Of every lane; where `good` is false, nothing else means anything."""
+    """Columns, a row for every lane; where `good` is false, nothing else means anything."""
 
     good: Array
     states: Array
     """Index into the names of the states."""
     numbers: dict[str, Array]
     partitions: pa.ListArray
-    """Of PAIRS, empty where it is not good."""
+    """Lists of PAIRS, empty where it is not good."""
 
 
 class _Listed(NamedTuple):

@@ -72,7 +72,7 @@ class Neighbours:
     order: Array
     """Rows of the batches by partition, segment and position."""
     starts: dict[tuple[str, int], tuple[int, int]]
-    """Of a partition, from where to where in `order`."""
+    """Partition -> from where to where in `order`."""
     _states: dict[Any, pa.Table] = field(default_factory=dict)
 
     @classmethod

@@ -31,7 +31,7 @@ TITLES: Final = {
     "decided": "decided, not complete",
 }
 HEIGHT: Final = 0.62
-"""Of a bar; a lane is 1."""
+"""Height of a bar; a lane is 1."""
 HEIGHTS: Final = {"commit": HEIGHT, "abort": 0.42, "timeout": 0.42, "open": HEIGHT, "decided": HEIGHT}
 PATTERNS: Final = {"open": "/", "decided": "x", "timeout": "."}
 GREY: Final = "#8a8f98"
@@ -66,7 +66,7 @@ FINER: Final = (1, 1.5, 2, 3, 5, 7)
 """Ticks in a decade; any range of a factor of two has one."""
 LANE_PX: Final = 30
 NAMED: Final = "<b>%{y}</b><br>%{hovertext}<extra></extra>"
-"""Of hover texts: the name that the axis has there, then the text."""
+"""Template of hover texts: the name that the axis has there, then the text."""
 LEGEND: Final = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
 MARGIN: Final = {"t": 8, "r": 40, "b": 48, "l": 16}
 """On the right is the bar of buttons."""
@@ -266,7 +266,7 @@ def _took(ms: float) -> str:
 
 
 def _span(low: float, high: float) -> str:
-    """Of whole milliseconds, both ends counted."""
+    """Return the span of whole milliseconds, both ends counted."""
     first, last = int(-(-low // 1)), int(high // 1)
     return _took(low) if last < 1 or first == last else f"{_took(first)} to {_took(last)}"
 

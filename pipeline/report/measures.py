@@ -26,7 +26,7 @@ FAR: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Of finished transactions. Those of `ids` are always the coordinator's: from the first partition to the last marker."""
+    """Latencies of finished transactions. Those of `ids` are the coordinator's: from the first partition to the last marker."""
 
     edges_ms: tuple[float, ...]
     committed: tuple[int, ...]

@@ -24,9 +24,9 @@ from stuntbroker.pipeline.report.words import OTHER, WORDS
 from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 EACH_MAX: Final = 20
-"""Of every kind so many findings are listed before more of any kind are."""
+"""Findings of each kind that are listed before more of any kind are."""
 FEW: Final = 5
-"""The same for sections."""
+"""Findings of each kind in a section, likewise."""
 SKIPPED_MAX: Final = 50
 OPEN_MAX: Final = 5
 """Sections that are open when the page is; the others open at a click."""

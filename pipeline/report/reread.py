@@ -83,7 +83,7 @@ def _records(audit: Audit, segments: dict[Any, tuple[Segment, ...]], findings: l
 def _segments_of(
     finding: Finding, segments: tuple[Segment, ...], known: pa.Table, time_ms: int | None
 ) -> list[Segment]:
-    """Those of its partition where the finding begins and ends."""
+    """Return the segments of its partition where the finding begins and ends."""
     if finding["file"]:
         base = int(finding["file"].rpartition("/")[2].partition(".")[0])
         return [segment for segment in segments if segment.base_offset == base]

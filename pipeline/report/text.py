@@ -28,7 +28,7 @@ def shown(text: str, length: int = NAME_LENGTH) -> str:
 
 
 def label(text: str) -> str:
-    """The same for the inside of a figure, whose texts are a kind of HTML: `<b>` there means bold."""
+    """Escape text for the inside of a figure, whose texts are a kind of HTML: `<b>` there means bold."""
     return shown(text, LABEL_LENGTH).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

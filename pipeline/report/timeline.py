@@ -43,7 +43,7 @@ class Bar:
     is_merged: bool
     longest_ms: int
     share: float
-    """Of the transactions of the lane that began in the slice; 1 unless it is merged."""
+    """Share of the transactions of the lane that began in the slice; 1 unless it is merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Timeline:
 
 
 def lane_names(table: pa.Table) -> pa.Array:
-    """Whose row it is: the transactional id, or the producer id where no id is known."""
+    """Return whose row it is: the transactional id, or the producer id where no id is known."""
     nameless = pc.binary_join_element_wise("producer ", pc.cast(table["producer_id"], pa.string()), "")
     return pc.coalesce(table["transactional_id"], nameless).combine_chunks()
 
@@ -108,7 +108,7 @@ def timeline_of(episodes: pa.Table, marks: pa.Table, findings: pa.Table, newest_
 
 
 def _lane_order(names: list[str], owner: Array, rows: pa.Table, findings: pa.Table) -> Array:
-    """Those with findings first, then those with something open, then by aborts and number."""
+    """Order lanes: those with findings first, then those with something open, then by aborts and number."""
     worst = {"error": 2, "warning": 1}
     trouble = np.zeros(len(names), np.int64)
     index = {name: at for at, name in enumerate(names)}

@@ -64,7 +64,7 @@ class SinkOptions:
     delivery_timeout_ms: int
     """How long one operation is tried again, over failures and elections."""
     write: BatchWrite | None = field(default=None, compare=False, repr=False)
-    """Of a batch write that may be repeated. Not compared: connections and claims are those of the sink."""
+    """The batch write, if it may be repeated. Not compared: connections and claims are those of the sink."""
 
 
 def sink_options(given: Mapping[str, str], stream: bool) -> SinkOptions:

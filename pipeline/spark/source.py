@@ -87,7 +87,7 @@ class _Reader:
         return cluster
 
     def _partitions(self, cluster: ChannelCluster, all_of_them: bool) -> list[TopicPartition]:
-        """Those that are subscribed to and are there. With `all_of_them` it is a SourceError if one is not there."""
+        """Return the partitions that are subscribed to and exist. With `all_of_them` it is a SourceError if one does not."""
         wanted: Subscription = self.options.subscription
         if wanted.pattern is not None:
             pattern = re.compile(wanted.pattern)

@@ -17,7 +17,7 @@ CHUNK_MIN: Final = 1 << 10
 PIECE: Final = 1 << 10
 """A gzip member, a snappy block or an lz4 block takes as long to open as so many bytes, however few it holds."""
 PIECES_MIN: Final = 16
-"""So many there may be, whatever the limit is."""
+"""Pieces that there may be, whatever the limit is."""
 XERIAL: Final = b"\x82SNAPPY\x00"
 """How Java clients frame snappy: this, two int32 versions, then blocks of int32 length and snappy data."""
 XERIAL_SIZE: Final = 16

@@ -18,7 +18,7 @@ NEAR_MS: Final = 1 << 20
 UNUSUAL_STEPS: Final = 8
 """A record with headers, or with lengths of three bytes and more, takes as long as so many others."""
 LONG_HEADER_STEPS: Final = 4
-"""And so does a header with a length of more than one byte."""
+"""A header with a length of more than one byte takes as long as so many records."""
 FAULTS_MAX: Final = 1_000
 """Records that are blamed one by one: an answer must not be much longer than its question."""
 ANY_TIME: Final = (-(1 << 70), 1 << 70)

@@ -32,6 +32,7 @@ RIDDLES = frozenset(
 IN_NAMES = (RIDDLES - {"one", "found", "moved", "leave", "late"}) | {"nobody", "nobodys", "untold"}
 """Words that say nothing within the name of a thing of the product either."""
 OF_PYTHON = {"connection_made"}
+MIDDLE_OF_A_SENTENCE = ("And ", "So ", "Of ", "Nor ", "Also ", "Those ", "But ", "Or ")
 FILES = [path for path in files_of(FRONT_DOOR, *ROOMS) if not is_generated(path)]
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -90,6 +91,26 @@ def test_no_name_is_a_riddle() -> None:
 
 def test_no_word_in_a_name_of_the_product_is_a_riddle() -> None:
     assert [(str(path), *riddle) for path in FILES for riddle in riddles_within(tree_of(path))] == []
+
+
+def docstrings_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, text) of everything that explains a module, class, function, constant or attribute."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    yield statement.lineno, text.strip()
+
+
+def test_no_docstring_begins_in_the_middle_of_a_sentence() -> None:
+    """It is read alone: in an editor, or by help()."""
+    assert [
+        (str(path), line, text[:40])
+        for path in FILES
+        for line, text in docstrings_in(tree_of(path))
+        if text.startswith(MIDDLE_OF_A_SENTENCE)
+    ] == []
 
 
 def test_every_public_thing_has_a_docstring() -> None:

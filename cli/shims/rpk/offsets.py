@@ -89,7 +89,7 @@ def _latest(cluster: Cluster, place: Place) -> int:
 
 
 def _relative(distance: int) -> Bound:
-    """So many offsets behind the start, or before the end when it is negative; never outside of the partition."""
+    """An offset so far behind the start, or before the end when it is negative; never outside of the partition."""
 
     def bound(cluster: Cluster, place: Place) -> int:
         start, end = _earliest(cluster, place), _latest(cluster, place)
