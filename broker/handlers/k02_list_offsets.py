@@ -110,7 +110,7 @@ def _look_up(
     elif part.timestamp == MAX_TIMESTAMP:
         timestamp, offset = _latest(log, budget)
     elif part.timestamp >= 0:
-        timestamp, offset = _first_at(log, part.timestamp, log.log_start_offset, budget)
+        timestamp, offset = first_at(log, part.timestamp, log.log_start_offset, budget)
     if (part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP) and offset >= end:
         timestamp, offset = -1, -1
     if part.timestamp == LATEST:
@@ -125,10 +125,11 @@ def _latest(log: PartitionLog, budget: ReadBudget) -> tuple[int, int]:
     timestamp, _ = log.latest_timestamp()
     if timestamp < 0:
         return -1, -1
-    return _first_at(log, timestamp, 0, budget)
+    return first_at(log, timestamp, 0, budget)
 
 
-def _first_at(log: PartitionLog, timestamp: int, from_offset: int, budget: ReadBudget) -> tuple[int, int]:
+def first_at(log: PartitionLog, timestamp: int, from_offset: int, budget: ReadBudget) -> tuple[int, int]:
+    """Return timestamp and offset of the first record of that time or later, (-1, -1) if there is none."""
     for header, batch in log.batches_since(timestamp, from_offset):
         position = _first_in(header, batch, timestamp, from_offset, budget)
         if position is not None:

@@ -102,15 +102,15 @@ def _list(given: Options) -> Operation:
             sys.stderr.write(f"stuntbroker: {shown(note)}\n")
         if longer_ms is not None:
             described = admin.describe_transactions(listing.transactional_id for listing in listings)
-            return _running(listings, described, _now_ms())
+            return running_transactions(listings, described, _now_ms())
         text = table(LISTED, listings)
         return Shown(text, {"transactions": [listing._asdict() for listing in listings]})
 
     return operation
 
 
-def _running(listings: tuple[Listing, ...], described: dict[str, Description | None], now_ms: int) -> Shown:
-    """With start and duration. What has ended since it was listed is left out."""
+def running_transactions(listings: tuple[Listing, ...], described: dict[str, Description | None], now_ms: int) -> Shown:
+    """Return listed transactions with their start and duration. What has ended since it was listed is left out."""
     rows, documents = [], []
     for listing in listings:
         more = described[listing.transactional_id]
@@ -137,7 +137,7 @@ def _describe(given: Options) -> Operation:
         there = [each for each in described.values() if each is not None]
         failure = f"there is no transactional id {', '.join(map(repr, missing))}" if missing else ""
         now_ms = _now_ms()
-        document = {"transactions": [_document(each, now_ms) for each in there], "not_found": missing}
+        document = {"transactions": [document_of(each, now_ms) for each in there], "not_found": missing}
         return Shown(_descriptions(there, now_ms) if there else "", document, failure)
 
     return operation
@@ -172,7 +172,8 @@ def _descriptions(described: list[Description], now_ms: int) -> str:
     return table(headers, rows)
 
 
-def _document(description: Description, now_ms: int) -> dict[str, Any]:
+def document_of(description: Description, now_ms: int) -> dict[str, Any]:
+    """Return a description as a JSON document."""
     partitions = [{"topic": topic, "partition": partition} for topic, partition in description.partitions]
     facts = {
         "two_phase": description.two_phase,
@@ -233,7 +234,7 @@ def _force_terminate(given: Options) -> Operation:
     def operation(admin: Admin) -> Shown:
         # Unlike Kafka: kafka-transactions.sh makes an id that it does not find. A slip of the pen should not.
         before = admin.force_terminate(transactional_id)
-        document = {"before": _document(before, _now_ms()), "aborted": before.state in ("Ongoing", "PrepareAbort")}
+        document = {"before": document_of(before, _now_ms()), "aborted": before.state in ("Ongoing", "PrepareAbort")}
         return Shown(_terminated(before), document)
 
     return operation

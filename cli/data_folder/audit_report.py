@@ -103,7 +103,7 @@ def text_of(report: Report) -> str:
     ]
     if (left := len(report["skipped"]) - SKIPPED_MAX) > 0:
         lines.append(f"and {left} more are skipped: --json has them all\n")
-    lines.append(_findings(report["findings"]))
+    lines.append(lines_of_findings(report["findings"]))
     if "compared" in report and not report["compared"]["findings"]:
         entry = report["compared"]
         inputs, outputs = ", ".join(entry["inputs"]), ", ".join(entry["outputs"])
@@ -119,7 +119,8 @@ def text_of(report: Report) -> str:
     return "".join(lines)
 
 
-def _findings(findings: list[Report]) -> str:
+def lines_of_findings(findings: list[Report]) -> str:
+    """Return the part of the text that lists the findings."""
     if not findings:
         return "\nNothing found.\n"
     from stuntbroker.pipeline.audit.findings import grouped

@@ -14,7 +14,7 @@ from producers import Hand
 
 from stuntbroker.cli.data_folder import audit as audit_command
 from stuntbroker.cli.data_folder.audit import parse
-from stuntbroker.cli.data_folder.audit_report import _findings, text_of
+from stuntbroker.cli.data_folder.audit_report import lines_of_findings, text_of
 from stuntbroker.pipeline.audit.findings import FINDINGS
 from tests.peers.brokers.our_broker import our_broker
 
@@ -63,7 +63,9 @@ def test_identical_notes_are_one_line_and_warnings_are_not() -> None:
     blank = dict.fromkeys(FINDINGS.names)
     note = blank | {"kind": "marker_without_data", "severity": "information", "topic": "t", "evidence": "the same"}
     rows = [note | {"partition": number} for number in range(12)]
-    findings = _findings([*rows, note | {"evidence": "another"}, *(row | {"severity": "warning"} for row in rows[:2])])
+    findings = lines_of_findings(
+        [*rows, note | {"evidence": "another"}, *(row | {"severity": "warning"} for row in rows[:2])]
+    )
 
     assert [" ".join(line.split()[2:6]) for line in findings.splitlines()[2:]] == [
         "t-0 and 11 more", "t - - another", "t-0 - - the", "t-1 - - the",

@@ -96,12 +96,14 @@ def test_only_a_transaction_that_runs_has_a_duration_and_is_listed_by_it(what: s
     state, started_at_ms, running_ms = STATES[what]
     described = Description("id", 1, state, 42, 0, 60_000, started_at_ms, (("t", 0),))
 
-    assert txn._document(described, NOW_MS)["running_ms"] == running_ms
-    listed = txn._running((Listing("id", 1, 41, "Ongoing"),), {"id": described}, NOW_MS)
+    assert txn.document_of(described, NOW_MS)["running_ms"] == running_ms
+    listed = txn.running_transactions((Listing("id", 1, 41, "Ongoing"),), {"id": described}, NOW_MS)
     assert len(listed.document["transactions"]) == (running_ms is not None)
     for each in listed.document["transactions"]:
         assert (each["running_ms"], each["state"], each["producer_id"]) == (7, state, 42)
-    assert txn._running((Listing("id", 1, 41, "Ongoing"),), {"id": None}, NOW_MS).document == {"transactions": []}
+    assert txn.running_transactions((Listing("id", 1, 41, "Ongoing"),), {"id": None}, NOW_MS).document == {
+        "transactions": []
+    }
 
 
 def test_a_table_is_aligned_and_a_line_per_row() -> None:

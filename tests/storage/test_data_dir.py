@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +19,10 @@ from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.memory_disk import MemoryDisk
 from stuntbroker.storage.ownership import Deleted, metadata_of, uuid_text
 from stuntbroker.storage.partition import PartitionLog
-from tests.kit.logs import batch, files_of, killed, put, view
+from tests.kit.logs import batch, files_of, put, view
 
 TOPIC_ID = bytes(range(16))
 OTHER_ID = bytes(range(1, 17))
-
-
-def crashed(folder: DataDir) -> None:
-    """The process is gone: nothing is written, the kernel closes what was open."""
-    for log in folder.logs.values():
-        killed(log)
-    if folder._journal >= 0:
-        folder.disk.close(folder._journal)
-    folder.disk.close(folder._lock)
 
 
 def partition(folder: DataDir, name: str = "orders", index: int = 0, **config: Any) -> PartitionLog:
@@ -95,7 +85,7 @@ def test_a_refused_process_leaves_the_folder_as_it_is(tmp_path: Path) -> None:
         DataDir(str(tmp_path))
 
     assert (tmp_path / CLEAN_SHUTDOWN).exists()
-    crashed(first)
+    first.abandon()
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -153,10 +143,10 @@ def test_what_was_journalled_is_read_back_in_order(
         for change in part:
             folder.journal(change)
         written += part
-        (folder.close if clean else partial(crashed, folder))()
+        (folder.close if clean else folder.abandon)()
     last = DataDir(path)
     assert list(last.read_journal()) == written
-    crashed(last)
+    last.abandon()
 
 
 def test_a_line_that_was_torn_is_forgotten_and_the_next_one_is_whole(tmp_path: Path) -> None:
@@ -164,7 +154,7 @@ def test_a_line_that_was_torn_is_forgotten_and_the_next_one_is_whole(tmp_path: P
     folder = DataDir(str(tmp_path))
     for line in lines:
         folder.journal(line)
-    crashed(folder)
+    folder.abandon()
     content = (tmp_path / JOURNAL).read_bytes()
     ends = [at + 1 for at, byte in enumerate(content) if byte == 10]
     for size in range(len(content) + 1):
@@ -173,10 +163,10 @@ def test_a_line_that_was_torn_is_forgotten_and_the_next_one_is_whole(tmp_path: P
         whole = lines[: sum(end <= size for end in ends)]
         assert list(folder.read_journal()) == whole
         folder.journal({"next": 1})
-        crashed(folder)
+        folder.abandon()
         folder = DataDir(str(tmp_path))
         assert list(folder.read_journal()) == [*whole, {"next": 1}]
-        crashed(folder)
+        folder.abandon()
 
 
 def test_a_bit_that_was_flipped_in_the_journal_is_found_and_nothing_is_cut(tmp_path: Path) -> None:
@@ -184,7 +174,7 @@ def test_a_bit_that_was_flipped_in_the_journal_is_found_and_nothing_is_cut(tmp_p
     folder = DataDir(str(tmp_path))
     for n in range(3):
         folder.journal({"create": f"topic-{n}", "n": n} if n else {})
-    crashed(folder)
+    folder.abandon()
     content = (tmp_path / JOURNAL).read_bytes()
     for at in range(len(content)):
         for bit in range(8):
@@ -200,7 +190,7 @@ def test_a_bit_that_was_flipped_in_the_journal_is_found_and_nothing_is_cut(tmp_p
             else:  # It looks as if it had been written without a CRC, and has a member that no change has.
                 assert actual[line - 1].keys() - {"create", "n"}, damaged
             assert (tmp_path / JOURNAL).read_bytes() == damaged
-            crashed(folder)
+            folder.abandon()
 
 
 def test_lines_of_older_versions_are_read_beside_newer_ones(tmp_path: Path) -> None:
@@ -271,7 +261,7 @@ def test_a_change_that_the_disk_refuses_leaves_no_half_line(short: int) -> None:
         folder.journal({"lost": "x" * 99})
     disk.capacity, disk.write_size_max = None, 3
     folder.journal({"b": 2})
-    crashed(folder)
+    folder.abandon()
 
     folder = DataDir("/data", disk=disk)
     assert list(folder.read_journal()) == [{"a": 1}, {"b": 2}]
@@ -289,7 +279,7 @@ def test_a_journal_far_longer_than_what_it_says_is_written_anew(tmp_path: Path) 
     folder.journal({"one": "more"})
     folder.compact_journal(short)
     folder.journal({"after": 1})
-    crashed(folder)
+    folder.abandon()
 
     folder = DataDir(str(tmp_path))
     assert list(folder.read_journal()) == [*short, {"after": 1}]
@@ -305,7 +295,7 @@ def test_partitions_survive_in_kafka_s_layout(tmp_path: Path, clean: bool) -> No
     log = partition(folder, "my-topic", 3)
     put(log, batch(2, pid=1, seq=0, txn=True))
     before = view(log)
-    (folder.close if clean else partial(crashed, folder))()
+    (folder.close if clean else folder.abandon)()
 
     files = files_of(tmp_path / "my-topic-3")
     assert files[PARTITION_METADATA] == f"version: 0\ntopic_id: {uuid_text(TOPIC_ID)}\n".encode()
@@ -316,19 +306,19 @@ def test_partitions_survive_in_kafka_s_layout(tmp_path: Path, clean: bool) -> No
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
     log, cut = folder.partition("my-topic", 3, TOPIC_ID, LogConfig())
     assert (view(log), cut) == (before, 0)
-    crashed(folder)
+    folder.abandon()
 
 
 def test_the_bytes_that_were_cut_are_told(tmp_path: Path) -> None:
     folder = DataDir(str(tmp_path))
     put(partition(folder), batch(2))
-    crashed(folder)
+    folder.abandon()
     with (tmp_path / "orders-0" / f"{0:020d}.log").open("ab") as file:
         file.write(b"torn")
 
     folder = DataDir(str(tmp_path))
     assert folder.partition("orders", 0, TOPIC_ID, LogConfig())[1] == 4
-    crashed(folder)
+    folder.abandon()
 
 
 def test_log_starts_survive_kill_9_once_they_were_noted(tmp_path: Path) -> None:
@@ -339,13 +329,13 @@ def test_log_starts_survive_kill_9_once_they_were_noted(tmp_path: Path) -> None:
     logs[0].delete_records(4)
     logs[2].delete_records(9)
     folder.write_start_offsets()
-    crashed(folder)
+    folder.abandon()
 
     assert (tmp_path / START_OFFSETS).read_text() == "0\n2\nmy-topic 0 4\nmy-topic 2 9\n"
     folder = DataDir(str(tmp_path))
     logs = [partition(folder, "my-topic", index) for index in range(3)]
     assert [(log.log_start_offset, log.next_offset) for log in logs] == [(4, 9), (0, 9), (9, 9)]
-    crashed(folder)
+    folder.abandon()
 
 
 def test_a_partition_that_was_deleted_is_gone_and_may_come_back_empty(tmp_path: Path) -> None:
@@ -374,19 +364,19 @@ def test_a_topic_of_the_same_name_does_not_begin_where_the_deleted_one_did(tmp_p
     log.delete_records(5)
     folder.write_start_offsets()
     if stray:
-        crashed(folder)
+        folder.abandon()
         folder = DataDir(str(tmp_path))
         folder.reconcile({}, {"orders": Deleted({TOPIC_ID}, 1)}, lambda: OTHER_ID)
     else:
         folder.delete_partition(log)
         folder.check_free("orders", range(1))
     put(partition(folder), batch(2))
-    crashed(folder)
+    folder.abandon()
 
     folder = DataDir(str(tmp_path))
     restarted = partition(folder)
     assert (restarted.log_start_offset, restarted.next_offset) == (0, 2)
-    crashed(folder)
+    folder.abandon()
 
 
 @pytest.mark.parametrize("restarted", [{}, {"orders": (OTHER_ID, 1)}], ids=["gone", "made_anew"])
@@ -412,7 +402,7 @@ def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
     with pytest.raises(KeyboardInterrupt):
         folder.delete_partition(log)
     disk.on_call = None
-    crashed(folder)
+    folder.abandon()
 
     folder = DataDir("/data", disk=disk)
     assert folder.reconcile(restarted, {"orders": Deleted({TOPIC_ID}, 1)}, lambda: OTHER_ID) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stuntbroker.broker.handlers.k02_list_offsets import BATCH_STEPS, RECORD_STEPS, _first_at
+from stuntbroker.broker.handlers.k02_list_offsets import BATCH_STEPS, RECORD_STEPS, first_at
 from stuntbroker.protocol.batches.budget import STEPS_MAX, ReadBudget
 from stuntbroker.protocol.batches.records import HEADER, HEADER_SIZE, build_batch, read_header, seal, zigzag
 from stuntbroker.storage.log_config import LogConfig
@@ -37,12 +37,12 @@ def test_a_batch_that_is_late_enough_only_below_the_log_start_hides_nothing_behi
     for batch in (batch_of_times(1_000, 400), batch_of_times(2_000)):
         log.append_client(batch, read_header(batch), 0)
 
-    assert _first_at(log, 900, log.log_start_offset, ReadBudget()) == (1_000, 0)
+    assert first_at(log, 900, log.log_start_offset, ReadBudget()) == (1_000, 0)
     log.delete_records(1)
-    assert _first_at(log, 300, log.log_start_offset, ReadBudget()) == (400, 1)
-    assert _first_at(log, 900, log.log_start_offset, ReadBudget()) == (2_000, 2)
-    assert _first_at(log, 2_001, log.log_start_offset, ReadBudget()) == (-1, -1)
+    assert first_at(log, 300, log.log_start_offset, ReadBudget()) == (400, 1)
+    assert first_at(log, 900, log.log_start_offset, ReadBudget()) == (2_000, 2)
+    assert first_at(log, 2_001, log.log_start_offset, ReadBudget()) == (-1, -1)
     left = ReadBudget()
-    assert _first_at(log, 1_500, log.log_start_offset, left) == (2_000, 2)
+    assert first_at(log, 1_500, log.log_start_offset, left) == (2_000, 2)
     assert left.steps == STEPS_MAX - BATCH_STEPS - RECORD_STEPS
     log.delete()

@@ -32,4 +32,4 @@ def producer_of(broker: Broker, name: str = "payer", **options: Any) -> Transact
 
 async def crash(producer: TransactionalProducer) -> None:
     """What the end of a process does: connections are closed, and nothing is aborted."""
-    await producer._close()
+    await producer.stop(leave_open=True)
