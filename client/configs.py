@@ -9,6 +9,7 @@ from typing import NamedTuple
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound, check
 from stuntbroker.protocol.api_keys import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
+from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.describe_configs_response import DescribeConfigsResponse
@@ -23,16 +24,6 @@ from stuntbroker.protocol.messages.list_config_resources_response import ListCon
 
 SET, DELETE = 0, 1
 """Operations of IncrementalAlterConfigs (KIP-339)."""
-
-
-class ResourceType(IntEnum):
-    """Kafka's numbers of what can be configured."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class Source(IntEnum):

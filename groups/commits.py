@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from stuntbroker.groups.classic.membership import member_error
 from stuntbroker.groups.classic.state import CONSUMER_PROTOCOL, Group, GroupState
@@ -11,6 +12,9 @@ from stuntbroker.groups.offset_requests import FetchedOffset, FetchedTopic, Offs
 from stuntbroker.groups.offsets import OffsetStore, StoredOffset
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import ZERO_UUID
+
+COMMITTED_AT_ONCE: Final = 1_000
+"""Offsets of a long request that are written in one batch."""
 
 
 def commit_error(

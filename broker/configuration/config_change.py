@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from stuntbroker.broker.configuration.dynamic_config import DynamicConfig, Refusal
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_CONFIGS
 from stuntbroker.broker.configuration.properties import ConfigError, check_topic_config
+from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.topic_names import TopicNameError, check_name
 from stuntbroker.storage.errors import StorageError
@@ -20,16 +21,23 @@ if TYPE_CHECKING:
         """What is used of the broker."""
 
 
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 # Unlike Kafka: of these it knows configuration, of which all is for protocols that are not served here.
-WITHOUT_CONFIGS: Final = {
-    BROKER_LOGGER: ("This is not the id of this node.", ErrorCode.INVALID_CONFIG, "Logger {} does not exist!"),
-    CLIENT_METRICS: (
+WITHOUT_CONFIGS: Final[dict[int, tuple[str, ErrorCode, str]]] = {
+    ResourceType.BROKER_LOGGER: (
+        "This is not the id of this node.",
+        ErrorCode.INVALID_CONFIG,
+        "Logger {} does not exist!",
+    ),
+    ResourceType.CLIENT_METRICS: (
         "Subscription name can't be empty",
         ErrorCode.INVALID_REQUEST,
         "Unknown client metrics configuration: {}",
     ),
-    GROUP: ("Default group resources are not allowed.", ErrorCode.INVALID_CONFIG, "Unknown group config name: {}"),
+    ResourceType.GROUP: (
+        "Default group resources are not allowed.",
+        ErrorCode.INVALID_CONFIG,
+        "Unknown group config name: {}",
+    ),
 }
 """Message for an invalid resource name, then error and message for any property set."""
 LIST: Final = 7
@@ -60,7 +68,7 @@ def refused(kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequenc
 def unknown(broker: Uses, kind: int, name: str, keys: Sequence[str]) -> Outcome:
     """Return Kafka's result for setting an unknown property of a resource in WITHOUT_CONFIGS."""
     unnamed, error, message = WITHOUT_CONFIGS[kind]
-    if not name or (kind == BROKER_LOGGER and name not in map(str, broker.nodes.ids)):
+    if not name or (kind == ResourceType.BROKER_LOGGER and name not in map(str, broker.nodes.ids)):
         return Outcome(ErrorCode.INVALID_REQUEST, unnamed)
     return Outcome(error, message.format(keys[0])) if keys else Outcome()
 
@@ -69,7 +77,7 @@ def change(
     broker: Uses, kind: int, name: str, validate_only: bool, new: Callable[[dict[str, str]], dict[str, str | None]]
 ) -> Outcome:
     """Set a topic's configuration to what `new` makes of the present one."""
-    if kind != TOPIC:
+    if kind != ResourceType.TOPIC:
         return Outcome(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     if not name:
         return Outcome(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.metadata.unknown_topics import unknown_topic
 from stuntbroker.broker.requests.slices import SLICE_COST, Steps, run_in_slices
+from stuntbroker.groups.commits import COMMITTED_AT_ONCE
 from stuntbroker.groups.offset_requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_commit_request import OffsetCommitRequest
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 
 TOPIC_IDS_FROM: Final = 10
-COMMITTED_AT_ONCE: Final = 1_000
-"""Offsets that are written in one batch."""
 KEY = 8
 VERSIONS = range(2, 11)
 

@@ -17,6 +17,7 @@ from stuntbroker.broker.requests.slices import ANSWERED_ELSEWHERE, SLICE_COST, S
 from stuntbroker.broker.transactions.coordinator_errors import leader_code
 from stuntbroker.broker.transactions.fences import NO_MEMBER, Identity
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
+from stuntbroker.groups.commits import COMMITTED_AT_ONCE
 from stuntbroker.groups.offset_requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.txn_offset_commit_request import (
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 KEY: Final = 28
 VERSIONS = range(0, 6)
 IMPLICIT_ADD_FROM: Final = 5
-COMMITTED_AT_ONCE: Final = 1_000
-"""Offsets that are written in one batch."""
 
 
 def handle(connection: Asking[Uses], request: TxnOffsetCommitRequest, version: int) -> Any:

@@ -12,6 +12,7 @@ from stuntbroker.broker.configuration.config_view import Entry, broker_configs, 
 from stuntbroker.broker.configuration.properties import BROKER as BROKER_PROPERTIES
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_PROPERTIES
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.describe_configs_response import (
@@ -31,11 +32,10 @@ if TYPE_CHECKING:
 
 KEY: Final = 32
 VERSIONS = range(1, 5)
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-UNNAMED: Final = {
-    BROKER_LOGGER: "Broker id must not be empty",
-    CLIENT_METRICS: "Client metrics subscription name must not be empty",
-    GROUP: "Group name must not be empty",
+UNNAMED: Final[dict[int, str]] = {
+    ResourceType.BROKER_LOGGER: "Broker id must not be empty",
+    ResourceType.CLIENT_METRICS: "Client metrics subscription name must not be empty",
+    ResourceType.GROUP: "Group name must not be empty",
 }
 
 
@@ -80,7 +80,7 @@ def _describe_resource(
         ]
         return DescribeConfigsResult(error, message, kind, name, configs)
 
-    if kind == TOPIC:
+    if kind == ResourceType.TOPIC:
         try:
             check_name(name)
         except TopicNameError as fault:
@@ -89,7 +89,7 @@ def _describe_resource(
         if topic is None:
             return answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
         return answer(ErrorCode.NONE, "", topic_configs(broker, topic))
-    if kind == BROKER:
+    if kind == ResourceType.BROKER:
         if name == "":
             return answer(ErrorCode.NONE, "", cluster_configs(broker))
         if name != str(node_id):
@@ -102,7 +102,7 @@ def _describe_resource(
         return answer(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
     if not name:
         return answer(ErrorCode.INVALID_REQUEST, UNNAMED[kind])
-    if kind == BROKER_LOGGER and name != str(node_id):
+    if kind == ResourceType.BROKER_LOGGER and name != str(node_id):
         return answer(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id} but received {name}")
     # Unlike Kafka: these have no configuration. What a group has there is for protocols that are not served here.
     return answer(ErrorCode.NONE, "")
@@ -111,9 +111,9 @@ def _describe_resource(
 def _documentation(kind: int, name: str) -> str | None:
     """The documentation of a property of a type of resource; None for one that is not known."""
     # Unlike Kafka: the words are ours, and say what a property does here.
-    if kind == TOPIC:
+    if kind == ResourceType.TOPIC:
         return TOPIC_PROPERTIES[name][0].documentation
-    return BROKER_PROPERTIES[name].documentation if kind == BROKER and name in BROKER_PROPERTIES else None
+    return BROKER_PROPERTIES[name].documentation if kind == ResourceType.BROKER and name in BROKER_PROPERTIES else None
 
 
 def _result(entry: Entry, synonyms: bool, documentation: str | None) -> DescribeConfigsResourceResult:

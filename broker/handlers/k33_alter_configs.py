@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.configuration.config_change import (
-    BROKER,
-    CLIENT_METRICS,
-    GROUP,
-    Outcome,
-    change,
-    change_broker,
-    refused,
-    unknown,
-)
+from stuntbroker.broker.configuration.config_change import Outcome, change, change_broker, refused, unknown
 from stuntbroker.broker.requests.slices import Steps, cost_of_change, run_in_slices
+from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequest
 from stuntbroker.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
@@ -54,9 +46,9 @@ def _each(broker: Uses, request: AlterConfigsRequest) -> Steps:
         keys = [config.name for config in resource.configs]
         kind, name = resource.resource_type, resource.resource_name
         outcome = refused(kind, name, times, keys, nulls)
-        if outcome is None and kind in (CLIENT_METRICS, GROUP):
+        if outcome is None and kind in (ResourceType.CLIENT_METRICS, ResourceType.GROUP):
             outcome = unknown(broker, kind, name, keys)
-        if outcome is None and kind == BROKER:
+        if outcome is None and kind == ResourceType.BROKER:
             outcome = _replace(broker, name, wanted, request.validate_only)
         error, message = outcome or change(
             broker,

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.config_change import (
-    BROKER,
-    BROKER_LOGGER,
     LISTS,
     WITHOUT_CONFIGS,
     Outcome,
@@ -21,6 +19,7 @@ from stuntbroker.broker.configuration.dynamic_config import APPEND, DELETE, SET,
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_CONFIGS
 from stuntbroker.broker.configuration.properties import ConfigError, show
 from stuntbroker.broker.requests.slices import Steps, cost_of_change, run_in_slices
+from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -81,7 +80,7 @@ def _alter_resource(
     nulls = ",".join(c.name for c in resource.configs if c.value is None and c.config_operation != DELETE)
     if refusal := refused(kind, name, times, keys, nulls):
         return refusal
-    if kind == BROKER:
+    if kind == ResourceType.BROKER:
         changes = [Change(config.name, config.config_operation, config.value or "") for config in resource.configs]
         return change_broker(broker, name, lambda dynamic, level: dynamic.alter(level, changes, validate_only))
     for config in resource.configs:
@@ -90,7 +89,7 @@ def _alter_resource(
             return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, message)
     if kind in WITHOUT_CONFIGS:
         # Of the others anything can be deleted.
-        names = [c.name for c in resource.configs if c.config_operation != DELETE or kind == BROKER_LOGGER]
+        names = [c.name for c in resource.configs if c.config_operation != DELETE or kind == ResourceType.BROKER_LOGGER]
         return unknown(broker, kind, name, names)
     return change(broker, kind, name, validate_only, lambda present: _changed(broker, present, resource.configs))
 

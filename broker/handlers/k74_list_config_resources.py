@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.configuration.config_change import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from stuntbroker.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 KEY: Final = 74
 VERSIONS = range(0, 2)
-TYPES: Final = frozenset({GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC})
+TYPES: Final = frozenset(ResourceType)
 
 
 def handle(
@@ -31,7 +31,7 @@ def handle(
     """List the resources that have a configuration; None when the response comes later."""
     types = frozenset(request.resource_types) or TYPES
     if version == 0:
-        types = frozenset({CLIENT_METRICS})
+        types = frozenset({ResourceType.CLIENT_METRICS})
     if not types <= TYPES:
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     response: ListConfigResourcesResponse | None = run_in_slices(connection, _list(connection.broker, types))
@@ -41,9 +41,11 @@ def handle(
 def _list(broker: Uses, types: frozenset[int]) -> Steps:
     """Groups and client metrics are listed when they have configuration, which none of them has here."""
     node = str(broker.node_id)
-    resources = [ConfigResource(node, kind) for kind in (BROKER_LOGGER, BROKER) if kind in types]
-    if TOPIC in types:
+    resources = [
+        ConfigResource(node, kind) for kind in (ResourceType.BROKER_LOGGER, ResourceType.BROKER) if kind in types
+    ]
+    if ResourceType.TOPIC in types:
         for name in list(broker.topics.by_name):
             yield SEEN
-            resources.append(ConfigResource(name, TOPIC))
+            resources.append(ConfigResource(name, ResourceType.TOPIC))
     return ListConfigResourcesResponse(config_resources=resources)

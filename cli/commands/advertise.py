@@ -7,9 +7,10 @@ from typing import Final
 from stuntbroker.cli.arguments import UsageError
 from stuntbroker.cli.commands.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_operation
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import ResourceType, alter_config, describe_config
+from stuntbroker.client.configs import alter_config, describe_config
 from stuntbroker.client.errors import NotFound
 from stuntbroker.protocol.addresses import EVERY_ADDRESS, parse_bootstrap
+from stuntbroker.protocol.config_resources import ResourceType
 
 USAGE: Final = (
     """\

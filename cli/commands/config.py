@@ -8,8 +8,9 @@ from stuntbroker.cli.arguments import UsageError, single
 from stuntbroker.cli.commands.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_verb
 from stuntbroker.cli.tables import shown, table
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import ConfigEntry, ResourceType, Source, alter_config, describe_config
+from stuntbroker.client.configs import ConfigEntry, Source, alter_config, describe_config
 from stuntbroker.client.topics import describe_topics
+from stuntbroker.protocol.config_resources import ResourceType
 
 USAGE: Final = (
     """\

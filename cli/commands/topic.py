@@ -18,9 +18,10 @@ from stuntbroker.cli.commands.verbs import (
 )
 from stuntbroker.cli.tables import shown, table
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import ResourceType, Source, describe_config
+from stuntbroker.client.configs import Source, describe_config
 from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.client.topics import TopicDescription, create_topic, delete_topic, describe_topics, grow_topic
+from stuntbroker.protocol.config_resources import ResourceType
 
 USAGE: Final = (
     """\

@@ -9,10 +9,11 @@ from stuntbroker.cli.commands.config import source_name
 from stuntbroker.cli.shims import quota_configs
 from stuntbroker.cli.shims.arguments import CommandError, Parser, guarded, pairs, run_with_cluster
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import ConfigEntry, ResourceType, Source, alter_config, describe_config, list_configured
+from stuntbroker.client.configs import ConfigEntry, Source, alter_config, describe_config, list_configured
 from stuntbroker.client.groups import list_groups
 from stuntbroker.client.quotas import EVERY
 from stuntbroker.client.topics import describe_topics
+from stuntbroker.protocol.config_resources import ResourceType
 
 KINDS = {
     "topics": ResourceType.TOPIC,

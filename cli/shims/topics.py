@@ -17,7 +17,7 @@ from stuntbroker.cli.shims.arguments import (
     run_with_cluster,
 )
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import ResourceType, Source, describe_config
+from stuntbroker.client.configs import Source, describe_config
 from stuntbroker.client.errors import BrokerError
 from stuntbroker.client.topics import (
     PartitionDescription,
@@ -27,6 +27,7 @@ from stuntbroker.client.topics import (
     describe_topics,
     grow_topic,
 )
+from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 
 ACTIONS = ("create", "list", "describe", "alter", "delete")

@@ -12,7 +12,7 @@ from stuntbroker.cli.shims.rpk.commands import NONE, Command, for_each, partitio
 from stuntbroker.cli.shims.rpk.offsets import parse_bound
 from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import ResourceType, Source, alter_config, describe_config
+from stuntbroker.client.configs import Source, alter_config, describe_config
 from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offset
 from stuntbroker.client.topics import (
@@ -23,6 +23,7 @@ from stuntbroker.client.topics import (
     describe_topics,
     grow_topic,
 )
+from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.topic_names import INTERNAL
 

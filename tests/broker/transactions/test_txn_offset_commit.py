@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.handlers.k28_txn_offset_commit import COMMITTED_AT_ONCE
+from stuntbroker.groups.commits import COMMITTED_AT_ONCE
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.delete_groups_request import DeleteGroupsRequest
