@@ -12,7 +12,7 @@ from stuntbroker.pipeline.audit.folder import FolderError, Skipped, read_folder
 from stuntbroker.pipeline.audit.scan import scan
 from stuntbroker.protocol.batches.records import CODECS, CONTROL, TRANSACTIONAL, build_batch, read_header
 
-UNFINISHED = "left by a compaction or deletion that was not finished"
+UNFINISHED = "left by a write, compaction or deletion that was not finished"
 
 
 def test_partitions_are_found_and_what_is_none_is_skipped_with_a_reason(tmp_path: Path) -> None:
