@@ -24,12 +24,7 @@ from stuntbroker.client.producer.arguments import check_text
 from stuntbroker.client.producer.authentication import explained
 from stuntbroker.client.producer.connections import guard_connections
 from stuntbroker.client.producer.coordination import GroupMetadata
-from stuntbroker.client.producer.errors import (
-    AuthenticationError,
-    IllegalStateError,
-    OperationTimedOutError,
-    UnsupportedVersionError,
-)
+from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, UnsupportedVersionError
 from stuntbroker.client.requests import Call
 from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
 from stuntbroker.protocol.api_keys import OFFSET_FETCH
@@ -122,7 +117,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
     async def __aenter__(self) -> Self:
         try:
             await self.start()
-        except (KafkaConnectionError, AuthenticationError):  # After anything else it is closed, or goes on.
+        except KafkaConnectionError:  # After anything else it is closed, or goes on.
             await self.stop()
             raise
         return self
@@ -140,17 +135,27 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             await super().start()
         except KafkaConnectionError as fault:
             if self._fetcher is not None:
-                await asyncio.shield(asyncio.ensure_future(self._undo_start()))
-            error = await explained(self._client, fault)
+                await self._undo_start()
+            error = await self._explained(fault)
             raise error from error.__cause__
         except BaseException:
-            await asyncio.shield(
-                asyncio.ensure_future(self._undo_start())
-            )  # It goes on when it is cancelled once more.
+            await self._undo_start()
+            raise
+
+    async def _explained(self, fault: KafkaConnectionError) -> KafkaConnectionError:
+        """As `explained`; closes the consumer if it is refused, or cancelled meanwhile."""
+        try:
+            return await explained(self._client, fault)
+        except BaseException:
+            await self._undo_start()
             raise
 
     async def _undo_start(self) -> None:
-        """Close everything at once. A JoinGroup on its way would wait for the other members, and is given up."""
+        """Close everything, even if this is cancelled meanwhile."""
+        await asyncio.shield(asyncio.ensure_future(self._close_at_once()))
+
+    async def _close_at_once(self) -> None:
+        """Close everything. A JoinGroup on its way would wait for the other members, and is given up."""
         joining = getattr(self._coordinator, "_coordination_task", None)
         if joining is not None and not joining.done():
             joining.cancel()
@@ -225,7 +230,9 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         if assignment is not None and assignment is not self._assignment:  # There is none in the middle of a rebalance.
             self._assignment = assignment
             stays = self.assignment()
-            self._first_read = {place: offset for place, offset in self._first_read.items() if place in stays}
+            self._first_read = {
+                partition: offset for partition, offset in self._first_read.items() if partition in stays
+            }
         return self._first_read
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:

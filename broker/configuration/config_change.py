@@ -17,7 +17,7 @@ from stuntbroker.storage.errors import StorageError
 if TYPE_CHECKING:
     from stuntbroker.broker.services import HasDynamicConfig, HasEvents, HasNodeId, HasNodes, HasTopics
 
-    class Uses(HasDynamicConfig, HasEvents, HasNodeId, HasNodes, HasTopics, Protocol):
+    class ConfigChangePorts(HasDynamicConfig, HasEvents, HasNodeId, HasNodes, HasTopics, Protocol):
         """What is used of the broker."""
 
 
@@ -65,7 +65,7 @@ def refused(kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequenc
     return None
 
 
-def unknown(broker: Uses, kind: int, name: str, keys: Sequence[str]) -> Outcome:
+def unknown(broker: ConfigChangePorts, kind: int, name: str, keys: Sequence[str]) -> Outcome:
     """Return Kafka's result for setting an unknown property of a resource in WITHOUT_CONFIGS."""
     unnamed, error, message = WITHOUT_CONFIGS[kind]
     if not name or (kind == ResourceType.BROKER_LOGGER and name not in map(str, broker.nodes.ids)):
@@ -74,7 +74,11 @@ def unknown(broker: Uses, kind: int, name: str, keys: Sequence[str]) -> Outcome:
 
 
 def change(
-    broker: Uses, kind: int, name: str, validate_only: bool, new: Callable[[dict[str, str]], dict[str, str | None]]
+    broker: ConfigChangePorts,
+    kind: int,
+    name: str,
+    validate_only: bool,
+    new: Callable[[dict[str, str]], dict[str, str | None]],
 ) -> Outcome:
     """Set a topic's configuration to what `new` makes of the present one."""
     if kind != ResourceType.TOPIC:
@@ -101,7 +105,7 @@ def change(
     return Outcome()
 
 
-def change_broker(broker: Uses, name: str, change: Callable[[DynamicConfig, str], None]) -> Outcome:
+def change_broker(broker: ConfigChangePorts, name: str, change: Callable[[DynamicConfig, str], None]) -> Outcome:
     """Set configuration of the brokers: with an empty name, or with the id of one."""
     level = name
     if name:

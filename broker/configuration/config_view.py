@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.metadata.topics import Topic
     from stuntbroker.broker.services import HasConfig, HasDynamicConfig, HasFeatures
 
-    class Uses(HasConfig, HasDynamicConfig, HasFeatures, Protocol):
+    class ConfigViewPorts(HasConfig, HasDynamicConfig, HasFeatures, Protocol):
         """What is used of the broker."""
 
 
@@ -45,7 +45,7 @@ class Entry(NamedTuple):
     synonyms: list[Synonym]
 
 
-def topic_configs(broker: Uses, topic: Topic) -> list[Entry]:
+def topic_configs(broker: ConfigViewPorts, topic: Topic) -> list[Entry]:
     """Return all properties of a topic, in the order of their definition."""
     entries = []
     for name, (prop, broker_name) in TOPIC.items():
@@ -60,7 +60,7 @@ def topic_configs(broker: Uses, topic: Topic) -> list[Entry]:
     return entries
 
 
-def broker_configs(broker: Uses) -> list[Entry]:
+def broker_configs(broker: ConfigViewPorts) -> list[Entry]:
     """What is in force, and what was set while the broker ran."""
     entries = []
     for name, prop in BROKER.items():
@@ -79,7 +79,7 @@ def broker_configs(broker: Uses) -> list[Entry]:
     return entries
 
 
-def cluster_configs(broker: Uses) -> list[Entry]:
+def cluster_configs(broker: ConfigViewPorts) -> list[Entry]:
     """What was set for all brokers while this one ran."""
     return [
         Entry(
@@ -101,7 +101,7 @@ def _shown(value: str, prop: Property) -> str:
     return ",".join(dict.fromkeys(entry.strip() for entry in value.split(",")))
 
 
-def _values_by_level(broker: Uses, name: str, known: Property | None) -> list[Synonym]:
+def _values_by_level(broker: ConfigViewPorts, name: str, known: Property | None) -> list[Synonym]:
     """Every value of a broker property that there is, the one in force first."""
     dynamic = broker.dynamic_config
     synonyms = []

@@ -24,21 +24,11 @@ from stuntbroker.protocol.messages.create_topics_response import (
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import (
-        Asking,
-        HasConfig,
-        HasDynamicConfig,
-        HasEvents,
-        HasFeatures,
-        HasLongRequests,
-        HasNodes,
-        HasSyncer,
-        HasTopics,
-    )
+    from stuntbroker.broker.configuration.config_view import ConfigViewPorts
+    from stuntbroker.broker.metadata.topic_creation import TopicCreationPorts
+    from stuntbroker.broker.services import Asking, HasLongRequests, HasSyncer
 
-    class Uses(
-        HasConfig, HasDynamicConfig, HasEvents, HasFeatures, HasLongRequests, HasNodes, HasSyncer, HasTopics, Protocol
-    ):
+    class Uses(TopicCreationPorts, ConfigViewPorts, HasLongRequests, HasSyncer, Protocol):
         """What is used of the broker."""
 
 

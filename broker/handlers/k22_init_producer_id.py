@@ -26,9 +26,10 @@ from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Asking, HasConfig, HasEvents, HasGroups, HasTransactions
+    from stuntbroker.broker.services import Asking, HasConfig
+    from stuntbroker.broker.transactions.group_fencing import ClaimPorts
 
-    class Uses(HasConfig, HasEvents, HasGroups, HasTransactions, Protocol):
+    class Uses(ClaimPorts, HasConfig, Protocol):
         """What is used of the broker."""
 
 

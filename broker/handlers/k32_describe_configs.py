@@ -24,9 +24,10 @@ from stuntbroker.protocol.messages.describe_configs_response import (
 from stuntbroker.protocol.topic_names import TopicNameError, check_name
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Asking, HasConfig, HasDynamicConfig, HasFeatures, HasLongRequests, HasTopics
+    from stuntbroker.broker.configuration.config_view import ConfigViewPorts
+    from stuntbroker.broker.services import Asking, HasLongRequests, HasTopics
 
-    class Uses(HasConfig, HasDynamicConfig, HasFeatures, HasLongRequests, HasTopics, Protocol):
+    class Uses(ConfigViewPorts, HasLongRequests, HasTopics, Protocol):
         """What is used of the broker."""
 
 

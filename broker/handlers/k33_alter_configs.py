@@ -12,18 +12,10 @@ from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequ
 from stuntbroker.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import (
-        Asking,
-        HasDynamicConfig,
-        HasEvents,
-        HasLongRequests,
-        HasNodeId,
-        HasNodes,
-        HasSyncer,
-        HasTopics,
-    )
+    from stuntbroker.broker.configuration.config_change import ConfigChangePorts
+    from stuntbroker.broker.services import Asking, HasLongRequests, HasSyncer
 
-    class Uses(HasDynamicConfig, HasEvents, HasLongRequests, HasNodeId, HasNodes, HasSyncer, HasTopics, Protocol):
+    class Uses(ConfigChangePorts, HasLongRequests, HasSyncer, Protocol):
         """What is used of the broker."""
 
 

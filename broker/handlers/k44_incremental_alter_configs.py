@@ -32,21 +32,10 @@ from stuntbroker.protocol.messages.incremental_alter_configs_response import (
 )
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import (
-        Asking,
-        HasConfig,
-        HasDynamicConfig,
-        HasEvents,
-        HasLongRequests,
-        HasNodeId,
-        HasNodes,
-        HasSyncer,
-        HasTopics,
-    )
+    from stuntbroker.broker.configuration.config_change import ConfigChangePorts
+    from stuntbroker.broker.services import Asking, HasConfig, HasLongRequests, HasSyncer
 
-    class Uses(
-        HasConfig, HasDynamicConfig, HasEvents, HasLongRequests, HasNodeId, HasNodes, HasSyncer, HasTopics, Protocol
-    ):
+    class Uses(ConfigChangePorts, HasConfig, HasLongRequests, HasSyncer, Protocol):
         """What is used of the broker."""
 
 

@@ -14,7 +14,7 @@ from stuntbroker.protocol.topic_names import TopicNameError, check_name
 if TYPE_CHECKING:
     from stuntbroker.broker.services import HasConfig, HasEvents, HasNodes, HasTopics
 
-    class Uses(HasConfig, HasEvents, HasNodes, HasTopics, Protocol):
+    class TopicCreationPorts(HasConfig, HasEvents, HasNodes, HasTopics, Protocol):
         """What is used of the broker."""
 
 
@@ -26,7 +26,7 @@ class TopicRefused(Exception):
         self.error = error
 
 
-def create_missing_topics(broker: Uses, wanted: Iterable[CreatableTopic]) -> None:
+def create_missing_topics(broker: TopicCreationPorts, wanted: Iterable[CreatableTopic]) -> None:
     """Create those of these topics that do not exist. Raises ConfigError, StorageError."""
     for topic in wanted:
         if broker.topics.get(topic.name) is None:
@@ -47,7 +47,7 @@ class NewTopic(NamedTuple):
     """The nodes of each partition; empty where they are not given."""
 
 
-def check_new_topic(broker: Uses, wanted: CreatableTopic, colliding: str | None) -> NewTopic:
+def check_new_topic(broker: TopicCreationPorts, wanted: CreatableTopic, colliding: str | None) -> NewTopic:
     """Validate a topic to create. Raises TopicRefused.
 
     `colliding`: an existing topic whose name differs from this one only in `.` and `_`, or None.
@@ -73,7 +73,7 @@ def check_new_topic(broker: Uses, wanted: CreatableTopic, colliding: str | None)
     return NewTopic(_partitions(broker, wanted), configs, [list(each.broker_ids) for each in by_index])
 
 
-def _partitions(broker: Uses, wanted: CreatableTopic) -> int:
+def _partitions(broker: TopicCreationPorts, wanted: CreatableTopic) -> int:
     if wanted.assignments:
         if wanted.num_partitions != -1 or wanted.replication_factor != -1:
             raise TopicRefused(

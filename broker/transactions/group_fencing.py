@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import HasEvents, HasGroups, HasTransactions
     from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 
-    class Uses(HasEvents, HasGroups, HasTransactions, Protocol):
+    class ClaimPorts(HasEvents, HasGroups, HasTransactions, Protocol):
         """What is used of the broker."""
 
 
@@ -28,7 +28,7 @@ class Claim:
 
     __slots__ = ("broker", "generation", "group_id", "places", "transactional_id")
 
-    def __init__(self, broker: Uses, request: InitProducerIdRequest) -> None:
+    def __init__(self, broker: ClaimPorts, request: InitProducerIdRequest) -> None:
         self.broker = broker
         self.transactional_id = request.transactional_id
         self.group_id = request.consumer_group_id

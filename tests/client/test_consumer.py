@@ -17,6 +17,7 @@ from stuntbroker.client import (
     TransactionalProducer,
 )
 from stuntbroker.fixture.broker import Broker
+from stuntbroker.fixture.control import Fault
 
 IN = TopicPartition("in", 0)
 
@@ -37,6 +38,13 @@ def consumer_of(broker: Broker, **options: object) -> TransactionalConsumer:
     )
 
 
+async def until_fired(fault: Fault) -> None:
+    """Wait until a request has met a fault."""
+    async with asyncio.timeout(20):
+        while not await asyncio.to_thread(lambda: fault.fired):
+            await asyncio.sleep(0.01)
+
+
 async def test_a_member_that_was_removed_from_its_group_still_says_who_it_was(
     stuntbroker: Broker, producer: TransactionalProducer
 ) -> None:
@@ -48,9 +56,7 @@ async def test_a_member_that_was_removed_from_its_group_still_says_who_it_was(
         assert member.generation_id > 0 and member.member_id
         joins = await asyncio.to_thread(stuntbroker.faults.add, "JoinGroup", error="COORDINATOR_LOAD_IN_PROGRESS")
         await asyncio.to_thread(stuntbroker.faults.add, "Heartbeat", error="UNKNOWN_MEMBER_ID", times=1)
-        async with asyncio.timeout(20):
-            while not await asyncio.to_thread(lambda: joins.fired):
-                await asyncio.sleep(0.01)
+        await until_fired(joins)
         assert consumer._coordinator.member_id == ""
         assert consumer.group_metadata() == member
         assert records
@@ -144,9 +150,7 @@ async def test_nothing_is_left_of_a_consumer_whose_start_was_cancelled(stuntbrok
             raise AssertionError("it has started")
 
     starting = asyncio.create_task(enter() if how == "async with" else consumer.start())
-    async with asyncio.timeout(20):
-        while not await asyncio.to_thread(lambda: joins.fired):
-            await asyncio.sleep(0.01)
+    await until_fired(joins)
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
@@ -169,10 +173,9 @@ async def test_a_start_that_is_given_up_does_not_wait_for_the_other_members(stun
         given_up = TransactionalConsumer("in", **options)
         starting = asyncio.create_task(given_up.start())
         joins = await asyncio.to_thread(stuntbroker.faults.add, "JoinGroup", delay_ms=0)
+        await until_fired(joins)
+        starting.cancel()
         async with asyncio.timeout(20):
-            while not await asyncio.to_thread(lambda: joins.fired):
-                await asyncio.sleep(0.01)
-            starting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await starting
         assert given_up._coordinator._coordination_task.done()

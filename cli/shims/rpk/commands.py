@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from stuntbroker.cli.shims.arguments import INT, Parser
+from stuntbroker.cli.shims.arguments import INT, Parser, pattern
 from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound
@@ -36,6 +36,11 @@ def for_each(what: str, names: list[str], operation: Callable[[str], None]) -> i
             rows.append((name, fault.message or str(fault)))
     sys.stdout.write(table((what, "STATUS"), rows))
     return int(any(status != "OK" for _, status in rows))
+
+
+def is_matched(name: str, expressions: list[str]) -> bool:
+    """Whether one of the expressions behind `--regex` is about the whole name; `*` alone is about every name."""
+    return any(text == "*" or pattern(text).fullmatch(name) for text in expressions)
 
 
 def partition_numbers(text: str) -> list[int]:

@@ -63,11 +63,16 @@ def consume(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _places(cluster: Cluster, options: argparse.Namespace) -> list[Place]:
+    """The partitions to read. As with franz-go, an expression may match a part of a name, and never an internal topic."""
     topics = describe_topics(cluster, None if options.regex else options.topics)
+    if options.regex:
+        expressions = [pattern(text) for text in options.topics]
+        topics = [
+            topic for topic in topics if not topic.is_internal and any(each.search(topic.name) for each in expressions)
+        ]
     return [
         (topic.name, each.partition)
         for topic in topics
-        if not options.regex or any(pattern(given).search(topic.name) for given in options.topics)
         for each in topic.partitions
         if not options.partitions or each.partition in options.partitions
     ]

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Final
 
 from stuntbroker.cli.commands.group import OffsetRow, offset_rows
-from stuntbroker.cli.shims.arguments import Parser, pattern
-from stuntbroker.cli.shims.rpk.commands import NONE, Command, for_each
+from stuntbroker.cli.shims.arguments import Parser
+from stuntbroker.cli.shims.rpk.commands import NONE, Command, for_each, is_matched
 from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
@@ -47,7 +47,7 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
     groups = options.groups
     if options.regex:
         listed = [each.group_id for each in list_groups(cluster)]
-        groups = [group for group in listed if any(pattern(text).search(group) for text in options.groups)]
+        groups = [group for group in listed if is_matched(group, options.groups)]
     texts = [_description(cluster, group, options) for group in groups]
     sys.stdout.write("\n".join(texts))
     return 0
@@ -59,12 +59,16 @@ def _description(cluster: Cluster, group_id: str, options: argparse.Namespace) -
     except NotFound:
         group = GroupDescription(group_id, cluster.group_coordinator(group_id), "Dead", "", "", ())
     rows = offset_rows(cluster, group)
+
+    def start_offset(row: OffsetRow) -> int:
+        return list_offset(cluster, row.topic, row.partition, EARLIEST, READ_UNCOMMITTED)
+
     columns: dict[str, Callable[[OffsetRow], object]] = {
         "TOPIC": lambda row: row.topic,
         "PARTITION": lambda row: row.partition,
         "CURRENT-OFFSET": lambda row: NONE if row.committed is None else row.committed,
-        "LOG-START-OFFSET": lambda row: list_offset(cluster, row.topic, row.partition, EARLIEST, READ_UNCOMMITTED),
-        "LOG-END-OFFSET": lambda row: row.end,
+        "LOG-START-OFFSET": lambda row: NONE if row.end < 0 else start_offset(row),
+        "LOG-END-OFFSET": lambda row: NONE if row.end < 0 else row.end,
         "LAG": lambda row: NONE if row.lag is None else row.lag,
     }
     if group.members:

@@ -13,6 +13,8 @@ from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.cli.shims.rpk.layouts import Layout, Verb, parse_layout
 
 READ_SIZE: Final = 1 << 16
+SHOWN_MAX: Final = 80
+"""Most bytes of the input that a message shows."""
 SIZES: Final = {"T": "t", "K": "k", "V": "v", "H": "h"}
 """Verb that reads a number -> what has that size."""
 TEXT_VERBS: Final = "tkv"
@@ -71,7 +73,9 @@ class _Input:
         while (at := self._buffer.find(delimiter, start)) < 0:
             start = max(0, len(self._buffer) - len(delimiter) + 1)
             if not self._read_more():
-                raise CommandError(f"the input ends within a record: there is no {delimiter!r} behind {self._buffer!r}")
+                raise CommandError(
+                    f"the input ends within a record: no {delimiter!r} behind {self._buffer[-SHOWN_MAX:]!r}"
+                )
         taken, self._buffer = self._buffer[:at], self._buffer[at + len(delimiter) :]
         self.taken += at + len(delimiter)
         return taken
@@ -188,7 +192,7 @@ def _text(verb: Verb, delimiter: bytes | None) -> Step:
         try:
             state.texts[verb.letter] = decode(text)
         except ValueError as fault:
-            raise CommandError(f"{text!r} is not {verb.modifier}: {fault}") from None
+            raise CommandError(f"{text[:SHOWN_MAX]!r} is not {verb.modifier}: {fault}") from None
 
     return step
 
@@ -269,4 +273,4 @@ def _decoded(text: bytes) -> str:
     try:
         return text.decode()
     except UnicodeDecodeError as fault:
-        raise CommandError(f"{text!r} is not UTF-8: {fault.reason}") from None
+        raise CommandError(f"{text[:SHOWN_MAX]!r} is not UTF-8: {fault.reason}") from None

@@ -6,7 +6,7 @@ import base64
 import re
 import struct
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -183,15 +183,24 @@ def _date_writer(modifier: str) -> WriteNumber | None:
     """What writes milliseconds since 1970 as a date in UTC; None when the modifier is not one of dates."""
     layout = enclosed(modifier, "strftime")
     if layout is not None:
-        return lambda timestamp_ms: _date(timestamp_ms).strftime(layout).encode()
+        return _dated(lambda date: date.strftime(layout))
     go_layout = enclosed(modifier, "go")
     if go_layout is None:
         return None
-    return lambda timestamp_ms: GO_PART.sub(partial(_go_part, _date(timestamp_ms)), go_layout).encode()
+    return _dated(lambda date: GO_PART.sub(partial(_go_part, date), go_layout))
 
 
-def _date(timestamp_ms: int) -> datetime:
-    return datetime.fromtimestamp(timestamp_ms // 1000, UTC).replace(microsecond=timestamp_ms % 1000 * 1000)
+def _dated(write: Callable[[datetime], str]) -> WriteNumber:
+    """What writes a time by its date, or as a number where Python has no such date: years before 1 and behind 9999."""
+
+    def write_time(timestamp_ms: int) -> bytes:
+        try:
+            date = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)
+        except OverflowError:
+            return NUMBERS["ascii"](timestamp_ms)
+        return write(date).encode()
+
+    return write_time
 
 
 def _go_part(date: datetime, match: re.Match[str]) -> str:

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from stuntbroker.cli.shims.arguments import INT, PARTITION_COUNT, SHORT, CommandError, Parser, pattern
-from stuntbroker.cli.shims.rpk.commands import NONE, Command, for_each, partition_numbers
+from stuntbroker.cli.shims.arguments import INT, PARTITION_COUNT, SHORT, CommandError, Parser
+from stuntbroker.cli.shims.rpk.commands import NONE, Command, for_each, is_matched, partition_numbers
 from stuntbroker.cli.shims.rpk.offsets import parse_bound
 from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
@@ -90,9 +90,7 @@ def _brokers(node_ids: Sequence[int]) -> str:
 
 def _is_meant(name: str, options: argparse.Namespace) -> bool:
     """Whether a topic is one of those of the command line, which are names, or with --regex expressions."""
-    if options.regex:
-        return any(pattern(each).fullmatch(name) for each in options.topics)
-    return name in options.topics
+    return is_matched(name, options.topics) if options.regex else name in options.topics
 
 
 def _describe_options(parser: Parser) -> None:

@@ -20,6 +20,7 @@ from stuntbroker.cli.shims.rpk.parsing import read_records
 from stuntbroker.cli.shims.rpk.printing import Printed, printer
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import topic_config
+from stuntbroker.client.groups import commit_offsets
 from stuntbroker.client.reader import READ_COMMITTED, Row
 from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.kit.processes.process import DEADLINE_S
@@ -100,7 +101,9 @@ def test_rpk_tells_what_a_group_committed(rpk: Rpk, prepared: str) -> None:
     rpk("cluster", "info")
 
     assert re.search("1 +rpk-group", rpk("group", "list"))
-    assert rpk("group", "describe", "-r", "rpk-gr").splitlines() == [
+    assert rpk("group", "describe", "-r", "rpk-gr") == rpk("group", "describe", "-r", ".") == ""
+    assert "rpk-group" in rpk("group", "describe", "-r", "*")
+    assert rpk("group", "describe", "-r", "rpk-gr.*").splitlines() == [
         "GROUP        rpk-group",
         "COORDINATOR  1",
         "STATE        Empty",
@@ -115,6 +118,20 @@ def test_rpk_tells_what_a_group_committed(rpk: Rpk, prepared: str) -> None:
     assert rpk("group", "describe", "rpk-group", "-s").endswith("TOTAL-LAG    4\n")
     assert "STATE        Dead" in rpk("group", "describe", "rpk-nobody", "-s")
     assert "rpk-group  OK" in rpk("group", "delete", "rpk-group")
+
+
+def test_a_group_is_described_though_a_topic_of_it_is_gone(rpk: Rpk, prepared: str) -> None:
+    broker = ("--bootstrap", prepared)
+    assert run(["topic", "create", "rpk-gone", "--partitions", "1", *broker]) == 0
+    with Cluster(parse_bootstrap(prepared)) as cluster:
+        commit_offsets(cluster, "rpk-left", {("rpk-gone", 0): 1, (TOPIC, 0): 2})
+    rpk("topic", "delete", "rpk-gone")
+    assert re.search(rf"{TOPIC} +0 +2 +0 +5 +3\n", rpk("group", "describe", "rpk-left"))
+
+
+def test_an_expression_consumes_no_internal_topic(rpk: Rpk) -> None:
+    topics = rpk("topic", "consume", "-r", ".*", "-o", ":end", "-f", "%t\n").splitlines()
+    assert TOPIC in topics and not any(topic.startswith("__") for topic in topics)
 
 
 def test_rpk_deletes_the_first_records_of_a_topic(rpk: Rpk, prepared: str) -> None:
@@ -294,6 +311,12 @@ def test_a_layout_prints_a_record(layout: str, expected: bytes) -> None:
     assert printer(layout)(PRINTED) == expected
 
 
+@pytest.mark.parametrize("layout", ["%d{strftime[%Y]}", "%d{go[2006]}"])
+def test_a_time_that_is_no_date_is_a_number(layout: str) -> None:
+    far = PRINTED._replace(row=PRINTED.row._replace(timestamp_ms=1 << 62))
+    assert printer(layout)(far) == b"%d" % (1 << 62)
+
+
 @pytest.mark.parametrize(
     ("layout", "text", "expected"),
     [
@@ -329,7 +352,7 @@ def test_a_layout_reads_topic_partition_time_and_headers() -> None:
 @pytest.mark.parametrize(
     ("layout", "text", "said"),
     [
-        ("%v\n", b"a\nb", "the input ends within a record: there is no b'\\n' behind b'b'"),
+        ("%v\n", b"a\nb", "the input ends within a record: no b'\\n' behind b'b'"),
         ("%k{hex} %v\n", b"6zz2 x\n", "b'6zz2' is not hex"),
         ("[%v]", b"[a]b]", "the input has b'b' where the layout has b'['"),
         ("%V{3}%v", b"abcde", "1 bytes too early"),
