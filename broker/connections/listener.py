@@ -26,7 +26,7 @@ USUAL_NAMES: Final[dict[str, str]] = {
 }
 """Name of a listener -> its security protocol, where listener.security.protocol.map has no other."""
 PORT_DEFAULT: Final = 9092
-PORT_TRIES: Final = 20
+PORT_TRIES: Final = 100
 
 
 class CannotListen(Exception):
