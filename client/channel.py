@@ -37,7 +37,7 @@ from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 from stuntbroker.protocol.features import TRANSACTION_VERSION
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
-from stuntbroker.protocol.primitives import DecodeError, Message
+from stuntbroker.protocol.primitives import INT16_MAX, DecodeError, Message
 
 if TYPE_CHECKING:
     from stuntbroker.client.blocking import Connections, TransactionalProducer
@@ -186,7 +186,7 @@ class Channel:
             if self._loop.usable:
                 wire.close()
 
-    def version(self, key: int, least: int = 0, most: int = 0x7FFF) -> int:
+    def version(self, key: int, least: int = 0, most: int = INT16_MAX) -> int:
         """The highest version of an API that both sides have, from `least` to `most`. Raises UnsupportedVersion."""
         return chosen_version(self.address, self.versions, key, least, most)
 

@@ -21,7 +21,7 @@ from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinat
 from stuntbroker.protocol.messages.find_coordinator_response import FindCoordinatorResponse
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.metadata_response import MetadataResponse
-from stuntbroker.protocol.primitives import Message
+from stuntbroker.protocol.primitives import INT16_MAX, Message
 
 MANY_KEYS_FROM: Final = 4
 GROUP, TRANSACTION = 0, 1
@@ -42,7 +42,7 @@ class Link(Protocol):
     def close(self) -> None:
         """Close the connection."""
 
-    def version(self, key: int, least: int = 0, most: int = 0x7FFF) -> int:
+    def version(self, key: int, least: int = 0, most: int = INT16_MAX) -> int:
         """Return the highest version of an API, from `least` to `most`, that the broker serves. Raises UnsupportedVersion."""
 
     def ask(self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline) -> Answer:
@@ -145,7 +145,7 @@ class Cluster:
             return dict(self._node(node_id).versions)
 
     def ask(
-        self, node_id: int, key: int, request: Message, answer: type[Answer], least: int = 0, most: int = 0x7FFF
+        self, node_id: int, key: int, request: Message, answer: type[Answer], least: int = 0, most: int = INT16_MAX
     ) -> Answer:
         """One request to one broker, at the highest common version from `least` to `most`."""
         with self._turn:

@@ -21,7 +21,7 @@ from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
-from stuntbroker.protocol.primitives import DecodeError, Message, skip_tags
+from stuntbroker.protocol.primitives import INT16_MAX, DecodeError, Message, skip_tags
 
 API_VERSIONS_FIRST: Final = 3
 """ApiVersions version tried first. An older broker responds at version 0, with an error and its own versions."""
@@ -73,7 +73,7 @@ class Connection:
         """Close the socket."""
         self._socket.close()
 
-    def version(self, key: int, least: int = 0, most: int = 0x7FFF) -> int:
+    def version(self, key: int, least: int = 0, most: int = INT16_MAX) -> int:
         """The highest version of an API that both sides have, from `least` to `most`. Raises UnsupportedVersion."""
         return chosen_version(self.address, self.versions, key, least, most)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Self
 
+from stuntbroker.protocol.primitives import INT16_MAX
+
 PAIR_FROM: Final = 3
 """InitProducerId takes the pair of its owner (KIP-360)."""
 TWO_PHASE_FROM: Final = 6
@@ -30,7 +32,7 @@ class PreparedState(NamedTuple):
         if not text:
             return cls(-1, -1)
         producer_id, colon, epoch = text.partition(":")
-        if not colon or not (_is_number(producer_id) and _is_number(epoch)) or int(epoch) > 0x7FFF:
+        if not colon or not (_is_number(producer_id) and _is_number(epoch)) or int(epoch) > INT16_MAX:
             raise ValueError(f"{text!r} is no prepared state: it is written PRODUCER_ID:EPOCH")
         return cls(int(producer_id), int(epoch))
 

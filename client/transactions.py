@@ -21,6 +21,7 @@ from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from stuntbroker.protocol.primitives import INT16_MAX
 
 BACKOFF_S: Final = 0.02
 """While a coordinator is busy with the id; what Apache's clients take for the first request of a transaction."""
@@ -70,7 +71,7 @@ def transaction_version(cluster: ChannelCluster, node_id: int) -> int:
 def end_txn_version(cluster: ChannelCluster, node_id: int) -> int:
     """Return the version of EndTxn to use: below 5 when the cluster's `transaction.version` is below 2."""
     first = transaction_version(cluster, node_id) < 2
-    return cluster.channel(node_id).version(END_TXN, most=END_TXN_V2_FROM - 1 if first else 0x7FFF)
+    return cluster.channel(node_id).version(END_TXN, most=END_TXN_V2_FROM - 1 if first else INT16_MAX)
 
 
 def init_producer(
@@ -89,7 +90,7 @@ def init_producer(
     """
     request = InitProducerIdRequest(transactional_id, timeout_ms, *owner, two_phase, keep)
     if two_phase or keep:
-        least, most = TWO_PHASE_FROM, 0x7FFF
+        least, most = TWO_PHASE_FROM, INT16_MAX
     else:
         least, most = PAIR_FROM if owner != NO_PRODUCER else 0, TWO_PHASE_FROM - 1
 

@@ -29,7 +29,7 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from stuntbroker.protocol.primitives import Message
+from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX, Message
 from stuntbroker.protocol.topic_names import TXN_STATE
 
 if TYPE_CHECKING:
@@ -134,11 +134,11 @@ def _next_sequence(broker: Broker, places: list[tuple[str, int]], producer_id: i
 
 def _check(given: dict[str, Any]) -> None:
     check_number(given, "late", "version", 0, 1_000)
-    check_number(given, "late", "producer_id", 0, (1 << 63) - 1)
+    check_number(given, "late", "producer_id", 0, INT64_MAX)
     check_number(given, "late", "producer_epoch", 0, (1 << 15) - 1)
-    check_number(given, "late", "coordinator_epoch", 0, (1 << 31) - 1)
-    check_number(given, "late", "partition", 0, (1 << 31) - 1)
-    check_number(given, "late", "sequence", 0, (1 << 31) - 1)
+    check_number(given, "late", "coordinator_epoch", 0, INT32_MAX)
+    check_number(given, "late", "partition", 0, INT32_MAX)
+    check_number(given, "late", "sequence", 0, INT32_MAX)
     if not isinstance(given.get("committed", True), bool):
         raise FaultError("late.committed must be true or false", "true, or leave it out, for a commit")
     check_text(given, "late", "topic")

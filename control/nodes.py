@@ -8,6 +8,7 @@ from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node
 from stuntbroker.broker.cluster.nodes import Node
 from stuntbroker.control.rules.faults import DELAY, TIMES_MS_MAX, Fault, FaultError, check_number, check_text, part_of
 from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.protocol.primitives import INT32_MAX
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from stuntbroker.control.control import Control
 
 RUNNING, STOPPED = NODE_STATES = ("running", "stopped")
-INT_MAX: Final = (1 << 31) - 1
 MOVE_FIELDS: Final = {"topic", "partition", "group", "transactional_id", "node", "load_ms"}
 
 
@@ -90,7 +90,7 @@ def read_move(rule: Any) -> dict[str, Any]:
     move = part_of({"move": rule}, "move", MOVE_FIELDS)
     for name in ("topic", "group", "transactional_id"):
         check_text(move, "move", name)
-    for name, highest in (("partition", INT_MAX), ("node", INT_MAX), ("load_ms", TIMES_MS_MAX)):
+    for name, highest in (("partition", INT32_MAX), ("node", INT32_MAX), ("load_ms", TIMES_MS_MAX)):
         check_number(move, "move", name, 0, highest)
     kinds = [name for name in ("topic", "group", "transactional_id") if name in move]
     if len(kinds) != 1 or ("partition" in move and kinds != ["topic"]):

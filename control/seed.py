@@ -10,6 +10,7 @@ from stuntbroker.control.rules.faults import FaultError, check_number, check_tex
 from stuntbroker.coordinator.state import EPOCH_LAST
 from stuntbroker.protocol.batches.records import SEQUENCE_MAX, TRANSACTIONAL, build_batch
 from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 from stuntbroker.protocol.topic_names import TXN_STATE
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.producers import OPEN
@@ -31,9 +32,9 @@ PRODUCER_ID_MAX: Final = 1 << 62
 AGE_MS: Final = 3_600_000
 """Tools take a transaction for hanging when it is a good deal older than a time-out may be."""
 AGE_MS_MAX: Final = 366 * 24 * 3_600_000
-COORDINATOR_EPOCH_MAX: Final = (1 << 31) - 1_000
+COORDINATOR_EPOCH_MAX: Final = INT32_MAX - 1_000
 """Changes of the coordinator raise it further."""
-OFFSET_MAX: Final = (1 << 63) - 1_000_000
+OFFSET_MAX: Final = INT64_MAX - 1_000_000
 """Leaves room for the offsets of later records."""
 
 
@@ -49,7 +50,7 @@ def read_seed(rule: Any) -> tuple[str, dict[str, Any]]:
     fields = part_of(given, kind, KINDS[kind])
     for name in ("transactional_id", "topic"):
         check_text(fields, kind, name)
-    check_number(fields, kind, "partition", 0, (1 << 31) - 1)
+    check_number(fields, kind, "partition", 0, INT32_MAX)
     check_number(fields, kind, "producer_epoch", 0, EPOCH_LAST)
     check_number(fields, kind, "producer_id", 0, PRODUCER_ID_MAX)
     check_number(fields, kind, "age_ms", 0, AGE_MS_MAX)

@@ -27,9 +27,9 @@ from stuntbroker.protocol.batches.records import (
     read_records,
 )
 from stuntbroker.protocol.hashing import partition_for
-from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.primitives import INT64_MAX, Buffer
 
-TIME_MAX_MS = 2**63 - 1
+TIME_MAX_MS = INT64_MAX
 _Record = tuple[bytearray, bytearray | None]
 
 

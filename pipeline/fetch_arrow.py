@@ -16,6 +16,7 @@ from stuntbroker.pipeline.decode import BadBatch, Batches, Columns, aborted_rows
 from stuntbroker.protocol.batches.records import CONTROL
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_response import PartitionData
+from stuntbroker.protocol.primitives import INT32_MAX
 
 RECORD_BYTES_GUESS: Final = 1_024
 """Assumed bytes per record until the partition's first records are read."""
@@ -82,7 +83,7 @@ def fetch_range(cluster: ChannelCluster, wanted: Wanted, lost: Callable[[str], N
 
 def _bytes_for(record_bytes: float, count: int) -> int:
     """32 bits, as a Fetch has it."""
-    return int(min(record_bytes * count * 1.1 + SPARE_BYTES, 2**31 - 1))
+    return int(min(record_bytes * count * 1.1 + SPARE_BYTES, INT32_MAX))
 
 
 def _after_loss(

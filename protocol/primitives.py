@@ -14,7 +14,11 @@ from typing import Any, Final, Self
 Buffer = bytes | bytearray | memoryview
 
 ZERO_UUID: Final = bytes(16)
-STRING_MAX: Final = 0x7FFF
+INT16_MAX: Final = 2**15 - 1
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+INT64_MIN: Final = -(2**63)
+STRING_MAX: Final = INT16_MAX
 """Maximum bytes of a string; a compact length can encode more, which Kafka refuses too."""
 _REPLACED_MAX: Final = STRING_MAX // 3
 """A byte that is no UTF-8 becomes a character of three: a longer string may be too long for an answer, or for a log."""

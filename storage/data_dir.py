@@ -27,6 +27,7 @@ from stuntbroker.protocol.data_folder import (
     PROPERTIES,
     START_OFFSETS,
 )
+from stuntbroker.protocol.primitives import INT32_MAX
 from stuntbroker.storage.disk import CREATE, LOCAL_DISK, WRITE, Disk, Kind
 from stuntbroker.storage.errors import DataDirLocked, StorageError, storage_error
 from stuntbroker.storage.journal import change_of, is_whole, line_of
@@ -48,7 +49,6 @@ LISTED_FROM: Final = 64
 """Partitions whose names are looked for in one listing of the folder."""
 JOURNAL_SLACK: Final = 1_000
 """Lines above twice the number of topics at which the journal is written anew."""
-NODE_ID_MAX: Final = 2**31 - 1
 _PROPERTIES_ADVICE: Final = "put back a copy of that file, or delete it for a new cluster id"
 _OWN_NAME: Final = re.compile(
     r"[0-9]{20}\.(log|index|timeindex|txnindex|crc|snapshot)|partition\.metadata|leader-epoch-checkpoint"
@@ -118,7 +118,7 @@ class DataDir:
             raise StorageError(f"cannot read {self.path}/{PROPERTIES}: {fault}; {_PROPERTIES_ADVICE}") from fault
         properties = dict(line.partition("=")[::2] for line in lines)
         node = properties.get("node.id", "")
-        if not properties.get("cluster.id") or not re.fullmatch("[0-9]{1,10}", node) or int(node) > NODE_ID_MAX:
+        if not properties.get("cluster.id") or not re.fullmatch("[0-9]{1,10}", node) or int(node) > INT32_MAX:
             raise StorageError(
                 f"{self.path}/{PROPERTIES}: it must have a line cluster.id=... and a line node.id=N; {_PROPERTIES_ADVICE}"
             )

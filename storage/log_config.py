@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from stuntbroker.protocol.primitives import INT64_MAX
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 
-NO_LIMIT: Final = 2**63 - 1
+NO_LIMIT: Final = INT64_MAX
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from typing import Final
 
 from stuntbroker.protocol.batches.records import CONTROL, HEADER_SIZE, BatchHeader, crc_of, marker_of, read_records
 from stuntbroker.protocol.data_folder import LARGE_BATCH_SUFFIX, LEADER_EPOCHS
-from stuntbroker.protocol.primitives import Buffer, DecodeError
+from stuntbroker.protocol.primitives import INT64_MAX, Buffer, DecodeError
 from stuntbroker.storage.disk import Disk, Kind
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.leader_epochs import up_to_offset
@@ -36,7 +36,6 @@ _OURS: Final = re.compile(rf"([0-9]{{20}})({'|'.join(map(re.escape, SUFFIXES))})
 _UNFINISHED: Final = re.compile(
     rf"{_OURS.pattern}\.new|{re.escape(LEADER_EPOCHS)}\.new|[0-9]{{1,19}}-[0-9]{{1,19}}\.cleaned|[0-9]{{1,19}}{re.escape(LARGE_BATCH_SUFFIX)}"
 )
-OFFSET_MAX: Final = 2**63 - 1
 _SWAP: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.swap")
 
 
@@ -92,7 +91,7 @@ def _read_segments(
             continue
         scanned.append(segment)
         # Compaction leaves gaps between offsets, and never looks at the last segment.
-        left = segment.scan(gaps_below=log_start_offset if is_last else OFFSET_MAX)
+        left = segment.scan(gaps_below=log_start_offset if is_last else INT64_MAX)
         if left:
             # Unlike Kafka: it cuts whatever follows the valid beginning, as `truncate` does.
             if not truncate:

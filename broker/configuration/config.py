@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, overload
 from stuntbroker.broker.configuration.properties import (
     BROKER,
     IN_OTHER_UNITS,
-    INT_MAX,
     INTERNAL_REPLICATION_FACTORS,
     TOPIC,
     ConfigError,
     read_property,
 )
+from stuntbroker.protocol.primitives import INT32_MAX
 
 REPLICATION_FACTOR: Final = 3
 """Copies by default, where there are so many nodes."""
@@ -81,8 +81,8 @@ class BrokerConfig:
 
     def _check_nodes(self) -> None:
         nodes = self._values["stuntbroker.nodes"]
-        if self._values["node.id"] + nodes - 1 > INT_MAX:
-            raise ConfigError(f"node.id: {nodes} nodes need ids up to {nodes - 1} more, and the last is {INT_MAX}")
+        if self._values["node.id"] + nodes - 1 > INT32_MAX:
+            raise ConfigError(f"node.id: {nodes} nodes need ids up to {nodes - 1} more, and the last is {INT32_MAX}")
         # Unlike Kafka: it keeps one copy of a topic by default, which is gone while its node is stopped.
         for name in ("default.replication.factor", *INTERNAL_REPLICATION_FACTORS):
             if name not in self.given:

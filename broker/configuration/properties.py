@@ -9,11 +9,9 @@ from typing import Any, Final, NamedTuple
 from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC
 from stuntbroker.broker.requests.apis import RELEASE
 from stuntbroker.protocol.addresses import parse_address
+from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN
 
 SHORT_MAX: Final = 2**15 - 1
-INT_MAX: Final = 2**31 - 1
-LONG_MAX: Final = 2**63 - 1
-LONG_MIN: Final = -(2**63)
 PARTITIONS_MAX: Final = 10_000
 """Maximum number of partitions that one request can create, or a topic can have when it is created."""
 SEGMENT_BYTES_MIN: Final = 1_048_576
@@ -139,7 +137,7 @@ def _by_listener(*choices: str) -> Callable[[str], str]:
 
 
 def _retention(text: str) -> int:
-    value = _number(-1, INT_MAX)(text)
+    value = _number(-1, INT32_MAX)(text)
     if value == 0:
         raise ConfigError("0 is neither -1 (unlimited) nor at least 1")
     return value
@@ -180,7 +178,7 @@ def _list(default: str, read: Callable[[str], str]) -> Property:
     return Property(default, read, 7)
 
 
-def _int(default: int, low: int = 0, high: int = INT_MAX) -> Property:
+def _int(default: int, low: int = 0, high: int = INT32_MAX) -> Property:
     return Property(default, _number(low, high), 3)
 
 
@@ -188,7 +186,7 @@ def _short(default: int, low: int) -> Property:
     return Property(default, _number(low, SHORT_MAX), 4)
 
 
-def _long(default: int, low: int = 0, high: int = LONG_MAX) -> Property:
+def _long(default: int, low: int = 0, high: int = INT64_MAX) -> Property:
     return Property(default, _number(low, high), 5)
 
 
@@ -219,7 +217,7 @@ _BROKER: Final[dict[str, Property]] = {
     "compression.type": _string("producer", COMPRESSION),
     "connections.max.idle.ms": _long(600_000, -1),
     "controller.listener.names": _list("", _text),
-    "default.replication.factor": _int(1, 1, 32_767),
+    "default.replication.factor": _int(1, 1, INT16_MAX),
     "delete.topic.enable": _bool(True),
     "fetch.max.bytes": _int(57_671_680, 1_024),
     "group.initial.rebalance.delay.ms": _int(0),
@@ -237,7 +235,7 @@ _BROKER: Final[dict[str, Property]] = {
     "log.cleaner.min.cleanable.ratio": Property(0.5, _ratio, 6).without_effect(),
     "log.cleanup.policy": _list("delete", POLICY),
     "log.message.timestamp.type": _string("CreateTime", TIME_TYPE),
-    "log.retention.bytes": _long(-1, LONG_MIN),
+    "log.retention.bytes": _long(-1, INT64_MIN),
     "log.retention.check.interval.ms": _long(300_000, 1),
     "log.retention.hours": Property(168, _retention, 3),
     "log.retention.minutes": Property(10_080, _retention, 3),
@@ -320,17 +318,17 @@ _TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
     "compression.zstd.level": (_int(3, -131_072, 22).without_effect(), "compression.zstd.level"),
     "delete.retention.ms": (_long(86_400_000), "log.cleaner.delete.retention.ms"),
     "file.delete.delay.ms": (_long(60_000).without_effect(), "log.segment.delete.delay.ms"),
-    "flush.messages": (_long(LONG_MAX, 1).without_effect(), "log.flush.interval.messages"),
-    "flush.ms": (_long(LONG_MAX).without_effect(), None),
+    "flush.messages": (_long(INT64_MAX, 1).without_effect(), "log.flush.interval.messages"),
+    "flush.ms": (_long(INT64_MAX).without_effect(), None),
     "follower.replication.throttled.replicas": (_list("", _replicas).without_effect(), None),
     "index.interval.bytes": (_int(4_096).without_effect(), "log.index.interval.bytes"),
     "leader.replication.throttled.replicas": (_list("", _replicas).without_effect(), None),
     "local.retention.bytes": (_long(-2, -2).without_effect(), "log.local.retention.bytes"),
     "local.retention.ms": (_long(-2, -2).without_effect(), "log.local.retention.ms"),
-    "max.compaction.lag.ms": (_long(LONG_MAX, 1).without_effect(), "log.cleaner.max.compaction.lag.ms"),
+    "max.compaction.lag.ms": (_long(INT64_MAX, 1).without_effect(), "log.cleaner.max.compaction.lag.ms"),
     "max.message.bytes": (_int(1_048_588), "message.max.bytes"),
     "message.timestamp.after.max.ms": (_long(3_600_000), "log.message.timestamp.after.max.ms"),
-    "message.timestamp.before.max.ms": (_long(LONG_MAX), "log.message.timestamp.before.max.ms"),
+    "message.timestamp.before.max.ms": (_long(INT64_MAX), "log.message.timestamp.before.max.ms"),
     "message.timestamp.type": (_string("CreateTime", TIME_TYPE), "log.message.timestamp.type"),
     "min.cleanable.dirty.ratio": (Property(0.5, _ratio, 6).without_effect(), "log.cleaner.min.cleanable.ratio"),
     "min.compaction.lag.ms": (_long(0), "log.cleaner.min.compaction.lag.ms"),
@@ -339,7 +337,7 @@ _TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
     "remote.log.copy.disable": (_bool(False).without_effect(), None),
     "remote.log.delete.on.disable": (_bool(False).without_effect(), None),
     "remote.storage.enable": (Property(False, _switched_off, 1).without_effect(), None),
-    "retention.bytes": (_long(-1, LONG_MIN), "log.retention.bytes"),
+    "retention.bytes": (_long(-1, INT64_MIN), "log.retention.bytes"),
     "retention.ms": (_long(604_800_000, -1), "log.retention.ms"),
     "segment.bytes": (_int(1 << 30, SEGMENT_BYTES_MIN), "log.segment.bytes"),
     "segment.index.bytes": (_int(10_485_760, 4).without_effect(), "log.index.size.max.bytes"),

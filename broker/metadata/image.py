@@ -22,9 +22,9 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
-from stuntbroker.broker.configuration.properties import INT_MAX, LONG_MAX
 from stuntbroker.broker.metadata.features import FIRST_EPOCH, LEVEL_MAX
 from stuntbroker.broker.metadata.quotas import ENTITY_TYPES, Entity, Values, entity_of
+from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 from stuntbroker.protocol.topic_names import TopicNameError, check_name
 from stuntbroker.storage.ownership import Deleted
 
@@ -93,12 +93,12 @@ def _apply(image: Image, change: dict[str, Any]) -> None:
                 raise _InvalidChange(f"topic {name} is made, which there is")
             if not _ID.fullmatch(text) or bytes.fromhex(text) in image.ids:
                 raise _InvalidChange(f"topic {name} gets an id that is none, or another's: {text!r}")
-            image.topics[name] = TopicImage(bytes.fromhex(text), _number(count, 1, INT_MAX), _texts(configs))
+            image.topics[name] = TopicImage(bytes.fromhex(text), _number(count, 1, INT32_MAX), _texts(configs))
             image.ids.add(bytes.fromhex(text))
             _place(image, name, others.get("placed", {}))
         case {"partitions": str(name), "count": count, **others} if others.keys() <= PLACED:
             topic = _topic(image, name)
-            image.topics[name] = topic._replace(partitions=_number(count, topic.partitions, INT_MAX))
+            image.topics[name] = topic._replace(partitions=_number(count, topic.partitions, INT32_MAX))
             _place(image, name, others.get("placed", {}))
         case {"configs": str(name), "set": configs, **others} if not others:
             image.topics[name] = _topic(image, name)._replace(configs=_texts(configs))
@@ -112,10 +112,10 @@ def _apply(image: Image, change: dict[str, Any]) -> None:
         case {"broker_configs": str(level), "set": configs, **others} if not others:
             image.broker_configs[level] = _texts(configs)
         case {"producer_ids_below": number, **others} if not others:
-            image.others["producer_ids_below"] = _number(number, image.others.get("producer_ids_below", 0), LONG_MAX)
+            image.others["producer_ids_below"] = _number(number, image.others.get("producer_ids_below", 0), INT64_MAX)
         case {"transaction_version": level, "features_epoch": epoch, **others} if not others:
             image.others["transaction_version"] = _number(level, 0, LEVEL_MAX)
-            image.others["features_epoch"] = _number(epoch, image.others.get("features_epoch", FIRST_EPOCH), LONG_MAX)
+            image.others["features_epoch"] = _number(epoch, image.others.get("features_epoch", FIRST_EPOCH), INT64_MAX)
         case {"quotas": entity_names, "set": values, **others} if not others:
             _apply_quotas(image, _entity(entity_names), _texts(values))
         case _:
@@ -177,7 +177,7 @@ def _placement(nodes: Any) -> tuple[int, tuple[int, ...]]:
     if not isinstance(nodes, list) or len(nodes) < 2:
         raise _InvalidChange(f"not a leader and replicas: {nodes!r}")
     leader, *replicas = nodes
-    return _number(leader, NO_LEADER, INT_MAX), tuple(_number(node_id, 0, INT_MAX) for node_id in replicas)
+    return _number(leader, NO_LEADER, INT32_MAX), tuple(_number(node_id, 0, INT32_MAX) for node_id in replicas)
 
 
 def _texts(value: Any) -> dict[str, str]:

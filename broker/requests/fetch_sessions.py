@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from stuntbroker.broker.chance import Chance
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import INT32_MAX
 
-EPOCH_MAX: Final = 2**31 - 1
 FINAL_EPOCH: Final = -1
 INITIAL_EPOCH: Final = 0
 
@@ -56,7 +56,7 @@ class FetchSessions:
             del self.sessions[next(iter(self.sessions))]
         session_id = 0
         while session_id == 0 or session_id in self.sessions:
-            session_id = int.from_bytes(self._chance.random_bytes(4), "big") & 0x7FFF_FFFF
+            session_id = int.from_bytes(self._chance.random_bytes(4), "big") & INT32_MAX
         session = self.sessions[session_id] = FetchSession(session_id, uses_ids)
         return session
 
@@ -69,7 +69,7 @@ class FetchSessions:
             return None, ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.uses_ids is not uses_ids:
             return None, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
+        session.epoch = 1 if epoch == INT32_MAX else epoch + 1
         del self.sessions[session_id]
         self.sessions[session_id] = session
         return session, ErrorCode.NONE

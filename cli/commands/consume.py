@@ -26,6 +26,7 @@ from stuntbroker.client.reader import (
     Tail,
     list_offset,
 )
+from stuntbroker.protocol.primitives import INT64_MAX
 
 USAGE: Final = """\
 usage: stuntbroker consume TOPIC[:PARTITION]... [options]
@@ -55,7 +56,6 @@ OPTIONS: Final = ("--from", "--max", "--for", "--isolation", "--group", "--boots
 FLAGS: Final = ("--follow", "--show-markers", "--verbose", "--json")
 ISOLATION: Final = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
 WAIT_MS: Final = 500
-OFFSET_MAX: Final = 2**63 - 1
 
 TopicPartition = tuple[str, int]
 
@@ -72,7 +72,7 @@ def consume(arguments: list[str]) -> int:
         raise UsageError(f"--from {start!r}: it must be beginning, end or a whole number")
     if "--for" in given and "--follow" not in given:
         raise UsageError("--for needs --follow")
-    printer = _Printer(given, optional_number(given, "--max", 1, OFFSET_MAX))
+    printer = _Printer(given, optional_number(given, "--max", 1, INT64_MAX))
     group_id = not_empty(given, "--group")
     for_s = seconds(given, "--for", 0) if "--for" in given else float("inf")
     until_s = time.monotonic() + for_s if "--follow" in given else None

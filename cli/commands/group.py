@@ -22,6 +22,7 @@ from stuntbroker.client.groups import (
     list_groups,
 )
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offset
+from stuntbroker.protocol.primitives import INT64_MAX
 
 USAGE: Final = (
     """\
@@ -53,7 +54,6 @@ Examples:
   stuntbroker group reset billing --topic orders --to earliest
 """
 )
-LONG_MAX: Final = 2**63 - 1
 
 TopicPartition = tuple[str, int]
 
@@ -251,7 +251,7 @@ def topic_and_partition(text: str, option: str = "") -> tuple[str, int | None]:
 
 
 def _checked_number(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > LONG_MAX:
+    if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > INT64_MAX:
         what = "earliest, latest or a whole number" if name == "--to" else "a whole number of milliseconds since 1970"
         raise UsageError(f"{name} {text!r}: it must be {what}")
     return int(text)

@@ -24,6 +24,7 @@ from stuntbroker.client.producing import (
 from stuntbroker.pipeline.counting import count
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.batches.records import CODEC_NAMES
+from stuntbroker.protocol.primitives import INT32_MAX
 
 USAGE: Final = """\
 usage: stuntbroker produce TOPIC [VALUE...] [options]
@@ -64,7 +65,6 @@ OPTIONS: Final = (
     "--timeout",
 )
 FLAGS: Final = ("--null", "--from-json", "--abort", "--leave-open", "--json")
-PARTITION_MAX: Final = 2**31 - 1
 SHOWN_MAX: Final = 80
 """Characters of a line that are shown when it is no record."""
 FIELDS: Final = ("key", "value", "headers", "partition")
@@ -92,7 +92,7 @@ def produce_command(arguments: list[str]) -> int:
     timeout_s = seconds(given, "--timeout", COMMAND_TIMEOUT_S)
     try:
         if transactional_id:
-            timeout_ms = optional_number(given, "--transaction-timeout-ms", 1, 2**31 - 1) or 60_000
+            timeout_ms = optional_number(given, "--transaction-timeout-ms", 1, INT32_MAX) or 60_000
             end = "abort" if "--abort" in given else "leave open" if "--leave-open" in given else "commit"
             producer = _Transaction(addresses, timeout_s, transactional_id, timeout_ms, end)
             appended, said = producer.produce(topic, records, compression)
@@ -180,7 +180,7 @@ def _records(given: Options, values: list[str]) -> Iterator[NewRecord]:
     separator = not_empty(given, "--key-separator")
     if key is not None and separator:
         raise UsageError("--key and --key-separator exclude each other")
-    partition = optional_number(given, "--partition", 0, PARTITION_MAX)
+    partition = optional_number(given, "--partition", 0, INT32_MAX)
     headers = tuple((name, _bytes(value)) for name, value in key_values(given, "--header").items())
     is_json = "--from-json" in given
     if "--null" in given:

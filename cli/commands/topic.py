@@ -22,6 +22,7 @@ from stuntbroker.client.configs import Source, describe_config
 from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.client.topics import TopicDescription, create_topic, delete_topic, describe_topics, grow_topic
 from stuntbroker.protocol.config_resources import ResourceType
+from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX
 
 USAGE: Final = (
     """\
@@ -54,8 +55,6 @@ Examples:
   stuntbroker topic describe orders
 """
 )
-PARTITIONS_MAX: Final = 2**31 - 1
-REPLICAS_MAX: Final = 2**15 - 1
 
 
 def topic(arguments: list[str]) -> int:
@@ -64,8 +63,8 @@ def topic(arguments: list[str]) -> int:
 
 
 def _create(given: Options) -> Operation:
-    partitions = optional_number(given, "--partitions", 1, PARTITIONS_MAX)
-    replication_factor = optional_number(given, "--replication-factor", 1, REPLICAS_MAX)
+    partitions = optional_number(given, "--partitions", 1, INT32_MAX)
+    replication_factor = optional_number(given, "--replication-factor", 1, INT16_MAX)
     configs = key_values(given, "--config")
     if_not_exists = "--if-not-exists" in given
 
@@ -165,7 +164,7 @@ def _delete(given: Options) -> Operation:
 def _grow(given: Options) -> Operation:
     if "--partitions" not in given:
         raise UsageError("topic grow needs --partitions N")
-    partitions = number(given, "--partitions", 0, 1, PARTITIONS_MAX)
+    partitions = number(given, "--partitions", 0, 1, INT32_MAX)
     (name,) = given[""]
 
     def operation(cluster: Cluster) -> Shown:

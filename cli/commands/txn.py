@@ -13,6 +13,7 @@ from stuntbroker.cli.commands.verbs import COMMON_USAGE, Options, Shown, Verb, o
 from stuntbroker.cli.tables import instant, shown, table
 from stuntbroker.client.admin import MAX_TRANSACTION_TIMEOUT_MS, Admin, Description, Listing, Marker, OpenTransaction
 from stuntbroker.client.cluster import Cluster
+from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX, STRING_MAX
 from stuntbroker.protocol.transaction_states import RUNNING, STATES
 
 USAGE: Final = (
@@ -58,10 +59,6 @@ Examples:
   stuntbroker txn force-terminate --transactional-id payments-1
 """
 )
-INT_MAX: Final = 2**31 - 1
-LONG_MAX: Final = 2**63 - 1
-STRING_MAX: Final = 0x7FFF
-"""Bytes in a string of the protocol."""
 
 LISTED: Final = ("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE")
 """The fields of a Listing."""
@@ -90,11 +87,11 @@ def _verb(prepare: Callable[[Options], Operation], *names: str) -> Verb:
 def _list(given: Options) -> Operation:
     wanted = states(given, STATES)
     # Unlike Kafka: its tool's --duration-filter also shows ids without a transaction, and finished ones.
-    longer_ms = optional_number(given, "--running-longer-than-ms", 0, LONG_MAX)
+    longer_ms = optional_number(given, "--running-longer-than-ms", 0, INT64_MAX)
     pattern = single(given, "--transactional-id", "") or None
     if pattern is not None:
         _checked_id(pattern)
-    producer_ids = [_number("--producer-id", text, 0, LONG_MAX) for text in given.get("--producer-id", ())]
+    producer_ids = [_number("--producer-id", text, 0, INT64_MAX) for text in given.get("--producer-id", ())]
 
     def operation(admin: Admin) -> Shown:
         listings, notes = admin.list_transactions(wanted, producer_ids, longer_ms, pattern)
@@ -194,11 +191,11 @@ def _abort(values: Options) -> Operation:
     topic = single(values, "--topic", "")
     if not topic or "--partition" not in values:
         raise UsageError("txn abort needs --topic and --partition")
-    partition = number(values, "--partition", 0, 0, INT_MAX)
-    start_offset = optional_number(values, "--start-offset", 0, LONG_MAX)
-    producer_id = optional_number(values, "--producer-id", 0, LONG_MAX)
-    producer_epoch = optional_number(values, "--producer-epoch", 0, 32_767)
-    coordinator_epoch = optional_number(values, "--coordinator-epoch", -1, INT_MAX)
+    partition = number(values, "--partition", 0, 0, INT32_MAX)
+    start_offset = optional_number(values, "--start-offset", 0, INT64_MAX)
+    producer_id = optional_number(values, "--producer-id", 0, INT64_MAX)
+    producer_epoch = optional_number(values, "--producer-epoch", 0, INT16_MAX)
+    coordinator_epoch = optional_number(values, "--coordinator-epoch", -1, INT32_MAX)
     given = (producer_id, producer_epoch, coordinator_epoch)
     if (start_offset is None) == (given == (None, None, None)):
         raise UsageError(
@@ -260,11 +257,11 @@ def _terminated(before: Description) -> str:
 
 def _find_hanging(values: Options) -> Operation:
     topic = single(values, "--topic", "") or None
-    partition = optional_number(values, "--partition", 0, INT_MAX)
-    broker_id = optional_number(values, "--broker-id", 0, INT_MAX)
+    partition = optional_number(values, "--partition", 0, INT32_MAX)
+    broker_id = optional_number(values, "--broker-id", 0, INT32_MAX)
     if partition is not None and topic is None:
         raise UsageError("txn find-hanging: --partition needs --topic")
-    limit_ms = number(values, "--max-transaction-timeout-ms", MAX_TRANSACTION_TIMEOUT_MS, 0, LONG_MAX)
+    limit_ms = number(values, "--max-transaction-timeout-ms", MAX_TRANSACTION_TIMEOUT_MS, 0, INT64_MAX)
     given = single(values, "--bootstrap", "")
 
     def operation(admin: Admin) -> Shown:

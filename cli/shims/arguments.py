@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, Unreachable
 from stuntbroker.protocol.addresses import parse_bootstrap
+from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX, INT64_MIN
 
 TIMEOUT_S: Final = 30.0
 BROKER_WAIT_S: Final = 60.0
@@ -120,11 +121,11 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
-INT: Final = whole_number(-1, 2**31 - 1)
+INT: Final = whole_number(-1, INT32_MAX)
 SHORT: Final = whole_number(-1, 2**15 - 1)
-PARTITION_COUNT: Final = whole_number(1, 2**31 - 1)
+PARTITION_COUNT: Final = whole_number(1, INT32_MAX)
 REPLICATION_FACTOR: Final = whole_number(1, 2**15 - 1)
-LONG: Final = whole_number(-(2**63), 2**63 - 1)
+LONG: Final = whole_number(INT64_MIN, INT64_MAX)
 
 
 def pairs(text: str) -> dict[str, str]:

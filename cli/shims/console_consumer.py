@@ -34,6 +34,7 @@ from stuntbroker.client.groups import Committed, commit_offsets, committed_offse
 from stuntbroker.client.producing import partition_count
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Tail, list_offset
 from stuntbroker.protocol.batches.records import LOG_APPEND_TIME
+from stuntbroker.protocol.primitives import INT64_MAX
 
 TopicPartition = tuple[str, int]
 ISOLATION = ("read_committed", "read_uncommitted")
@@ -139,7 +140,7 @@ def _print(cluster: Cluster, options: argparse.Namespace, formatter: Formatter, 
 
 
 def _is_offset(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 20 and int(text) < 2**63
+    return text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= INT64_MAX
 
 
 def _places(cluster: Cluster, options: argparse.Namespace) -> list[TopicPartition]:

@@ -10,13 +10,10 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.producer.coordination import GroupMetadata
+from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 from stuntbroker.protocol.topic_names import check_name
 
 Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata | tuple[int, str]"]
-OFFSET_MAX: Final = (1 << 63) - 1
-TIMESTAMP_MS_MAX: Final = (1 << 63) - 1
-PARTITION_MAX: Final = (1 << 31) - 1
-GENERATION_MAX: Final = (1 << 31) - 1
 NO_GENERATION: Final = -1
 TEXT_BYTES_MAX: Final = (1 << 15) - 1
 """Most bytes of a text in a request."""
@@ -51,7 +48,7 @@ def check_names(transactional_id: Any, client_id: Any) -> None:
 
 def timestamp_of(timestamp_ms: SupportsIndex) -> int:
     """Return the time of a record, in ms since 1970. Raises TypeError, ValueError: as in Apache Kafka, none is before 1970."""
-    return _checked("timestamp_ms", timestamp_ms, TIMESTAMP_MS_MAX)
+    return _checked("timestamp_ms", timestamp_ms, INT64_MAX)
 
 
 def identity_of(value: PreparedState | str) -> PreparedState:
@@ -74,7 +71,7 @@ def group_of(value: GroupMetadata | str) -> GroupMetadata:
     check_text("a member id", group.member_id)
     if group.group_instance_id is not None:
         check_text("a group instance id", group.group_instance_id)
-    _checked("generation", group.generation_id, GENERATION_MAX, NO_GENERATION)
+    _checked("generation", group.generation_id, INT32_MAX, NO_GENERATION)
     return group
 
 
@@ -94,8 +91,8 @@ def offsets_of(offsets: Offsets) -> dict[TopicPartition, tuple[int, str]]:
                 f"not {type(value).__name__}"
             )
         check_text(f"the metadata of an offset of {topic!r}", metadata)
-        place = TopicPartition(topic, _checked(f"partition of {topic!r}", partition, PARTITION_MAX))
-        checked[place] = _checked(f"offset of {topic!r}", offset, OFFSET_MAX), metadata
+        place = TopicPartition(topic, _checked(f"partition of {topic!r}", partition, INT32_MAX))
+        checked[place] = _checked(f"offset of {topic!r}", offset, INT64_MAX), metadata
     return checked
 
 

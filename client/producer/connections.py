@@ -28,11 +28,10 @@ from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
-from stuntbroker.protocol.primitives import DecodeError, Message
+from stuntbroker.protocol.primitives import INT16_MAX, DecodeError, Message
 
 SOFTWARE_NAME: Final = "stuntbroker"
 SOFTWARE_VERSION: Final = "0"
-VERSION_MAX: Final = 0x7FFF
 _FAULTS: Final = (KafkaError, OSError, EOFError, DecodeError, IndexError)
 """What aiokafka lets through when a connection breaks or a response cannot be read."""
 _numbers = itertools.count(1)
@@ -51,7 +50,7 @@ class Link:
         self.features = {feature.name: feature.max_version_level for feature in answer.finalized_features}
         """Name -> finalized level in the cluster (KIP-584)."""
 
-    def version(self, key: int, least: int = 0, most: int = VERSION_MAX) -> int:
+    def version(self, key: int, least: int = 0, most: int = INT16_MAX) -> int:
         """Return the highest version of an API that both sides have. Raises UnsupportedVersionError."""
         try:
             return chosen_version(self.address, self.versions, key, least, most)
@@ -263,7 +262,7 @@ class Connections:
         request: Message,
         answer: type[Answer],
         least: int = 0,
-        most: int = VERSION_MAX,
+        most: int = INT16_MAX,
     ) -> Answer:
         """Send a request at the highest version from `least` to `most` that both sides have, and return the response.
 

@@ -15,7 +15,7 @@ from stuntbroker.client.prepared_state import (
     TWO_PHASE_FROM,
     PreparedState,
 )
-from stuntbroker.client.producer.connections import VERSION_MAX, Connections, Link
+from stuntbroker.client.producer.connections import Connections, Link
 from stuntbroker.client.producer.error_table import TIMED_OUT_DRAFT, Kind, Request, kind_of
 from stuntbroker.client.producer.errors import (
     ApplicationRecoverableError,
@@ -60,7 +60,7 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from stuntbroker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
-from stuntbroker.protocol.primitives import Message
+from stuntbroker.protocol.primitives import INT16_MAX, Message
 
 FIND_COORDINATOR_MAX: Final = 3
 """Later versions look up many keys."""
@@ -124,7 +124,7 @@ class Coordination:
         With `keep`, a transaction that was prepared stays open, and `session.prepared` names it (KIP-939).
         """
         request = InitProducerIdRequest(self._session.transactional_id, timeout_ms, *NO_PRODUCER, two_phase, keep)
-        least, most = (TWO_PHASE_FROM, VERSION_MAX) if two_phase or keep else (0, TWO_PHASE_FROM - 1)
+        least, most = (TWO_PHASE_FROM, INT16_MAX) if two_phase or keep else (0, TWO_PHASE_FROM - 1)
         answer = await self._init(request, least, most)
         ongoing = PreparedState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
         self._session.prepared = None if ongoing == NO_PRODUCER else ongoing
@@ -134,7 +134,7 @@ class Coordination:
         """InitProducerId with the present pair: get the next epoch, but only if nobody else has the id (KIP-360)."""
         owner = self._session.identity
         request = InitProducerIdRequest(self._session.transactional_id, timeout_ms, *owner, two_phase, False)
-        least, most = (TWO_PHASE_FROM, VERSION_MAX) if two_phase else (PAIR_FROM, TWO_PHASE_FROM - 1)
+        least, most = (TWO_PHASE_FROM, INT16_MAX) if two_phase else (PAIR_FROM, TWO_PHASE_FROM - 1)
         while True:
             try:
                 await self._init(request, least, most)
@@ -331,7 +331,7 @@ class Coordination:
             EndTxnResponse,
             code_of,
             least=END_TXN_V2_FROM if is_version_2 else 0,
-            most=VERSION_MAX if is_version_2 else END_TXN_V2_FROM - 1,
+            most=INT16_MAX if is_version_2 else END_TXN_V2_FROM - 1,
         )
 
     # --- how it is asked for
@@ -385,7 +385,7 @@ class Coordination:
         *,
         group: GroupKey = None,
         least: int = 0,
-        most: int = VERSION_MAX,
+        most: int = INT16_MAX,
     ) -> Answer:
         """Send a request to its coordinator until it is answered for good."""
 

@@ -12,6 +12,7 @@ from aiokafka import codec
 
 from stuntbroker.protocol.batches.records import CODEC_NAMES
 from stuntbroker.protocol.hashing import partition_of_key
+from stuntbroker.protocol.primitives import INT32_MAX
 
 CODECS: Final[dict[str | None, Callable[[], bool]]] = {
     None: lambda: True,
@@ -51,7 +52,7 @@ Serializer = Callable[[Any], bytes]
 
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000
-TIMEOUT_MS_MAX: Final = 0x7FFF_FFFF
+TIMEOUT_MS_MAX: Final = INT32_MAX
 """What prepared transactions ask for, which do not time out (KIP-939)."""
 BACKOFF_MS_MIN: Final = 1
 """Whatever `retry_backoff_ms` is: without any a producer would use up a processor."""

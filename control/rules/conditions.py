@@ -10,12 +10,12 @@ from stuntbroker.control.observation import state
 from stuntbroker.control.rules.faults import FaultError, check_number, part_of
 from stuntbroker.coordinator.state import Phase
 from stuntbroker.groups.classic.state import GroupState
+from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
 
 POLL_S: Final = 0.005
-OFFSET_MAX: Final = (1 << 63) - 1
 OF_TRANSACTION: Final = {"phase": str, "is_open": bool, "producer_epoch": int}
 OF_PARTITION: Final = {"last_stable_offset": int, "end_offset": int, "log_start_offset": int}
 OF_GROUP: Final = {"state": str, "members": int, "generation": int}
@@ -60,7 +60,7 @@ def read_condition(condition: Any) -> list[Term]:
     for name in ("transactional_id", "topic", "group"):
         if not isinstance(given.get(name, ""), str):
             raise FaultError(f"until.{name} must be a text", f"it is {given[name]!r:.50}")
-    check_number(given, "until", "partition", 0, (1 << 31) - 1)
+    check_number(given, "until", "partition", 0, INT32_MAX)
     place = given.get("topic"), given.get("partition", 0)
     terms: list[Term] = []
     for subject, value, known in (
@@ -93,7 +93,7 @@ def read_condition(condition: Any) -> list[Term]:
 
 def _check(given: dict[str, Any], name: str, kind: type) -> None:
     if kind is int:
-        check_number(given, "until", name, 0, OFFSET_MAX)
+        check_number(given, "until", name, 0, INT64_MAX)
     elif name in NAMES:
         if given[name] not in NAMES[name]:
             raise FaultError(f"until.{name} must be one of {', '.join(NAMES[name])}", f"it is {given[name]!r:.50}")

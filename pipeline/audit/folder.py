@@ -29,11 +29,10 @@ from stuntbroker.protocol.data_folder import (
     START_OFFSETS,
     UNFINISHED_SUFFIXES,
 )
+from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
 
 CONTROLLER_TOPIC: Final = "__cluster_metadata"
-PARTITION_MAX: Final = 2**31 - 1
-OFFSET_MAX: Final = 2**63 - 1
 _PARTITION = re.compile(r"(.+)-(0|[1-9][0-9]*)", re.DOTALL)
 _RENAMED = re.compile(r".+-\d+\.[\w-]+-(delete|future|stray)", re.DOTALL)
 _SEGMENT = re.compile(r"([0-9]{20})\.log")
@@ -130,7 +129,7 @@ def read_folder(path: str) -> Folder:
             skipped.append(_skip(name, _REASONS[renamed[1]]))
         elif match and match[1] == CONTROLLER_TOPIC:
             skipped.append(_skip(name, "the controllers' own log, which is no topic"))
-        elif match and _is_text(name) and int(match[2]) <= PARTITION_MAX:
+        elif match and _is_text(name) and int(match[2]) <= INT32_MAX:
             partitions += _read_partition(path, match[1], int(match[2]), starts, is_clean, skipped)
         else:
             skipped.append(_skip(name, "not the name of a partition"))
@@ -151,7 +150,7 @@ def _read_partition(
     swaps: list[tuple[int, int | None, str]] = []
     try:
         for file in sorted(os.listdir(f"{path}/{name}")):
-            if (matched := _SEGMENT.fullmatch(file)) and int(matched[1]) <= OFFSET_MAX:
+            if (matched := _SEGMENT.fullmatch(file)) and int(matched[1]) <= INT64_MAX:
                 if (size := _size_of(f"{path}/{name}/{file}")) is not None:
                     files[int(matched[1])] = file, size
             elif matched := _SWAP.fullmatch(file):
@@ -242,7 +241,7 @@ def _read_start_offsets(path: str) -> dict[tuple[str, int], int]:
     offsets = {}
     for line in lines:
         matched = _START_OFFSET.fullmatch(line)
-        if matched is None or int(matched[3]) > OFFSET_MAX:
+        if matched is None or int(matched[3]) > INT64_MAX:
             raise FolderError(f"{path}/{START_OFFSETS} has a line that is no `topic partition offset`: {line!r}")
         offsets[matched[1], int(matched[2])] = int(matched[3])
     return offsets

@@ -19,10 +19,11 @@ from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, foll
 from stuntbroker.pipeline.audit.scan import END_FAULTS
 from stuntbroker.pipeline.counting import count
 from stuntbroker.protocol.batches.records import SEQUENCE_MAX
+from stuntbroker.protocol.primitives import INT32_MAX
 
 OF_FILES: Final = ("corrupt", "format", "torn_tail", "gone")
 """Kinds of what is no valid batch."""
-OFFSET_SPAN_MAX: Final = 2**31 - 1
+OFFSET_SPAN_MAX: Final = INT32_MAX
 """From a segment's base offset: its index holds the difference in 32 bits."""
 
 

@@ -15,6 +15,7 @@ from stuntbroker.pipeline.decisions import SINK_ID, BatchWrite, check_sink_id
 from stuntbroker.pipeline.spark.security import PROTOCOL, unsupported_security
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.batches.records import CODEC_NAMES
+from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 
 TWO_PHASE: Final = "2pc"
 SINGLE: Final = "single"
@@ -35,7 +36,7 @@ KNOWN: Final = (
     "writeId",
     "writeVersion",
 )
-VERSION_MAX: Final = 2**63 - 1
+VERSION_MAX: Final = INT64_MAX
 ACKS: Final = "kafka.acks"
 ACKS_OF_ALL: Final = ("all", "-1")
 WITHOUT_EFFECT: Final = {PROTOCOL, ACKS, "kafka.linger.ms"}
@@ -155,6 +156,6 @@ def _write(options: Mapping[str, str], stream: bool) -> BatchWrite | None:
 
 def _milliseconds(options: Mapping[str, str], name: str, default: int) -> int:
     value = options.get(name.lower(), str(default))
-    if not (value.isascii() and value.isdigit() and 0 < int(value[:12]) < 2**31):
-        raise BadOption(f"option {name}={value!r}: it must be a number of milliseconds, 1 to {2**31 - 1}")
+    if not (value.isascii() and value.isdigit() and 0 < int(value[:12]) <= INT32_MAX):
+        raise BadOption(f"option {name}={value!r}: it must be a number of milliseconds, 1 to {INT32_MAX}")
     return int(value)

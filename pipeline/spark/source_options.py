@@ -14,6 +14,7 @@ from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNC
 from stuntbroker.pipeline.spark.offsets import Position, SourceError
 from stuntbroker.pipeline.spark.security import unsupported_security
 from stuntbroker.protocol.addresses import Address, parse_bootstrap
+from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 
 COLUMNS: Final = (
     ("key", "binary"),
@@ -260,7 +261,7 @@ class _Options:
         text = self.text(name)
         if not text:
             return None
-        most = 2**31 - 1 if name.startswith("kafka.") else 2**63 - 1
+        most = INT32_MAX if name.startswith("kafka.") else INT64_MAX
         if not re.fullmatch(r"\d{1,19}", text) or not 0 < int(text) <= most:
             raise SourceError(f"{name} is {text!r}, not a whole number from 1 to {most}")
         return int(text)
@@ -305,7 +306,7 @@ def _by_partition(name: str, text: str, least: int) -> dict[TopicPartition, int]
         if not isinstance(partitions, dict):
             raise SourceError(f"{name} gives {topic!r} {partitions!r}; it looks like {example}")
         for partition, number in partitions.items():
-            if not re.fullmatch(r"\d{1,9}", partition) or type(number) is not int or not least <= number < 2**63:
+            if not re.fullmatch(r"\d{1,9}", partition) or type(number) is not int or not least <= number <= INT64_MAX:
                 raise SourceError(
                     f"{name} gives partition {partition!r} of {topic!r} {number!r}, "
                     f"not a whole number from {least}; it looks like {example}"
