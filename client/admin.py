@@ -31,6 +31,7 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WriteTxnMarkersRequest,
 )
 from stuntbroker.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
+from stuntbroker.protocol.topic_names import TopicPartition
 from stuntbroker.protocol.transaction_states import RUNNING, TIMEOUT_NONE
 
 DURATION_FROM: Final = 1
@@ -42,7 +43,6 @@ BATCH_MAX: Final = 500
 """Partitions, producer ids or transactional ids in one request."""
 
 Item = TypeVar("Item")
-TopicPartition = tuple[str, int]
 
 
 class Listing(NamedTuple):

@@ -37,6 +37,7 @@ from stuntbroker.protocol.messages.offset_delete_response import OffsetDeleteRes
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from stuntbroker.protocol.primitives import read_string
+from stuntbroker.protocol.topic_names import TopicPartition
 
 STATES: Final = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 """States of groups of the classic protocol."""
@@ -46,8 +47,6 @@ ALL_TOPICS_FROM: Final = 2
 """OffsetFetch returns every topic when it is given none."""
 GROUPS_FROM: Final = 8
 """OffsetFetch takes several groups (KIP-709)."""
-
-TopicPartition = tuple[str, int]
 
 
 class GroupListing(NamedTuple):

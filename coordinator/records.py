@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct, pack
 
-from stuntbroker.coordinator.state import MAY_EXPIRE, Phase, TopicPartition, Txn, partitions_by_topic
+from stuntbroker.coordinator.state import MAY_EXPIRE, Phase, Txn, partitions_by_topic
 from stuntbroker.protocol.batches.records import (
     CONTROL,
     HEADER_SIZE,
@@ -25,14 +25,15 @@ from stuntbroker.protocol.batches.records import (
     pack_times,
     read_records,
 )
+from stuntbroker.protocol.caches import keep
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.messages.transaction_log_key import TransactionLogKey
 from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from stuntbroker.protocol.primitives import DecodeError, write_compact_string, write_uvarint
+from stuntbroker.protocol.topic_names import TopicPartition
 
-CACHED_MAX = 1_000
-_encoded_keys: dict[str, tuple[bytes, int]] = {}
-_encoded_partitions: dict[frozenset[TopicPartition], tuple[bytes, bytes, int]] = {}
+encoded_keys: dict[str, tuple[bytes, int]] = {}
+encoded_partitions: dict[frozenset[TopicPartition], tuple[bytes, bytes, int]] = {}
 """Caches: a transaction writes three records with the same key, and many transactions have the same partitions."""
 _VALUE_VERSIONS = (b"\x00\x01", b"\x00\x00")
 _PHASES = tuple(Phase)
@@ -59,7 +60,7 @@ def value_of(txn: Txn, version: int) -> bytes:
         return _value_v0(txn)
     start = _pack_start(1, txn.producer_id, txn.producer_epoch, txn.timeout_ms, txn.phase)
     partitions = (
-        (_encoded_partitions.get(txn.partitions) or _encode_partitions(txn.partitions))[0] if txn.phase else b"\x00"
+        (encoded_partitions.get(txn.partitions) or _encode_partitions(txn.partitions))[0] if txn.phase else b"\x00"
     )
     tags, count = b"", 0
     if txn.previous_producer_id != -1:
@@ -92,8 +93,8 @@ def batch_of(base_offset: int, leader_epoch: int, timestamp_ms: int, transaction
     """
     if txn is None:
         return one_record_batch(base_offset, leader_epoch, timestamp_ms, key_of(transactional_id), None)
-    key, key_size = _encoded_keys.get(transactional_id) or _encode_key(transactional_id)
-    partitions, value_size, value_room = _encoded_partitions.get(txn.partitions) or _encode_partitions(txn.partitions)
+    key, key_size = encoded_keys.get(transactional_id) or _encode_key(transactional_id)
+    partitions, value_size, value_room = encoded_partitions.get(txn.partitions) or _encode_partitions(txn.partitions)
     previous_id, last_epoch, phase = txn.previous_producer_id, txn.last_producer_epoch, txn.phase
     if (
         previous_id >= 0
@@ -134,21 +135,15 @@ def _encode_key(transactional_id: str) -> tuple[bytes, int]:
     size = len(key)
     if size >= SMALL:
         return key, SMALL
-    if len(_encoded_keys) >= CACHED_MAX:
-        _encoded_keys.clear()
-    encoded = _encoded_keys[transactional_id] = VARINTS[size] + key, 4 + SIZED[size]
-    return encoded
+    return keep(encoded_keys, transactional_id, (VARINTS[size] + key, 4 + SIZED[size]))
 
 
 def _encode_partitions(partitions: frozenset[TopicPartition]) -> tuple[bytes, bytes, int]:
     """The partitions as the value holds them, the size of a usual value, and the bytes that this size and the value take."""
-    if len(_encoded_partitions) >= CACHED_MAX:
-        _encoded_partitions.clear()
     content = _partitions(partitions)
     size = USUAL_SIZE + len(content)
     encoded = (content, VARINTS[size], SIZED[size]) if size < SMALL else (content, b"", SMALL)
-    _encoded_partitions[partitions] = encoded
-    return encoded
+    return keep(encoded_partitions, partitions, encoded)
 
 
 def batch_at_level_0(

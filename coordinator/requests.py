@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Final, NamedTuple
 
-from stuntbroker.coordinator.state import TopicPartition, Txn
+from stuntbroker.coordinator.state import Txn
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.topic_names import TopicPartition
 
 OK: Final = ErrorCode.NONE
 

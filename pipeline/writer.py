@@ -43,6 +43,7 @@ from stuntbroker.client.producer.errors import (
 from stuntbroker.client.producer.states import State
 from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.topic_names import TopicPartition
 
 TIMEOUT_MS: Final = 60_000
 BUFFER_BYTES: Final = 20 << 20
@@ -54,8 +55,6 @@ FAULTS: Final[dict[int, type[BrokerError]]] = {
     ErrorCode.UNKNOWN_PRODUCER_ID: ProducerUnknown,
 }
 """Exceptions for error codes, whether or not the transaction can still be aborted."""
-
-TopicPartition = tuple[str, int]
 
 
 class Written(NamedTuple):

@@ -11,6 +11,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final
 
+from stuntbroker.protocol.caches import keep
 from stuntbroker.protocol.messages.produce_request import ProduceRequest
 from stuntbroker.protocol.messages.produce_response import ProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.primitives import ZERO_UUID, Buffer
@@ -24,11 +25,10 @@ COUNT_MAX: Final = 0x7F
 ACKS_TO_TOPICS: Final = 7
 """Bytes of acks, time-out and the number of topics."""
 TOPIC_ID_AND_COUNT: Final = 17
-HEADS_MAX: Final = 1_000
 Head = tuple[str | None, int, str, bytes, int]
 """(transactional id, acks, name, topic id, number of partitions): what a request has before its partitions."""
-_heads_by_name: dict[bytes, Head] = {}
-_heads_by_id: dict[bytes, Head] = {}
+heads_by_name: dict[bytes, Head] = {}
+heads_by_id: dict[bytes, Head] = {}
 """Heads that were read just now, by their bytes: a client sends the same again and again."""
 
 _unpack_acks = Struct(">hiB").unpack_from
@@ -61,7 +61,7 @@ def _read_one_topic(buf: Buffer, version: int, pos: int) -> ProduceFields | None
         if start > len(buf):
             return None
         head = buf[pos:start]
-        known = _heads_by_id if version >= TOPIC_IDS_FROM else _heads_by_name
+        known = heads_by_id if version >= TOPIC_IDS_FROM else heads_by_name
         head_fields = known.get(head) if head.__class__ is bytes else None
         if head_fields is None:
             head_fields = _read_head(bytes(head), version)
@@ -115,11 +115,8 @@ def _read_head(head: bytes, version: int) -> Head | None:
         count = head[pos + size]
     if not 1 < count <= COUNT_MAX:
         return None
-    known = _heads_by_id if version >= TOPIC_IDS_FROM else _heads_by_name
-    if len(known) >= HEADS_MAX:
-        known.clear()
-    head_fields = known[head] = transactional_id, acks, name, topic_id, count - 1
-    return head_fields
+    known = heads_by_id if version >= TOPIC_IDS_FROM else heads_by_name
+    return keep(known, head, (transactional_id, acks, name, topic_id, count - 1))
 
 
 def _from_message(request: ProduceRequest) -> ProduceFields:

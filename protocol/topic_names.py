@@ -1,4 +1,4 @@
-"""Which names a topic may have, and those of the internal topics."""
+"""Which names a topic may have, those of the internal topics, and how a partition is named."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ TXN_STATE: Final = "__transaction_state"
 INTERNAL: Final = frozenset({OFFSETS, TXN_STATE})
 NAME = re.compile(r"[a-zA-Z0-9._-]+")
 NAME_LENGTH_MAX: Final = 249
+
+TopicPartition = tuple[str, int]
+"""The name of a topic, and the number of a partition."""
 
 
 class TopicNameError(ValueError):

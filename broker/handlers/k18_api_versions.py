@@ -14,6 +14,7 @@ from stuntbroker.broker.metadata.features import LEVEL_MAX
 from stuntbroker.broker.requests.apis import WITHOUT_TWO_PHASE
 from stuntbroker.broker.requests.personality import has_features, versions_of
 from stuntbroker.protocol.api_keys import PRODUCE
+from stuntbroker.protocol.caches import keep
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.features import KIP_588_FEATURE, TRANSACTION_VERSION
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -72,9 +73,7 @@ def handle(connection: Asking[Uses], request: ApiVersionsRequest, version: int) 
     state = level, epoch, two_phase, listener.profile == KIP_588, listener.personality
     encoded = _encoded.get((version, *state))
     if encoded is None:
-        if len(_encoded) >= ENCODED_MAX:
-            _encoded.clear()
-        encoded = _encoded[version, *state] = Encoded(_served(version, *state), version)
+        encoded = keep(_encoded, (version, *state), Encoded(_served(version, *state), version), ENCODED_MAX)
     return encoded
 
 

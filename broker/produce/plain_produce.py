@@ -14,13 +14,14 @@ from stuntbroker.broker.produce.client_append import append_or_error
 from stuntbroker.broker.transactions.coordinator_errors import leader_code
 from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import AddPartitions, Reply
-from stuntbroker.coordinator.state import TopicPartition
 from stuntbroker.protocol.api_keys import PRODUCE
 from stuntbroker.protocol.batches.check import plain_header
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader
+from stuntbroker.protocol.caches import keep
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.produce_codec import COUNT_MAX, TOPIC_IDS_FROM, ProduceFields, pack_one_topic, pack_partition
+from stuntbroker.protocol.topic_names import TopicPartition
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import NOT_OPEN, STALE, Producer
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 OK: Final = ErrorCode.NONE
 ALL: Final = -1
 """`acks` of a transactional producer."""
-SETS_MAX: Final = 1_000
-_sets: dict[tuple[TopicPartition, ...], frozenset[TopicPartition]] = {}
+known_sets: dict[tuple[TopicPartition, ...], frozenset[TopicPartition]] = {}
 """Sets of partitions that were added together lately: interned sets compare by identity, several times on their way."""
 
 
@@ -102,7 +102,7 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
         return False  # While the coordinator is waited for, the transaction may end where it is open.
     names = tuple(new)
     transactions = broker.transactions
-    added = AddPartitions(producer_id, epoch, _sets.get(names) or _new_set(names), 2)
+    added = AddPartitions(producer_id, epoch, known_sets.get(names) or keep(known_sets, names, frozenset(names)), 2)
     reply = transactions.try_immediately(transactional_id, added)
     if reply is not None:
         refused = _refusal(connection, transactional_id, accepted_batches[0].header, reply.error, version)
@@ -136,13 +136,6 @@ def _refusal(connection: Connection, transactional_id: str, header: BatchHeader,
         connection, transactional_id, Identity(header.producer_id, header.producer_epoch), code
     )
     return code
-
-
-def _new_set(names: tuple[TopicPartition, ...]) -> frozenset[TopicPartition]:
-    if len(_sets) >= SETS_MAX:
-        _sets.clear()
-    names_set = _sets[names] = frozenset(names)
-    return names_set
 
 
 def _write(

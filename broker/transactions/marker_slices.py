@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, AfterMarkers
-from stuntbroker.coordinator.state import TopicPartition, Txn
+from stuntbroker.coordinator.state import Txn
+from stuntbroker.protocol.topic_names import TopicPartition
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 

@@ -25,19 +25,10 @@ from stuntbroker.coordinator.records import (
     updated_at_ms_of,
 )
 from stuntbroker.coordinator.requests import AddPartitions, Context, EndTxn, InitProducerId, Reply, Request, TimeOut
-from stuntbroker.coordinator.state import (
-    MAY_EXPIRE,
-    ONGOING,
-    PREPARE_COMMIT,
-    PREPARED,
-    IdSummary,
-    TopicPartition,
-    Txn,
-    new_txn,
-)
+from stuntbroker.coordinator.state import MAY_EXPIRE, ONGOING, PREPARE_COMMIT, PREPARED, IdSummary, Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
-from stuntbroker.protocol.topic_names import TXN_STATE
+from stuntbroker.protocol.topic_names import TXN_STATE, TopicPartition
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.leader_epochs import FIRST_EPOCH
 from stuntbroker.storage.marker import new_marker

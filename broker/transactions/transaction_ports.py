@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from stuntbroker.broker.timers import Timers
     from stuntbroker.coordinator.actor import Actor
     from stuntbroker.coordinator.requests import Effect, Request
-    from stuntbroker.coordinator.state import TopicPartition, Txn
+    from stuntbroker.coordinator.state import Txn
+    from stuntbroker.protocol.topic_names import TopicPartition
     from stuntbroker.storage.syncer import Syncer
 
 

@@ -27,6 +27,7 @@ from stuntbroker.client.reader import (
     list_offset,
 )
 from stuntbroker.protocol.primitives import INT64_MAX
+from stuntbroker.protocol.topic_names import TopicPartition
 
 USAGE: Final = """\
 usage: stuntbroker consume TOPIC[:PARTITION]... [options]
@@ -56,8 +57,6 @@ OPTIONS: Final = ("--from", "--max", "--for", "--isolation", "--group", "--boots
 FLAGS: Final = ("--follow", "--show-markers", "--verbose", "--json")
 ISOLATION: Final = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
 WAIT_MS: Final = 500
-
-TopicPartition = tuple[str, int]
 
 
 def consume(arguments: list[str]) -> int:

@@ -23,6 +23,7 @@ from stuntbroker.client.groups import (
 )
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offset
 from stuntbroker.protocol.primitives import INT64_MAX
+from stuntbroker.protocol.topic_names import TopicPartition
 
 USAGE: Final = (
     """\
@@ -54,8 +55,6 @@ Examples:
   stuntbroker group reset billing --topic orders --to earliest
 """
 )
-
-TopicPartition = tuple[str, int]
 
 
 class OffsetRow(NamedTuple):

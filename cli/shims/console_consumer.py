@@ -35,8 +35,8 @@ from stuntbroker.client.producing import partition_count
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Tail, list_offset
 from stuntbroker.protocol.batches.records import LOG_APPEND_TIME
 from stuntbroker.protocol.primitives import INT64_MAX
+from stuntbroker.protocol.topic_names import TopicPartition
 
-TopicPartition = tuple[str, int]
 ISOLATION = ("read_committed", "read_uncommitted")
 
 

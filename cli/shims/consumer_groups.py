@@ -22,6 +22,7 @@ from stuntbroker.client.groups import (
     list_groups,
 )
 from stuntbroker.client.reader import LATEST, READ_UNCOMMITTED, list_offset
+from stuntbroker.protocol.topic_names import TopicPartition
 
 ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 OFFSETS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
@@ -29,8 +30,6 @@ KINDS = ("Consumer", "Classic")
 STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Assigning", "Reconciling", "Dead")
 DURATION = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d+)?)S)?)?", re.ASCII)
 PARTITION, OFFSET = re.compile("[0-9]{1,9}"), re.compile("[0-9]{1,18}")
-
-TopicPartition = tuple[str, int]
 
 
 def run(command: str, arguments: list[str]) -> int:

@@ -27,7 +27,7 @@ from stuntbroker.client.producer.errors import (
     UnexpectedError,
 )
 from stuntbroker.client.producer.options import BACKOFF_MS_MIN
-from stuntbroker.client.producer.session import TRANSACTION_VERSION_2, Session, TopicPartition, log
+from stuntbroker.client.producer.session import TRANSACTION_VERSION_2, Session, log
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.requests import Answer
 from stuntbroker.protocol.api_keys import (
@@ -61,6 +61,7 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
 )
 from stuntbroker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 from stuntbroker.protocol.primitives import INT16_MAX, Message
+from stuntbroker.protocol.topic_names import TopicPartition
 
 FIND_COORDINATOR_MAX: Final = 3
 """Later versions look up many keys."""

@@ -36,7 +36,7 @@ from stuntbroker.client.producer.errors import (
     UnexpectedError,
 )
 from stuntbroker.client.producer.options import BACKOFF_MS_MIN, SendingOptions
-from stuntbroker.client.producer.session import Session, TopicPartition
+from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.telemetry import ProducerTelemetry
 from stuntbroker.protocol.api_keys import PRODUCE
@@ -44,6 +44,7 @@ from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
+from stuntbroker.protocol.topic_names import TopicPartition
 
 IN_FLIGHT_MAX: Final = 5
 """Batches of a partition: as many as a broker remembers to recognise a duplicate by (KIP-98)."""

@@ -17,10 +17,10 @@ from stuntbroker.client.producer.errors import (
     TransactionAbortableError,
 )
 from stuntbroker.client.producer.states import OUTCOMES, SUCCESSORS, Call, Outcome, State
+from stuntbroker.protocol.topic_names import TopicPartition
 
 log: Final = logging.getLogger("stuntbroker.client")
 
-TopicPartition = tuple[str, int]
 TRANSACTION_VERSION_2: Final = 2
 
 _HARMLESS: Final = frozenset({Kind.SUCCESS, Kind.RETRY, Kind.REFRESH, Kind.SPLIT, Kind.ABORT_TO_LEARN})

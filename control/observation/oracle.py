@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from stuntbroker.control.observation.log_reading import batches_from, records_in
 from stuntbroker.control.observation.state import committed_offset
 from stuntbroker.coordinator.records import read_record
-from stuntbroker.coordinator.state import COMPLETED, EMPTY, PREPARE_COMMIT, PREPARED, SUCCESSORS, TopicPartition, Txn
+from stuntbroker.coordinator.state import COMPLETED, EMPTY, PREPARE_COMMIT, PREPARED, SUCCESSORS, Txn
 from stuntbroker.groups.records import OffsetRecord
 from stuntbroker.groups.records import read_record as read_group_record
 from stuntbroker.protocol.batches.records import BatchHeader, Record, marker_of
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE, TopicPartition
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker

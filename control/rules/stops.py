@@ -41,9 +41,9 @@ from stuntbroker.control.rules.points import (
 )
 from stuntbroker.control.rules.rule_ids import RuleIds
 from stuntbroker.coordinator.requests import Append, Effect, MarkersWritten, Reply, Request, WriteMarkers
-from stuntbroker.coordinator.state import PREPARE_COMMIT, TopicPartition, Txn
+from stuntbroker.coordinator.state import PREPARE_COMMIT, Txn
 from stuntbroker.protocol.api_keys import APIS
-from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE, TopicPartition
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:

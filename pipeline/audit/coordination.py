@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, WARNING, Finding, file_of, finding, rows_at
-from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, last_rows, values
+from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, last_rows, rank_in_group, values
 from stuntbroker.pipeline.audit.transactions import TRANSACTIONS
 from stuntbroker.pipeline.counting import count
 from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
@@ -110,7 +110,7 @@ class Coordination:
         if len(opened):
             fits &= values(unmarked, "producer_epoch")[data] <= values(decisions, "producer_epoch")
         key = codes(mine, decisions["producer_epoch"], decisions["marker"])
-        from_end, from_start = _rank(key[::-1])[::-1], _rank(key)
+        from_end, from_start = rank_in_group(key[::-1])[::-1], rank_in_group(key)
         # What waits for the decision that its id stands at: of that no count is needed. Before KIP-890 there may be more
         # markers than decisions, as those are compacted and markers are sent again.
         waits = fits & values(decisions, "is_last")
@@ -259,15 +259,6 @@ def _where(bound: Finding) -> str:
     if bound["known_from"]:
         return f"before offset {bound['known_from']}"
     return "in the piece that is broken" if bound["is_damaged"] else "in one that had its name before"
-
-
-def _rank(key: Array) -> Array:
-    """How many rows with the same key are before each."""
-    order = np.argsort(key, kind="stable")
-    first = np.flatnonzero(~follows(key[order]))
-    rank = np.empty(len(key), np.int64)
-    rank[order] = np.arange(len(key)) - np.repeat(first, np.diff(np.append(first, len(key))))
-    return rank
 
 
 def _unmarked(decision: Finding, data: Finding | None, is_contradicted: bool) -> Finding:

@@ -54,6 +54,22 @@ def follows(*group: Array) -> Array:
     return same
 
 
+def rank_in_group(group: Array) -> Array:
+    """How many rows of the same group are before each."""
+    order = np.argsort(group, kind="stable")
+    first = np.flatnonzero(~follows(group[order]))
+    rank = np.empty(len(group), np.int64)
+    rank[order] = np.arange(len(group)) - np.repeat(first, np.diff(np.append(first, len(group))))
+    return rank
+
+
+def by_transactional_id(txn_state: pa.Table) -> tuple[pa.Table, Array]:
+    """Records of the transaction log, those of an id together and in their order; and which have the id of the row before."""
+    group = codes(txn_state["transactional_id"])
+    order = np.argsort(group, kind="stable")
+    return txn_state.take(pa.array(order)).combine_chunks(), follows(group[order])
+
+
 def running_max(numbers: Array, group: Array) -> Array:
     """The largest number so far in the same group; rows of a group stand together."""
     if not len(group):

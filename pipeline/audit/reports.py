@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.folder import Partition
-from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, values
+from stuntbroker.pipeline.audit.grouping import by_transactional_id, codes, codes_of_both, find, follows, values
 from stuntbroker.pipeline.audit.txn_log import DEAD
 from stuntbroker.protocol.batches.records import CODEC_MASK
 from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
@@ -125,9 +125,7 @@ def fencing_of(txn_state: pa.Table, bounds: pa.Table) -> pa.Table:
     """The history of every id, from records in order of partition and offset."""
     if not len(txn_state):
         return FENCING.empty_table()
-    group = codes(txn_state["transactional_id"])
-    order = np.argsort(group, kind="stable")
-    rows, same = txn_state.take(pa.array(order)).combine_chunks(), follows(group[order])
+    rows, same = by_transactional_id(txn_state)
     now = {name: values(rows, name) for name in _FACTS}
     before = {name: np.where(same, np.roll(column, 1), -1) for name, column in now.items()}
     is_dead, is_empty, is_ongoing, aborts = (

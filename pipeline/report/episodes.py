@@ -14,7 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stuntbroker.pipeline.arrays import Array
-from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, values
+from stuntbroker.pipeline.audit.grouping import (
+    by_transactional_id,
+    codes,
+    codes_of_both,
+    find,
+    follows,
+    rank_in_group,
+    running_max,
+    values,
+)
 from stuntbroker.pipeline.audit.txn_log import DEAD
 
 EPISODES: Final = pa.schema(
@@ -55,9 +64,7 @@ def _recorded_episodes(txn_state: pa.Table, timeouts: pa.Table) -> pa.Table:
     """What the coordinators say."""
     if not len(txn_state):
         return EPISODES.empty_table()
-    group = codes(txn_state["transactional_id"])
-    order = np.argsort(group, kind="stable")
-    rows, same = txn_state.take(pa.array(order)).combine_chunks(), follows(group[order])
+    rows, same = by_transactional_id(txn_state)
     state = rows["state"].combine_chunks()
     ongoing, prepared, complete = (
         pc.is_in(state, pa.array(names)).to_numpy(zero_copy_only=False)
@@ -143,9 +150,9 @@ def _seen(transactions: pa.Table, recorded: pa.Table, timeouts: pa.Table) -> pa.
     same = follows(producer[at], epoch[at], kind[at])
     reached = np.empty(len(at), np.int64)
     reached[:1] = over[:1]
-    reached[1:] = _running_max(over, np.cumsum(~same))[:-1]
+    reached[1:] = running_max(over, np.cumsum(~same))[:-1]
     chain = np.cumsum(~same | (began[at] > reached))
-    rank = _rank(codes(chain, codes(transactions["topic"], transactions["partition"])[at]))
+    rank = rank_in_group(codes(chain, codes(transactions["topic"], transactions["partition"])[at]))
     order = np.lexsort((rank, chain))
     at = at[order]
     first = np.flatnonzero(~follows(chain[order], rank[order]))
@@ -185,23 +192,6 @@ def _is_older(producer: Array, epoch: Array, ended: Array, recorded: pa.Table) -
     before = np.where(decided < 0, epoch <= values(recorded, "producer_epoch")[oldest], epoch < decided)
     is_older: Array = ~known | (ended < start) | ((ended == start) & before)
     return is_older
-
-
-def _rank(group: Array) -> Array:
-    """How many rows of the same group are before each."""
-    order = np.argsort(group, kind="stable")
-    first = np.flatnonzero(~follows(group[order]))
-    ranks = np.empty(len(group), np.int64)
-    ranks[order] = np.arange(len(group)) - np.repeat(first, np.diff(np.append(first, len(group))))
-    return ranks
-
-
-def _running_max(numbers: Array, group: Array) -> Array:
-    """The largest number so far in the same group; groups rise. By rank, so that no number is too large."""
-    unique, rank = np.unique(numbers, return_inverse=True)
-    height = len(unique)
-    maxima: Array = unique[np.maximum.accumulate(rank + group * height) - group * height]
-    return maxima
 
 
 def finished(episodes: pa.Table) -> pa.Table:

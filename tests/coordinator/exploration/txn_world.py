@@ -7,7 +7,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from stuntbroker.coordinator.requests import Context, Request
-from stuntbroker.coordinator.state import Phase, TopicPartition, Txn
+from stuntbroker.coordinator.state import Phase, Txn
+from stuntbroker.protocol.topic_names import TopicPartition
 from stuntbroker.storage.producers import Producer, ProducerStates
 
 ID, FIRST_PRODUCER, NOW = "t", 1, 1_000_000
