@@ -1,7 +1,8 @@
 """With pytest-xdist (`make test`): which tests share a process, and what begins first.
 
 A file stays together, and so does what a line of TOGETHER names: it shares something costly that is started once for a
-process. Without pytest-xdist nothing of that counts. And how Hypothesis plays, and where `tests.kit` is found.
+process. Without pytest-xdist nothing of that counts. Also the settings of Hypothesis, where `tests.kit` is found, and the fixture
+that several folders share.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
+
+    from tests.peers.programs.kafka_tools import KafkaTools
 
 ROOT: Final = Path(__file__).parents[1]
 sys.path.extend(str(folder) for folder in (ROOT, ROOT / "tools") if str(folder) not in sys.path)
@@ -69,6 +74,15 @@ def group_of(path: str) -> tuple[int, str]:
             return rank, starts[0]
     ranks = [len(TOGETHER) + rank for rank, start in enumerate(BEGIN_EARLY) if name.startswith(start)]
     return min(ranks, default=len(TOGETHER) + len(BEGIN_EARLY)), name
+
+
+@pytest.fixture(scope="session")
+def kafka_tools() -> Iterator[KafkaTools]:
+    """Apache Kafka's own commands; skips where there is no JDK."""
+    from tests.peers.programs.kafka_tools import running_kafka_tools
+
+    with running_kafka_tools() as tools:
+        yield tools
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from producers import Hand, Producer
 
-from tests.peers.brokers.kafka_broker import kafka_java
+from tests.peers.programs.kafka_tools import KafkaTools
 
-# Fifteen times a virtual machine, twice; and the first time the jars are fetched.
+# The first time the jars are fetched.
 pytestmark = pytest.mark.timeout(900)
 
 OLD_MS = 16 * 60_000
@@ -19,11 +18,10 @@ TOPIC = "apache-tool"
 TIME = re.compile(r"^1[0-9]{12}$")
 
 
-def tool(bootstrap: str, *arguments: str) -> tuple[int, str]:
-    """Exit status and everything that it prints, without the complaint that nobody wants its log."""
-    command = [*kafka_java(), "org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", bootstrap, *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
-    return done.returncode, "".join(line for line in done.stdout.splitlines(True) if "SLF4J" not in line)
+def tool(tools: KafkaTools, bootstrap: str, *arguments: str) -> tuple[int, str]:
+    """Exit status and everything that it prints."""
+    done = tools.run("org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", bootstrap, *arguments)
+    return done.status, done.out + done.err
 
 
 def cells(printed: str, names: dict[str, str]) -> list[list[str]]:
@@ -45,7 +43,7 @@ def cells(printed: str, names: dict[str, str]) -> list[list[str]]:
     return [header, *sorted(messages)]
 
 
-def story(bootstrap: str) -> dict[str, tuple[int, list[list[str]]]]:
+def story(tools: KafkaTools, bootstrap: str) -> dict[str, tuple[int, list[list[str]]]]:
     """What the tool says, command by command, about transactions that are the same everywhere."""
     hand = Hand(bootstrap)
     hand.make_topic(TOPIC, partitions=3)
@@ -69,7 +67,7 @@ def story(bootstrap: str) -> dict[str, tuple[int, list[list[str]]]]:
     names = {str(each.producer_id): each.transactional_id for each in producers}
 
     def say(*arguments: str) -> tuple[int, list[list[str]]]:
-        status, printed = tool(bootstrap, *arguments)
+        status, printed = tool(tools, bootstrap, *arguments)
         return status, cells(printed, names)
 
     pattern = ("--transactional-id-pattern", f"{TOPIC}.*")
@@ -97,9 +95,9 @@ def story(bootstrap: str) -> dict[str, tuple[int, list[list[str]]]]:
     return actual
 
 
-def test_apaches_tool_prints_the_same_of_ours_as_of_kafka(ours: str, kafka: str) -> None:
+def test_apaches_tool_prints_the_same_of_ours_as_of_kafka(ours: str, kafka: str, kafka_tools: KafkaTools) -> None:
     with ThreadPoolExecutor() as threads:
-        of_ours, of_kafka = threads.map(story, (ours, kafka))
+        of_ours, of_kafka = threads.map(story, (kafka_tools, kafka_tools), (ours, kafka))
 
     assert of_ours == of_kafka
     # And it is the story that was meant.

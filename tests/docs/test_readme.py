@@ -19,6 +19,7 @@ from stuntbroker.cli.data_folder.audit_spark import SparkError, need_java
 from tests.kit.processes.process import serving
 from tests.peers.brokers.kafka_broker import class_path, java_tool
 from tests.peers.programs.go_tool import go_tool
+from tests.spark.spark_cluster import java_options
 
 ROOT = Path(__file__).parents[2]
 PRINTED = "localhost:9092"
@@ -43,9 +44,9 @@ def address() -> Iterator[str]:
         yield "{}:{}".format(*broker.address)
 
 
-def run(command: list[str], folder: Path) -> str:
+def run(command: list[str], folder: Path, **variables: str) -> str:
     """Standard output of a command that must succeed."""
-    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"} | variables
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=STEP_S_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -142,7 +143,7 @@ def test_spark(address: str, tmp_path: Path) -> None:
         pytest.skip(str(fault))
     save(block("python", first_line="import os, sys"), tmp_path / "shouting.py", address)
 
-    shown = run([sys.executable, "shouting.py"], tmp_path)
+    shown = run([sys.executable, "shouting.py"], tmp_path, JDK_JAVA_OPTIONS=java_options())
 
     assert sorted(re.findall(r"^\| *(\w+)\|$", shown, re.MULTILINE)) == ["ONE", "TWO", "value"]
 

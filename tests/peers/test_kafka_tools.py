@@ -1,33 +1,35 @@
 """Apache Kafka's own command-line tools, as a user types them."""
 
 import json
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.peers.brokers.kafka_broker import kafka_java
+from tests.peers.programs.kafka_tools import KafkaTools
 
 # The first run fetches the jars.
 pytestmark = pytest.mark.timeout(600)
 
-TOOL_S_MAX = 90
+
+Tool = Callable[..., str]
 
 
-def tool(name: str, *arguments: str, text: str = "", package: str = "org.apache.kafka.tools") -> str:
-    """Run PACKAGE.NAME and give what it prints."""
-    answer = subprocess.run(
-        [*kafka_java(), f"{package}.{name}", *arguments],
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=TOOL_S_MAX,
-    )
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    return answer.stdout
+@pytest.fixture
+def tool(kafka_tools: KafkaTools) -> Tool:
+    """Runs PACKAGE.NAME and returns what it prints."""
+
+    def run(name: str, *arguments: str, text: str = "", package: str = "org.apache.kafka.tools") -> str:
+        done = kafka_tools.run(f"{package}.{name}", *arguments, text=text)
+        assert done.status == 0, done.out + done.err
+        return done.out
+
+    return run
 
 
-def test_kafka_tools_copy_every_line_once_though_transactions_are_aborted_at_random(bootstrap: str, own: str) -> None:
+def test_kafka_tools_copy_every_line_once_though_transactions_are_aborted_at_random(
+    tool: Tool, bootstrap: str, own: str
+) -> None:
     """What Kafka's own system tests run: consume, copy and commit, with one copier for the whole topic."""
     lines = [f"line {n}" for n in range(200)]
     source, target, group = f"{own}-source", f"{own}-target", f"{own}-group"
@@ -49,7 +51,7 @@ def test_kafka_tools_copy_every_line_once_though_transactions_are_aborted_at_ran
     assert described[described.index(source) + 1 :][:4] == ["0", "200", "200", "0"]
 
 
-def test_kafka_configs_sets_and_shows_quotas(bootstrap: str, own: str) -> None:
+def test_kafka_configs_sets_and_shows_quotas(tool: Tool, bootstrap: str, own: str) -> None:
     def configs(*arguments: str) -> str:
         return tool("ConfigCommand", "--bootstrap-server", bootstrap, *arguments, package="kafka.admin")
 
@@ -68,7 +70,9 @@ def test_kafka_configs_sets_and_shows_quotas(bootstrap: str, own: str) -> None:
     assert "Quota configs" not in configs("--describe", *entity)
 
 
-def test_kafka_tools_elect_reassign_and_describe_the_quorum(bootstrap: str, own: str, tmp_path: Path) -> None:
+def test_kafka_tools_elect_reassign_and_describe_the_quorum(
+    tool: Tool, bootstrap: str, own: str, tmp_path: Path
+) -> None:
     tool("ConsoleProducer", "--bootstrap-server", bootstrap, "--topic", own, text="line")
     each = ["--topic", own, "--partition", "0"]
     elected = tool("LeaderElectionCommand", "--bootstrap-server", bootstrap, "--election-type", "unclean", *each)

@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyspark
-from dies_with_parent import dies_with_parent
-from free_ports import free_ports
 
+from tests.client.free_ports import free_ports
 from tests.kit.processes.class_archive import archived
+from tests.spark.dies_with_parent import dies_with_parent
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
 START_S = 120.0

@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 from stuntbroker.protocol.batches.records import CODECS, read_header
 from stuntbroker.storage.compaction import Cleaning
 from tests.kit.logs import NOW_MS, batch, killed, mark, new_log, put, reopened
-from tests.peers.brokers.kafka_broker import java_tool, kafka_java
+from tests.peers.programs.kafka_tools import KafkaTools
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 COMPLAINTS = re.compile(
@@ -158,13 +158,11 @@ class Said(NamedTuple):
     errors: str
 
 
-def dump(files: list[Path], *options: str) -> Said:
-    command = [*kafka_java(), "org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files)), *options]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    parts = re.split(r"^Dumping (.*)$", answer.stdout, flags=re.MULTILINE)
+def dump(tools: KafkaTools, files: list[Path], *options: str) -> Said:
+    done = tools.run("org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files)), *options)
+    parts = re.split(r"^Dumping (.*)$", done.out, flags=re.MULTILINE)
     by_file = dict(zip(parts[1::2], parts[2::2], strict=True))
-    errors = [line for line in answer.stderr.splitlines() if line.strip() and not re.match(r"WARN|ERROR Stat", line)]
-    return Said(answer.returncode, by_file, parts[0] + "\n".join(errors))
+    return Said(done.status, by_file, parts[0] + "".join(done.err.splitlines(keepends=True)))
 
 
 def files_in(root: Path, *suffixes: str, topics: str = "*") -> list[Path]:
@@ -173,7 +171,6 @@ def files_in(root: Path, *suffixes: str, topics: str = "*") -> list[Path]:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    java_tool("java")
     root = tmp_path_factory.mktemp("dumped")
     for name, fill in FOLDERS.items():
         fill(root / name)
@@ -181,10 +178,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def said(root: Path) -> Said:
+def said(kafka_tools: KafkaTools, root: Path) -> Said:
     """Everything but the internal topics, all records read and printed."""
     plain = [path for path in files_in(root, *SUFFIXES) if not path.parent.name.startswith("__")]
-    return dump(plain, "--print-data-log")
+    return dump(kafka_tools, plain, "--print-data-log")
 
 
 def complaints(said: Said, *, gaps_allowed: bool = False) -> list[str]:
@@ -268,10 +265,12 @@ def test_rebuilt_batches_are_among_what_it_read(root: Path, said: Said) -> None:
          [r'"group":"readers","topic":"plain","partition":\d', r'"protocolType":"consumer"', "endTxnMarker: COMMIT"]),
     ],
 )  # fmt: skip
-def test_the_tool_decodes_the_internal_topics(root: Path, topic: str, decoder: str, wanted: list[str]) -> None:
+def test_the_tool_decodes_the_internal_topics(
+    kafka_tools: KafkaTools, root: Path, topic: str, decoder: str, wanted: list[str]
+) -> None:
     files = files_in(root, *SUFFIXES, topics=topic)
 
-    said = dump(files, decoder)
+    said = dump(kafka_tools, files, decoder)
 
     assert complaints(said, gaps_allowed=True) == []
     assert sorted(said.by_file) == [str(path) for path in files]
@@ -281,16 +280,16 @@ def test_the_tool_decodes_the_internal_topics(root: Path, topic: str, decoder: s
 
 
 @pytest.mark.parametrize("option", ["--verify-index-only", "--index-sanity-check"])
-def test_the_tool_verifies_the_indexes(root: Path, option: str) -> None:
+def test_the_tool_verifies_the_indexes(kafka_tools: KafkaTools, root: Path, option: str) -> None:
     files = files_in(root, ".index", ".timeindex")
 
-    said = dump(files, option)
+    said = dump(kafka_tools, files, option)
 
     assert complaints(said) == []
     assert len(said.by_file) == len(files)
 
 
-def test_the_tool_would_find_fault(root: Path, tmp_path: Path) -> None:
+def test_the_tool_would_find_fault(kafka_tools: KafkaTools, root: Path, tmp_path: Path) -> None:
     """What these tests look for is what it says of files that are wrong."""
     source = max((root / "cleaned").glob("states-0/*.index"), key=lambda path: path.stat().st_size)
     folder = tmp_path / "cleaned" / "states-0"
@@ -304,4 +303,4 @@ def test_the_tool_would_find_fault(root: Path, tmp_path: Path) -> None:
         (folder / path.name).write_bytes(data)
 
     for suffix in harmed:
-        assert complaints(dump(files_in(tmp_path, suffix), "--print-data-log")), suffix
+        assert complaints(dump(kafka_tools, files_in(tmp_path, suffix), "--print-data-log")), suffix

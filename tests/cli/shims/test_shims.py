@@ -15,7 +15,7 @@ import pytest
 
 from stuntbroker.cli.main import run
 from tests.kit.processes.process import DEADLINE_S
-from tests.peers.brokers.kafka_broker import kafka_java
+from tests.peers.programs.kafka_tools import KafkaTools
 
 CLASSES = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
@@ -129,29 +129,23 @@ def prepared(ours: str) -> Iterator[str]:
     yield ours
 
 
-def theirs(words: list[str], bootstrap: str, folder: Path) -> Result:
+def theirs(tools: KafkaTools, words: list[str], bootstrap: str) -> Result:
     """Exit status and standard output of Apache Kafka's own command."""
-    log4j = folder / "log4j2.properties"
-    log4j.write_text("rootLogger.level=OFF\n")
-    command, *others = words
-    at = 1 if command in ("kafka-cluster",) else 0
-    others[at:at] = ["--bootstrap-server", bootstrap]
-    done = subprocess.run(
-        [*kafka_java(f"-Dlog4j2.configurationFile={log4j}"), CLASSES[command], *others],
-        capture_output=True, text=True, timeout=3 * DEADLINE_S, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    return done.returncode, done.stdout
+    done = tools.run(CLASSES[words[0]], *with_bootstrap(words, bootstrap))
+    return done.status, done.out
+
+
+def with_bootstrap(words: list[str], bootstrap: str) -> list[str]:
+    """The arguments of a command with the broker to ask; kafka-cluster has a verb before it."""
+    command, *arguments = words
+    at = 1 if command == "kafka-cluster" else 0
+    return [*arguments[:at], "--bootstrap-server", bootstrap, *arguments[at:]]
 
 
 def our_own(words: list[str], bootstrap: str) -> Result:
     """Exit status and standard output of ours, as a process."""
-    command, *others = words
-    others[1 if command == "kafka-cluster" else 0 : 1 if command == "kafka-cluster" else 0] = [
-        "--bootstrap-server",
-        bootstrap,
-    ]
     done = subprocess.run(
-        [sys.executable, "-m", "stuntbroker", f"{command}.sh", *others],
+        [sys.executable, "-m", "stuntbroker", f"{words[0]}.sh", *with_bootstrap(words, bootstrap)],
         capture_output=True, text=True, timeout=DEADLINE_S, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr if not done.stdout else done.stdout
@@ -166,8 +160,8 @@ def settled(text: str, name: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("line", READ)
-def test_a_command_that_reads_prints_what_kafka_s_does(line: str, prepared: str, tmp_path: Path) -> None:
-    expected = theirs(line.split(), prepared, tmp_path)
+def test_a_command_that_reads_prints_what_kafka_s_does(line: str, prepared: str, kafka_tools: KafkaTools) -> None:
+    expected = theirs(kafka_tools, line.split(), prepared)
 
     status, text = our_own(line.split(), prepared)
 
@@ -175,9 +169,9 @@ def test_a_command_that_reads_prints_what_kafka_s_does(line: str, prepared: str,
     assert settled(text if expected[1] else "") == settled(expected[1])
 
 
-def test_commands_that_change_something_do_and_print_what_kafka_s_do(prepared: str, tmp_path: Path) -> None:
+def test_commands_that_change_something_do_and_print_what_kafka_s_do(prepared: str, kafka_tools: KafkaTools) -> None:
     for line in WRITTEN:
-        kafka = theirs(line.replace("NAME", "shims-theirs").split(), prepared, tmp_path)
+        kafka = theirs(kafka_tools, line.replace("NAME", "shims-theirs").split(), prepared)
         ours = our_own(line.replace("NAME", "shims-ours").split(), prepared)
 
         assert ours[0] == kafka[0], (line, ours, kafka)
@@ -191,7 +185,7 @@ def test_commands_that_change_something_do_and_print_what_kafka_s_do(prepared: s
             assert settled(ours[1], "shims-ours")[0] == settled(kafka[1], "shims-theirs")[0], line
 
 
-def test_kafka_s_consumer_reads_what_our_producer_command_wrote(prepared: str, tmp_path: Path) -> None:
+def test_kafka_s_consumer_reads_what_our_producer_command_wrote(prepared: str, kafka_tools: KafkaTools) -> None:
     lines = "k1:one\nk2:two\nwithout\n"
     words = ["kafka-console-producer.sh", "--bootstrap-server", prepared, "--topic", "shims-console"]
     words += ["--reader-property", "parse.key=true", "--reader-property", "key.separator=:"]
@@ -203,17 +197,13 @@ def test_kafka_s_consumer_reads_what_our_producer_command_wrote(prepared: str, t
         [*command, "--reader-property", "ignore.error=true"], input=lines, capture_output=True, text=True, check=True
     )
 
-    shown = theirs(
-        [*CONSUMER.split(), "--topic", "shims-console"],
-        prepared,
-        tmp_path,
-    )
+    shown = theirs(kafka_tools, [*CONSUMER.split(), "--topic", "shims-console"], prepared)
 
     assert sorted(shown[1].splitlines()) == ["k1\tone", "k2\ttwo", "null\twithout"]
 
 
-def test_versions_of_apis_are_listed_for_each_broker(prepared: str, tmp_path: Path) -> None:
-    expected = theirs(["kafka-broker-api-versions"], prepared, tmp_path)[1]
+def test_versions_of_apis_are_listed_for_each_broker(prepared: str, kafka_tools: KafkaTools) -> None:
+    expected = theirs(kafka_tools, ["kafka-broker-api-versions"], prepared)[1]
     status, out = our_own(["kafka-broker-api-versions"], prepared)
 
     assert status == 0

@@ -18,11 +18,16 @@ NODE_FOLDER = Path(__file__).parent.with_name("node")
 
 def java_program() -> list[str]:
     """The command that runs the scenarios with Kafka's own client. Skips the test where there is no JDK."""
+    return java_command("Scenarios")
+
+
+def java_command(program: str, *options: str) -> list[str]:
+    """The command that runs a program of the folder `java`; `options` are those of the virtual machine."""
     compiler = [java_tool("javac"), "-cp", class_path(), "-d", "{out}", "-proc:none", "-Xlint:all", "-Werror"]
     sources = map(str, JAVA_SOURCES)
     classes = build(build_folder("java", JAVA_SOURCES), [*compiler, *sources], cwd=JAVA_SOURCES[0].parent)
-    *run, jars = kafka_java()
-    return [*run, f"{jars}:{classes}", "Scenarios"]
+    *run, jars = kafka_java(*options)
+    return [*run, f"{jars}:{classes}", program]
 
 
 def go_program() -> list[str]:
