@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from stuntbroker.client.consumer import TransactionalConsumer
-    from stuntbroker.client.prepared_state import PreparedState as PreparedTxnState
+    from stuntbroker.client.prepared_state import PreparedTxnState
     from stuntbroker.client.producer.batches import RecordFuture, RecordMetadata
     from stuntbroker.client.producer.connections import Connections
     from stuntbroker.client.producer.coordination import GroupMetadata
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         AuthenticationError,
         AuthorizationError,
         CommitFailedError,
+        DisconnectedError,
         FailureType,
         FatalError,
         IllegalStateError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         ProduceFailedError,
         ProducerError,
         ProducerFencedError,
+        ResponseError,
         RetriableError,
         TransactionAbortableError,
         UnexpectedError,
@@ -46,6 +48,7 @@ _ERRORS: Final = (
     "AuthenticationError",
     "AuthorizationError",
     "CommitFailedError",
+    "DisconnectedError",
     "FailureType",
     "FatalError",
     "IllegalStateError",
@@ -55,24 +58,25 @@ _ERRORS: Final = (
     "ProduceFailedError",
     "ProducerError",
     "ProducerFencedError",
+    "ResponseError",
     "RetriableError",
     "TransactionAbortableError",
     "UnexpectedError",
     "UnsupportedVersionError",
 )
 _PLACES: Final = {
-    **dict.fromkeys(_ERRORS, ("producer.errors", None)),
-    "Connections": ("producer.connections", None),
-    "GroupMetadata": ("producer.coordination", None),
-    "Measurement": ("telemetry", None),
-    "PreparedTxnState": ("transactions", "PreparedState"),
-    "RecordFuture": ("producer.batches", None),
-    "RecordMetadata": ("producer.batches", None),
-    "State": ("producer.states", None),
-    "TransactionalConsumer": ("consumer", None),
-    "TransactionalProducer": ("producer.producer", None),
+    **dict.fromkeys(_ERRORS, "producer.errors"),
+    "Connections": "producer.connections",
+    "GroupMetadata": "producer.coordination",
+    "Measurement": "telemetry",
+    "PreparedTxnState": "prepared_state",
+    "RecordFuture": "producer.batches",
+    "RecordMetadata": "producer.batches",
+    "State": "producer.states",
+    "TransactionalConsumer": "consumer",
+    "TransactionalProducer": "producer.producer",
 }
-"""Public name -> (module, its name there if that is another)."""
+"""Public name -> module."""
 
 __all__ = [
     "ApplicationRecoverableError",
@@ -80,6 +84,7 @@ __all__ = [
     "AuthorizationError",
     "CommitFailedError",
     "Connections",
+    "DisconnectedError",
     "FailureType",
     "FatalError",
     "GroupMetadata",
@@ -94,6 +99,7 @@ __all__ = [
     "ProducerFencedError",
     "RecordFuture",
     "RecordMetadata",
+    "ResponseError",
     "RetriableError",
     "State",
     "TransactionAbortableError",
@@ -108,5 +114,4 @@ def __getattr__(name: str) -> Any:
     """Load a public name when it is used: aiokafka takes 60 ms to import, and the command line does without it."""
     if name not in _PLACES:
         raise AttributeError(f"module 'stuntbroker.client' has no attribute {name!r}")
-    module, original = _PLACES[name]
-    return getattr(import_module(f"{__name__}.{module}"), original or name)
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Self
 
-from stuntbroker.protocol.primitives import INT16_MAX
+from stuntbroker.protocol.primitives import INT16_MAX, INT64_MAX
 
 PAIR_FROM: Final = 3
 """InitProducerId takes the pair of its owner (KIP-360)."""
@@ -14,7 +14,7 @@ END_TXN_V2_FROM: Final = 5
 """First versions of Produce and EndTxn with transaction version 2 (KIP-890)."""
 
 
-class PreparedState(NamedTuple):
+class PreparedTxnState(NamedTuple):
     """The producer id and epoch by which a transaction is found again (KIP-939).
 
     As text `producer id:epoch`, as Java's PreparedTxnState prints it; the empty text means that nothing was prepared.
@@ -29,16 +29,16 @@ class PreparedState(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read what `str` wrote. Raises ValueError."""
-        if not text:
+        if text in ("", "-1:-1"):
             return cls(-1, -1)
         producer_id, colon, epoch = text.partition(":")
-        if not colon or not (_is_number(producer_id) and _is_number(epoch)) or int(epoch) > INT16_MAX:
+        if not (colon and _is_number(producer_id, INT64_MAX) and _is_number(epoch, INT16_MAX)):
             raise ValueError(f"{text!r} is no prepared state: it is written PRODUCER_ID:EPOCH")
         return cls(int(producer_id), int(epoch))
 
 
-NO_PRODUCER: Final = PreparedState(-1, -1)
+NO_PRODUCER: Final = PreparedTxnState(-1, -1)
 
 
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 19
+def _is_number(text: str, most: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= most

@@ -19,7 +19,7 @@ from stuntbroker.client.producer.states import State
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.trace import Span, Tracer
+    from opentelemetry.trace import Span, SpanContext, Tracer
 
 log: Final = logging.getLogger("stuntbroker.client")
 
@@ -130,37 +130,49 @@ class ProducerTelemetry(Telemetry):
 
     # --- records
 
-    def begin_record(self, topic: str, partition: int, headers: Headers) -> tuple[Span | None, Headers]:
+    def begin_record(
+        self, topic: str, partition: int, headers: Headers, is_tombstone: bool
+    ) -> tuple[Span | None, Headers]:
         """Return the span of a record, and its headers with the trace context, to which consumers link.
 
-        Its parent is the current span, or the transaction's if there is none. Without a tracer, or with one that fails, there
-        is no span, and the headers are what they were.
+        The span's parent is the current span, or the transaction's if there is none. A trace context that the application has
+        put into the headers stays, and the span links to it. Without a tracer, or with one that fails, there is no span, and the
+        headers are returned as they are.
         """
         if self.tracer is None:
             return None, headers
         try:
-            return self._begin_record(self.tracer, topic, partition, headers)
+            return self._begin_record(self.tracer, topic, partition, headers, is_tombstone)
         except Exception:
             log.exception("the tracer raised an error")
             return None, headers
 
-    def _begin_record(self, tracer: Tracer, topic: str, partition: int, headers: Headers) -> tuple[Span, Headers]:
+    def _begin_record(
+        self, tracer: Tracer, topic: str, partition: int, headers: Headers, is_tombstone: bool
+    ) -> tuple[Span, Headers]:
         from opentelemetry import propagate, trace
 
         context: Context | None = None
         if self._span is not None and not trace.get_current_span().get_span_context().is_valid:
             context = trace.set_span_in_context(self._span)
-        attributes = {
+        attributes: dict[str, str | bool] = {
             **self._attributes,
             "messaging.operation.name": "send",
             "messaging.operation.type": "send",
             "messaging.destination.name": topic,
             "messaging.destination.partition.id": str(partition),
         }
-        span = tracer.start_span(f"send {topic}", context, trace.SpanKind.PRODUCER, attributes)
+        if is_tombstone:
+            attributes["messaging.kafka.message.tombstone"] = True
+        given = _context_of(headers)
+        links = [trace.Link(given)] if given is not None else []
+        span = tracer.start_span(f"send {topic}", context, trace.SpanKind.PRODUCER, attributes, links)
+        if given is not None:
+            return span, headers
         carrier: dict[str, str] = {}
         propagate.inject(carrier, trace.set_span_in_context(span))
-        return span, [*headers, *((name, value.encode()) for name, value in carrier.items())]
+        kept = [(name, value) for name, value in headers if name not in carrier]  # No context can be read from those.
+        return span, [*kept, *((name, value.encode()) for name, value in carrier.items())]
 
     @harmless
     def end_record(self, span: Span, record: RecordFuture) -> None:
@@ -184,17 +196,17 @@ class ProducerTelemetry(Telemetry):
         span.set_status(StatusCode.ERROR, str(fault))
         span.end()
 
-    def record_rejected(self, topic: str, partition: int, error: ProducerError) -> None:
+    def record_rejected(self, topic: str, partition: int, error: ProducerError, is_tombstone: bool) -> None:
         """A record was not taken, as it can never be written."""
-        span, _ = self.begin_record(topic, partition, [])
+        span, _ = self.begin_record(topic, partition, [], is_tombstone)
         if span is not None:
             self.end_unsent(span, error)
-        self.batch_ended(topic, partition, 1, 0.0, error)
+        self.batch_ended(topic, partition, 0, 0.0, error)
 
     def batch_ended(
-        self, topic: str, partition: int, records: int, seconds: float, error: ProducerError | None
+        self, topic: str, partition: int, sent_records: int, seconds: float, error: ProducerError | None
     ) -> None:
-        """A batch is written or has failed, so long after its first record."""
+        """A batch is written or has failed, `seconds` after its first record. `sent_records`: 0 for one that was never sent."""
         attributes = {
             "messaging.operation.name": "send",
             "messaging.destination.name": topic,
@@ -202,8 +214,21 @@ class ProducerTelemetry(Telemetry):
         }
         if error is not None:
             attributes["error.type"] = error_type(error)
-        self.measure(SENT, records, attributes)
+        if sent_records:
+            self.measure(SENT, sent_records, attributes)
         self.measure(DURATION, seconds, attributes)
+
+
+def _context_of(headers: Headers) -> SpanContext | None:
+    """Return the trace context in the headers of a record, as the application's propagator reads it; None if there is none."""
+    from opentelemetry import propagate, trace
+
+    fields = propagate.get_global_textmap().fields
+    carrier = {
+        name: value.decode("ascii", "replace") for name, value in headers if value is not None and name in fields
+    }
+    context = trace.get_current_span(propagate.extract(carrier)).get_span_context() if carrier else None
+    return context if context is not None and context.is_valid else None
 
 
 def error_type(error: BaseException) -> str:
@@ -224,6 +249,7 @@ class ConsumerTelemetry(Telemetry):
             "messaging.operation.name": "poll",
             "messaging.operation.type": "receive",
         }
+        self._measured = {"messaging.operation.name": "poll", "messaging.consumer.group.name": group}
 
     @harmless
     def received(self, batches: Sequence[Sequence[Any]], since_ns: int) -> None:
@@ -231,24 +257,24 @@ class ConsumerTelemetry(Telemetry):
         for batch in batches:
             if batch:
                 attributes = {
-                    "messaging.operation.name": "poll",
+                    **self._measured,
                     "messaging.destination.name": batch[0].topic,
                     "messaging.destination.partition.id": str(batch[0].partition),
                 }
                 self.measure(CONSUMED, len(batch), attributes)
+        if any(batches):
+            self.measure(DURATION, max(0, time.time_ns() - since_ns) / 1e9, self._measured)
         if self.tracer is not None and any(batches):
             self._trace([record for batch in batches for record in batch], since_ns)
 
     def _trace(self, records: Sequence[Any], since_ns: int) -> None:
-        from opentelemetry import propagate, trace
+        from opentelemetry import trace
 
         assert self.tracer is not None
         topics = {record.topic for record in records}
         links = []
         for record in records[:LINKS_MAX]:
-            carrier = {name: value.decode("ascii", "replace") for name, value in record.headers if value is not None}
-            context = trace.get_current_span(propagate.extract(carrier)).get_span_context()
-            if context.is_valid:
+            if (context := _context_of(record.headers)) is not None:
                 links.append(trace.Link(context))
         attributes: dict[str, str | int] = {**self._attributes, "messaging.batch.message_count": len(records)}
         name = "poll"
@@ -256,6 +282,6 @@ class ConsumerTelemetry(Telemetry):
             attributes["messaging.destination.name"] = topic = topics.pop()
             name = f"poll {topic}"
         span = self.tracer.start_span(
-            name, kind=trace.SpanKind.CONSUMER, attributes=attributes, links=links, start_time=since_ns
+            name, kind=trace.SpanKind.CLIENT, attributes=attributes, links=links, start_time=since_ns
         )
         span.end()

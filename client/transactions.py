@@ -13,7 +13,7 @@ from stuntbroker.client.prepared_state import (
     PAIR_FROM,
     PRODUCE_V2_FROM,
     TWO_PHASE_FROM,
-    PreparedState,
+    PreparedTxnState,
 )
 from stuntbroker.protocol.api_keys import END_TXN, INIT_PRODUCER_ID, PRODUCE
 from stuntbroker.protocol.errors import RETRIABLE, ErrorCode
@@ -33,9 +33,9 @@ IN_FLIGHT_MAX: Final = 250
 class Initialised(NamedTuple):
     """The (producer id, epoch) of a producer, and the prepared transaction that it has taken over, if any."""
 
-    pair: PreparedState
+    pair: PreparedTxnState
     """Producer id and epoch to use from now on."""
-    ongoing: PreparedState | None
+    ongoing: PreparedTxnState | None
     """The pair of the transaction that was kept open for it (KIP-939)."""
 
 
@@ -57,7 +57,7 @@ class Ended(NamedTuple):
 
     end: End
     code: int
-    pair: PreparedState
+    pair: PreparedTxnState
 
 
 def transaction_version(cluster: ChannelCluster, node_id: int) -> int:
@@ -81,7 +81,7 @@ def init_producer(
     *,
     two_phase: bool = False,
     keep: bool = False,
-    owner: PreparedState = NO_PRODUCER,
+    owner: PreparedTxnState = NO_PRODUCER,
 ) -> Initialised:
     """Send InitProducerId until the response is final. Without `keep`, an open transaction of the id is aborted.
 
@@ -99,8 +99,8 @@ def init_producer(
         answer = cluster.ask(node_id, INIT_PRODUCER_ID, request, InitProducerIdResponse, least, most)
         if answer.error_code:
             raise producer_fault(f"InitProducerId of {transactional_id!r}", answer.error_code)
-        ongoing = PreparedState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
-        pair = PreparedState(answer.producer_id, answer.producer_epoch)
+        ongoing = PreparedTxnState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
+        pair = PreparedTxnState(answer.producer_id, answer.producer_epoch)
         return Initialised(pair, None if ongoing == NO_PRODUCER else ongoing)
 
     return cluster.retrying(attempt)
@@ -141,7 +141,7 @@ def end_all(cluster: ChannelCluster, ends: Sequence[End]) -> list[Ended]:
 
 def _round(
     cluster: ChannelCluster, ends: Sequence[End], left: Sequence[int], left_s: Callable[[], float]
-) -> Iterator[tuple[int, int, PreparedState]]:
+) -> Iterator[tuple[int, int, PreparedTxnState]]:
     """(index, error code, next pair) of every answer of one try, as they come."""
     nodes = cluster.coordinators(list(dict.fromkeys(ends[index].transactional_id for index in left)))
     versions = {node: end_txn_version(cluster, node) for node in set(nodes.values())}
@@ -157,4 +157,4 @@ def _round(
             if not pending.done():
                 raise ConnectionFailed(f"{ends[index]}: no answer in time")
             answer = pending.result()
-            yield index, answer.error_code, PreparedState(answer.producer_id, answer.producer_epoch)
+            yield index, answer.error_code, PreparedTxnState(answer.producer_id, answer.producer_epoch)

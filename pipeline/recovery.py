@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from stuntbroker.client.admin import Admin, Description
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import NAMES, UnsupportedVersion
-from stuntbroker.client.prepared_state import PreparedState
+from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.transactions import End, Ended, end_all, init_producer
 from stuntbroker.pipeline.decisions import Decisions, Stored, Transaction, check_sink_id
 from stuntbroker.protocol.errors import ErrorCode
@@ -163,7 +163,7 @@ def _end_kept(cluster: ChannelCluster, end: End) -> bool:
         initialised = init_producer(cluster, end.transactional_id, TIMEOUT_MS, two_phase=True, keep=True)
     except UnsupportedVersion:
         return False
-    if initialised.ongoing != PreparedState(end.producer_id, end.producer_epoch):
+    if initialised.ongoing != PreparedTxnState(end.producer_id, end.producer_epoch):
         return False
     (ended,) = end_all(cluster, [End(end.transactional_id, *initialised.pair, end.commit)])
     return not ended.code

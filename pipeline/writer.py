@@ -31,7 +31,7 @@ from stuntbroker.client.errors import (
     TransactionAbortable,
     UnsupportedVersion,
 )
-from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedState
+from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedTxnState
 from stuntbroker.client.producer.errors import (
     IllegalStateError,
     OperationTimedOutError,
@@ -82,7 +82,7 @@ class TransactionalWriter:
         self._sent: list[tuple[TopicPartition, SentRecord, int]] = []
 
     @property
-    def pair(self) -> PreparedState:
+    def pair(self) -> PreparedTxnState:
         """Producer id and epoch."""
         return NO_PRODUCER if self._producer is None else self._producer.identity
 
@@ -117,7 +117,7 @@ class TransactionalWriter:
             producer.init_transactions(keep_prepared_txn=keep)
         return producer.state is State.PREPARED_TRANSACTION
 
-    def join(self, pair: PreparedState) -> None:
+    def join(self, pair: PreparedTxnState) -> None:
         """Take part in the transaction of a producer that another process has initialised, with partitions of its own."""
         with self._translated("joining"):
             self._start({}).join_transaction(pair)
@@ -152,7 +152,7 @@ class TransactionalWriter:
         with self._translated("writing"):
             self._ready().flush()
 
-    def prepare(self) -> PreparedState:
+    def prepare(self) -> PreparedTxnState:
         """Wait for all records; from now on the transaction can only be completed (KIP-939)."""
         with self._translated("preparing"):
             return self._ready().prepare_transaction()

@@ -178,7 +178,7 @@ def _table() -> Iterator[str]:
     yield f"| any other | {' | '.join(LETTERS[OTHERWISE[request]] for request in COLUMNS)} |\n"
     yield "A connection that breaks, or a response that does not come within `request_timeout_ms`, is R for every request.\n"
     yield "Under the profile `kip-588` of our broker ([profiles.md](profiles.md)), 90 is TRANSACTION_TIMED_OUT, A+, and 91 is"
-    yield "PRODUCER_FENCED, F new.\n"
+    yield "PRODUCER_FENCED, F new, in every response but that of Produce.\n"
     yield CONDITIONS
 
 

@@ -10,7 +10,13 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from stuntbroker.client.producer.batches import EncodedRecords, Headers, RecordFuture, RecordMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
-from stuntbroker.client.producer.errors import FailureType, IllegalStateError, ProduceFailedError, ProducerError
+from stuntbroker.client.producer.errors import (
+    FailureType,
+    IllegalStateError,
+    ProduceFailedError,
+    ProducerError,
+    root_of,
+)
 from stuntbroker.client.producer.session import log
 
 
@@ -78,7 +84,7 @@ class SentRecord:
         is_of_transaction = isinstance(cause, ProducerError | IllegalStateError)
         failure_type = FailureType.TRANSACTION_FAILED if is_of_transaction else FailureType.MESSAGE_REJECTED
         error = ProduceFailedError(f"the record was not taken: {cause}", failure_type)
-        error.__cause__ = cause
+        error.__cause__ = root_of(cause)
         self._refusal = error
         self._attach_all()
 

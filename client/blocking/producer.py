@@ -24,7 +24,7 @@ from stuntbroker.client.blocking.handover import (
     copy_bytes,
 )
 from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
-from stuntbroker.client.prepared_state import PreparedState
+from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer import producer as asynchronous
 from stuntbroker.client.producer.arguments import Offsets, timestamp_of
 from stuntbroker.client.producer.batches import BatchLike, Headers, RecordMetadata, read_batch
@@ -143,7 +143,7 @@ class TransactionalProducer:
         return self._twin.state
 
     @property
-    def identity(self) -> PreparedState:
+    def identity(self) -> PreparedTxnState:
         """Producer id and epoch that requests carry; -1 and -1 before init_transactions."""
         return self._twin.identity
 
@@ -158,7 +158,7 @@ class TransactionalProducer:
         """Initialise the transactional id: every other producer that has it is fenced. Call it once, first."""
         self._call(lambda: self._twin.init_transactions(keep_prepared_txn))
 
-    def join_transaction(self, identity: PreparedState | str) -> None:
+    def join_transaction(self, identity: PreparedTxnState | str) -> None:
         """Take part in a transaction of another producer with this transactional id, which has shared it."""
         self._call(lambda: self._twin.join_transaction(identity))
 
@@ -166,10 +166,10 @@ class TransactionalProducer:
         """Begin a transaction. No request is sent: the brokers learn of it by its first record or offset."""
         self._call(self._twin.begin_transaction)
 
-    def share_transaction(self) -> PreparedState:
+    def share_transaction(self) -> PreparedTxnState:
         """Let other producers join the transaction; return what `join_transaction` of theirs needs."""
 
-        async def share() -> PreparedState:
+        async def share() -> PreparedTxnState:
             return self._twin.share_transaction()
 
         return self._call(share)
@@ -198,11 +198,11 @@ class TransactionalProducer:
         """Abort the transaction: none of its records will be read by read_committed consumers."""
         self._end("abort_transaction", self._after_dropping_records(self._twin.abort_transaction))
 
-    def prepare_transaction(self) -> PreparedState:
+    def prepare_transaction(self) -> PreparedTxnState:
         """Wait for all records, and prepare the transaction: from now on it can only be completed (KIP-939)."""
         return self._end("prepare_transaction", self._after_records(self._twin.prepare_transaction))
 
-    def complete_transaction(self, state: PreparedState | str) -> bool:
+    def complete_transaction(self, state: PreparedTxnState | str) -> bool:
         """Commit if `state` names the prepared transaction, else abort it (KIP-939). Return whether it was committed."""
         return self._end("complete_transaction", lambda: self._twin.complete_transaction(state))
 

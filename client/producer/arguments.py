@@ -8,7 +8,7 @@ from typing import Any, Final, SupportsIndex
 
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from stuntbroker.client.prepared_state import PreparedState
+from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 from stuntbroker.protocol.topic_names import check_name
@@ -51,11 +51,11 @@ def timestamp_of(timestamp_ms: SupportsIndex) -> int:
     return _checked("timestamp_ms", timestamp_ms, INT64_MAX)
 
 
-def identity_of(value: PreparedState | str) -> PreparedState:
+def identity_of(value: PreparedTxnState | str) -> PreparedTxnState:
     """Return a state that was given itself or as text. Raises ValueError, TypeError."""
     if isinstance(value, str):
-        return PreparedState.parse(value)
-    if not isinstance(value, PreparedState):
+        return PreparedTxnState.parse(value)
+    if not isinstance(value, PreparedTxnState):
         raise TypeError(f"a PreparedTxnState or its text is needed, not {type(value).__name__}")
     return value
 

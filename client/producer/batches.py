@@ -15,7 +15,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
-from stuntbroker.client.prepared_state import PreparedState
+from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer.errors import ProduceFailedError
 from stuntbroker.protocol.batches.records import HEADER_SIZE, TRANSACTIONAL, add_sequence, read_header, stamp_producer
 
@@ -203,7 +203,7 @@ class Batch:
         self.size += appended.size
         return future
 
-    def seal(self, owner: PreparedState, sequence: int) -> None:
+    def seal(self, owner: PreparedTxnState, sequence: int) -> None:
         """Close the batch with its producer id, epoch and first sequence number: they stay the same whenever it is sent."""
         self.sequence = sequence
         self.is_open = False
@@ -254,7 +254,7 @@ class Batch:
         """Free what the batch was built with."""
         self._builder = None
 
-    def split(self, owner: PreparedState, codec: int) -> list[Batch]:
+    def split(self, owner: PreparedTxnState, codec: int) -> list[Batch]:
         """Return two batches with the records of this one, which keep their sequence numbers."""
         assert self.data is not None and self.count > 1
         records = list(MemoryRecords(bytes(self.data)).next_batch())
@@ -293,7 +293,7 @@ class EncodedBatch(Batch):
         """False: the application has chosen its size."""
         return False
 
-    def seal(self, owner: PreparedState, sequence: int) -> None:
+    def seal(self, owner: PreparedTxnState, sequence: int) -> None:
         """Write producer id, epoch and first sequence number into the batch."""
         self.sequence = sequence
         stamp_producer(self._encoded, *owner, sequence, TRANSACTIONAL)
@@ -378,7 +378,7 @@ class PartitionQueue:
                 return batch
         return None
 
-    def seal(self, batch: Batch, owner: PreparedState) -> None:
+    def seal(self, batch: Batch, owner: PreparedTxnState) -> None:
         """Give a batch its sequence numbers, unless it has them."""
         if batch.sequence != NO_SEQUENCE:
             return

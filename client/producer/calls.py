@@ -176,9 +176,10 @@ class Calls:
 
     def _timed_out(self, name: str, advice: str = "") -> OperationTimedOutError:
         text = f"{name}() of {self._session.transactional_id!r} has not ended within {self._max_block_s:g} s{advice}"
-        if self._session.last_fault is not None:
-            text += f" (last: {self._session.last_fault.args[0]})"
-        return OperationTimedOutError(text)
+        last_fault = self._session.last_fault
+        error = OperationTimedOutError(text if last_fault is None else f"{text} (last: {last_fault.args[0]})")
+        error.__cause__ = last_fault
+        return error
 
     def _closed_meanwhile(self, name: str) -> IllegalStateError:
         return IllegalStateError(f"{name}(): producer {self._session.transactional_id!r} was closed meanwhile")

@@ -286,9 +286,9 @@ async def _exchange(connection: AIOKafkaConnection, call: Call[Answer]) -> Answe
     try:
         answer: Answer = await connection.send(call)
         return answer
-    except TimeoutError as fault:
+    except TimeoutError:
         # A response that comes after all would be taken for that of the next request.
         connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
-        raise DisconnectedError(f"{APIS[call.API_KEY].name}: no response in time") from fault
+        raise DisconnectedError(f"{APIS[call.API_KEY].name}: no response in time") from None
     except _FAULTS as fault:
-        raise DisconnectedError(f"{APIS[call.API_KEY].name}: {reason(fault)}") from fault
+        raise DisconnectedError(f"{APIS[call.API_KEY].name}: {reason(fault)}") from None

@@ -13,7 +13,7 @@ from stuntbroker.client.prepared_state import (
     PAIR_FROM,
     PRODUCE_V2_FROM,
     TWO_PHASE_FROM,
-    PreparedState,
+    PreparedTxnState,
 )
 from stuntbroker.client.producer.connections import Connections, Link
 from stuntbroker.client.producer.error_table import TIMED_OUT_DRAFT, Kind, Request, kind_of
@@ -127,7 +127,7 @@ class Coordination:
         request = InitProducerIdRequest(self._session.transactional_id, timeout_ms, *NO_PRODUCER, two_phase, keep)
         least, most = (TWO_PHASE_FROM, INT16_MAX) if two_phase or keep else (0, TWO_PHASE_FROM - 1)
         answer = await self._init(request, least, most)
-        ongoing = PreparedState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
+        ongoing = PreparedTxnState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
         self._session.prepared = None if ongoing == NO_PRODUCER else ongoing
         self._session.has_started = self._session.prepared is not None
 
@@ -155,7 +155,7 @@ class Coordination:
                 least=least,
                 most=most,
             )
-            self._session.identity = PreparedState(answer.producer_id, answer.producer_epoch)
+            self._session.identity = PreparedTxnState(answer.producer_id, answer.producer_epoch)
             self._session.needs_new_epoch = False
             await self._read_transaction_version()
         return answer
@@ -250,7 +250,7 @@ class Coordination:
             if isinstance(answer, ProducerError):
                 answer, commit = await self._abort_after(answer), False
             if answer is not None and answer.producer_id >= 0:
-                self._session.identity = PreparedState(answer.producer_id, answer.producer_epoch)
+                self._session.identity = PreparedTxnState(answer.producer_id, answer.producer_epoch)
                 self._session.needs_new_epoch = False
             was_version_2 = self._session.is_version_2
             with suppress(FatalError):  # The transaction has ended: it is for the next one.

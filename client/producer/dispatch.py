@@ -97,14 +97,14 @@ class Dispatcher:
             size += sum(len(name) + len(content or b"") for name, content in headers)
         if size > self._max_request_size:
             text = f"a record of {size} bytes for topic {topic!r} is larger than max_request_size, {self._max_request_size}"
-            return self._rejected(topic, partition, text, ErrorCode.MESSAGE_TOO_LARGE)
+            return self._rejected(topic, partition, text, ErrorCode.MESSAGE_TOO_LARGE, value is None)
         if partition is None:
             partition = self._choose(topic, key, partitions)
         if timestamp_ms is not None:
             timestamp_ms = timestamp_of(timestamp_ms)
         if self._telemetry is None or self._telemetry.tracer is None:
             return self._sender.append(topic, partition, timestamp_ms, key, value, headers or [])
-        span, headers = self._telemetry.begin_record(topic, partition, headers or [])
+        span, headers = self._telemetry.begin_record(topic, partition, headers or [], value is None)
         try:
             future = self._sender.append(topic, partition, timestamp_ms, key, value, headers)
         except BaseException as fault:
@@ -168,7 +168,7 @@ class Dispatcher:
         except FatalError as fault:
             self._session.fail_fatal(fault)
         except KafkaError as fault:
-            self.fail(ProducerError(f"no metadata of topic {topic!r}: {fault}", getattr(fault, "errno", None)))
+            self.fail(no_metadata(topic, fault))
         if self._session.transactions != transaction:
             raise IllegalStateError(f"send(): the transaction of {self._session.transactional_id!r} ended meanwhile")
 
@@ -195,7 +195,9 @@ class Dispatcher:
             return self._rejected(topic, partition, str(fault), ErrorCode.INVALID_TOPIC_EXCEPTION)
         return None
 
-    def _rejected(self, topic: str, partition: int | None, text: str, code: ErrorCode) -> RecordFuture:
+    def _rejected(
+        self, topic: str, partition: int | None, text: str, code: ErrorCode, is_tombstone: bool = False
+    ) -> RecordFuture:
         """A record that can never be written fails, and the transaction with it, as in Apache Kafka's producer."""
         cause = ProducerError(text, code)
         error = ProduceFailedError(text, FailureType.MESSAGE_REJECTED, code)
@@ -203,7 +205,7 @@ class Dispatcher:
         self.fail(cause)
         future = self._sender.failed_record(topic, partition or 0, error)
         if self._telemetry is not None:
-            self._telemetry.record_rejected(topic, partition or 0, error)
+            self._telemetry.record_rejected(topic, partition or 0, error, is_tombstone)
         return future
 
     def _choose(self, topic: str, key: Any, partitions: Sequence[int]) -> int:
@@ -216,6 +218,13 @@ class Dispatcher:
                 )
             return index(partition)
         return self._sticky.choose(topic, key, partitions, available)
+
+
+def no_metadata(topic: str, fault: KafkaError) -> ProducerError:
+    """Return the error for a topic whose metadata a broker refuses."""
+    error = ProducerError(f"no metadata of topic {topic!r}: {fault}", getattr(fault, "errno", None))
+    error.__cause__ = fault
+    return error
 
 
 def _as_int(partition: SupportsIndex | None) -> int | None:

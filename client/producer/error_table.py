@@ -13,6 +13,7 @@ from typing import Final
 
 from stuntbroker.client.producer.errors import (
     ApplicationRecoverableError,
+    AuthenticationError,
     AuthorizationError,
     FailureType,
     FatalError,
@@ -185,7 +186,23 @@ _FATAL_CLASSES: Final[dict[int, type[FatalError]]] = {
     _E.CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,
     _E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AuthorizationError,
     _E.UNSUPPORTED_VERSION: UnsupportedVersionError,
+    _E.SASL_AUTHENTICATION_FAILED: AuthenticationError,
+    _E.DELEGATION_TOKEN_AUTHORIZATION_FAILED: AuthorizationError,
+    **dict.fromkeys(
+        (
+            _E.INVALID_TOPIC_EXCEPTION,
+            _E.RECORD_LIST_TOO_LARGE,
+            _E.INVALID_REQUIRED_ACKS,
+            _E.UNSUPPORTED_SASL_MECHANISM,
+            _E.ILLEGAL_SASL_STATE,
+            _E.INVALID_REPLICATION_FACTOR,
+            _E.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ),
+        InvalidConfigurationError,
+    ),
+    **dict.fromkeys((_E.ILLEGAL_GENERATION, _E.UNKNOWN_MEMBER_ID, _E.FENCED_INSTANCE_ID), ApplicationRecoverableError),
 }
+"""KIP-1050's class of an error code, whatever the request was."""
 _CLASS_OF_KIND: Final[dict[Kind, type[FatalError]]] = {
     Kind.RECOVERABLE: ApplicationRecoverableError,
     Kind.CONFIGURATION: InvalidConfigurationError,
@@ -218,9 +235,7 @@ def kind_of(request: Request, code: int, draft: bool = False) -> Kind:
 
 def fatal_class(kind: Kind, code: int) -> type[FatalError]:
     """Return the class of the error that is raised for a fatal kind."""
-    base = _CLASS_OF_KIND.get(kind, UnexpectedError)
-    specific = _FATAL_CLASSES.get(code, base)
-    return specific if issubclass(specific, base) else base
+    return _FATAL_CLASSES.get(code) or _CLASS_OF_KIND.get(kind, UnexpectedError)
 
 
 def failure_type(code: int) -> FailureType:

@@ -9,7 +9,8 @@
 | UnexpectedError | stops |
 | IllegalStateError | is corrected: the program calls methods in an order that makes no sense |
 
-An abortable error wraps what happened once: it is the `__cause__`. A fatal error is raised as it is.
+An abortable error wraps what happened once: it is the `__cause__`. A fatal error is raised as it is. Where aiokafka's producer
+raises ProducerFenced, KafkaTimeoutError or IllegalOperation, the error here derives from it: a program's handlers still match.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from aiokafka.errors import KafkaError
+from aiokafka.errors import IllegalOperation, KafkaError, KafkaTimeoutError, ProducerFenced
 
 from stuntbroker.client.errors import NAMES
 
 
-class IllegalStateError(RuntimeError):
+class IllegalStateError(RuntimeError, IllegalOperation):  # type: ignore[misc]
     """The method may not be called now. It is no KafkaError: what handles those must not hide a mistake in the program."""
 
 
@@ -50,6 +51,11 @@ def _error_like(kind: type[ProducerError], arguments: tuple[Any, ...], values: d
     return error
 
 
+def root_of(error: BaseException) -> BaseException:
+    """Return what an error wraps, or the error itself if it wraps nothing. No error wraps a wrapped one (KIP-691)."""
+    return error.__cause__ or error
+
+
 class ResponseError(ProducerError):
     """A broker answered with an error code. The cause of other errors, and not raised itself."""
 
@@ -73,7 +79,7 @@ class RetriableError(ProducerError):
     retriable = True
 
 
-class OperationTimedOutError(RetriableError):
+class OperationTimedOutError(RetriableError, KafkaTimeoutError):  # type: ignore[misc]
     """The call took longer than `max_block_ms`.
 
     A commit, an abort, `init_transactions`, `join_transaction` and `complete_transaction` go on in the background: repeat the
@@ -97,7 +103,7 @@ class ApplicationRecoverableError(FatalError):
     """A new producer can go on from the last committed transaction."""
 
 
-class ProducerFencedError(ApplicationRecoverableError):
+class ProducerFencedError(ApplicationRecoverableError, ProducerFenced):  # type: ignore[misc]
     """Another producer has the transactional id now, or the transaction timed out where that cannot be told apart."""
 
 

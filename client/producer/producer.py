@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from stuntbroker.client.prepared_state import PreparedState
+from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer.arguments import Offsets, check_names, check_topic, group_of, identity_of, offsets_of
 from stuntbroker.client.producer.batches import BatchLike, Headers, RecordFuture, RecordMetadata, read_batch
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections, SharedConnections, check_shared
 from stuntbroker.client.producer.coordination import Coordination, GroupMetadata, StoppedError
-from stuntbroker.client.producer.dispatch import Dispatcher
+from stuntbroker.client.producer.dispatch import Dispatcher, no_metadata
 from stuntbroker.client.producer.errors import (
     IllegalStateError,
     OperationTimedOutError,
@@ -266,7 +266,7 @@ class TransactionalProducer:
         return self._session.state
 
     @property
-    def identity(self) -> PreparedState:
+    def identity(self) -> PreparedTxnState:
         """Producer id and epoch that requests carry; -1 and -1 before init_transactions."""
         return self._session.identity
 
@@ -290,7 +290,7 @@ class TransactionalProducer:
             keep_prepared_txn,
         )
 
-    async def join_transaction(self, identity: PreparedState | str) -> None:
+    async def join_transaction(self, identity: PreparedTxnState | str) -> None:
         """Take part in a transaction of another producer with this transactional id, which has shared it.
 
         `identity`: what `share_transaction` returned, or its text. `flush` before another producer commits; `stop` leaves
@@ -306,7 +306,7 @@ class TransactionalProducer:
         self._calls.check(Call.BEGIN_TRANSACTION)
         self._session.begin_transaction()
 
-    def share_transaction(self) -> PreparedState:
+    def share_transaction(self) -> PreparedTxnState:
         """Let other producers join the transaction; return what `join_transaction` of theirs needs.
 
         It is one transaction for all, in any number of processes. Each writes to partitions that no other writes to: Kafka
@@ -360,7 +360,7 @@ class TransactionalProducer:
         """
         await self._calls.run(Call.ABORT_TRANSACTION, State.ABORTING_TRANSACTION, lambda: self._transactions.abort())
 
-    async def prepare_transaction(self) -> PreparedState:
+    async def prepare_transaction(self) -> PreparedTxnState:
         """Wait for all records, and prepare the transaction: from now on it can only be completed (KIP-939).
 
         Store the text of what it returns together with what you decide in your database. Raises
@@ -378,7 +378,7 @@ class TransactionalProducer:
             self._calls.check(call)
         return self._session.identity
 
-    async def complete_transaction(self, state: PreparedState | str) -> bool:
+    async def complete_transaction(self, state: PreparedTxnState | str) -> bool:
         """Commit if `state` names the prepared transaction, else abort it (KIP-939). Return whether it was committed.
 
         `state`: what prepare_transaction returned, or its text; after init_transactions(keep_prepared_txn=True) what was
@@ -465,7 +465,7 @@ class TransactionalProducer:
             except ProducerError:
                 raise
             except KafkaError as fault:
-                raise ProducerError(f"no metadata of topic {topic!r}: {fault}", getattr(fault, "errno", None)) from None
+                raise no_metadata(topic, fault) from fault
         return set(partitions)
 
     async def send_offsets_to_transaction(self, offsets: Offsets, group_metadata: GroupMetadata | str) -> None:

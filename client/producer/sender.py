@@ -34,6 +34,7 @@ from stuntbroker.client.producer.errors import (
     ProducerError,
     ResponseError,
     UnexpectedError,
+    root_of,
 )
 from stuntbroker.client.producer.options import BACKOFF_MS_MIN, SendingOptions
 from stuntbroker.client.producer.session import Session
@@ -380,7 +381,8 @@ class Sender:
         self.buffered -= batch.size
         if self._telemetry is not None:
             seconds = self._loop.time() - batch.created_s
-            self._telemetry.batch_ended(queue.topic, queue.partition, batch.count, seconds, error)
+            sent_records = batch.count if batch.sequence != NO_SEQUENCE else 0
+            self._telemetry.batch_ended(queue.topic, queue.partition, sent_records, seconds, error)
         if queue.batches and queue.batches[0] is batch:
             queue.batches.popleft()
         else:
@@ -493,5 +495,5 @@ class Sender:
 def _failed(cause: ProducerError, kind: FailureType) -> ProduceFailedError:
     error = ProduceFailedError(str(cause.args[0]), kind, cause.code)
     error.reason = cause.reason
-    error.__cause__ = cause
+    error.__cause__ = root_of(cause)
     return error

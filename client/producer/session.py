@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedState
+from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedTxnState
 from stuntbroker.client.producer.error_table import DRAFT_NAMES, Kind, Request, fatal_class, kind_of
 from stuntbroker.client.producer.errors import (
     CommitFailedError,
@@ -15,6 +15,7 @@ from stuntbroker.client.producer.errors import (
     ProducerError,
     ResponseError,
     TransactionAbortableError,
+    root_of,
 )
 from stuntbroker.client.producer.states import OUTCOMES, SUCCESSORS, Call, Outcome, State
 from stuntbroker.protocol.topic_names import TopicPartition
@@ -46,7 +47,7 @@ class Session:
         """Whether other producers write to the transaction too."""
         self.is_joined = False
         """Whether it is another producer's: who closes this one leaves it open."""
-        self.prepared: PreparedState | None = None
+        self.prepared: PreparedTxnState | None = None
         """The pair of the prepared transaction, which may be decided elsewhere already: only its end as it was decided is
         allowed (KIP-939). No later transaction may have this pair: a decision that was stored would be taken for its own.
         """
@@ -140,7 +141,7 @@ class Session:
         assert self.error is not None
         error = kind(f"{self.transactional_id!r}: {advice}: {self.error.args[0]}", self.error.code)
         error.reason = self.error.reason
-        error.__cause__ = self.error
+        error.__cause__ = root_of(self.error)
         return error
 
     def fail_abortable(self, cause: ProducerError, bump: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stuntbroker.client.prepared_state import PreparedState
+from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.coordination import Coordination, StoppedError
 from stuntbroker.client.producer.errors import (
@@ -47,7 +47,7 @@ class Transactions:
         self._sender.start_epoch()
         self._session.move(State.PREPARED_TRANSACTION if self._session.prepared else State.READY)
 
-    async def join(self, identity: PreparedState) -> None:
+    async def join(self, identity: PreparedTxnState) -> None:
         """Go on with the transaction of a producer that has this identity."""
         session = self._session
         session.identity = identity

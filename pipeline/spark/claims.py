@@ -12,7 +12,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from stuntbroker.client.prepared_state import PreparedState
+from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 
 
@@ -34,7 +34,7 @@ def remembered(options: SinkOptions) -> str | None:
         return None
 
 
-def is_first(options: SinkOptions, task: int, pair: PreparedState) -> bool:
+def is_first(options: SinkOptions, task: int, pair: PreparedTxnState) -> bool:
     """Return whether this is the task's first attempt in the transaction of this producer id and epoch (local session only)."""
     path = _path(options, f"task-{task}")
     if path is None:

@@ -24,7 +24,7 @@ from pyspark import TaskContext
 
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, ProducerUnknown
-from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedState
+from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedTxnState
 from stuntbroker.client.producing import now_ms
 from stuntbroker.client.transactions import init_producer
 from stuntbroker.pipeline.decision_topic import make_decision_topic, stored
@@ -151,11 +151,11 @@ class SingleSink:
         options = self._options
         known = str(messages[0].pair) if messages else remembered(options)
         with connected(options) as cluster, suppress(ProducerFenced, ProducerUnknown):
-            owner = NO_PRODUCER if known is None else PreparedState.parse(known)
+            owner = NO_PRODUCER if known is None else PreparedTxnState.parse(known)
             init_producer(cluster, self._id, options.transaction_timeout_ms, owner=owner)
 
 
-def _check_attempt(context: TaskContext, options: SinkOptions, pair: PreparedState) -> None:
+def _check_attempt(context: TaskContext, options: SinkOptions, pair: PreparedTxnState) -> None:
     """Raises NotAlone, unless this is the only attempt there can be. A stage that is run again counts them from 0 again."""
     is_local = (context.getLocalProperty("spark.master") or "").startswith("local")
     if context.attemptNumber() or (is_local and not is_first(options, context.partitionId(), pair)):

@@ -25,7 +25,7 @@ from pyspark import TaskContext
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, TimedOut, UnsupportedVersion
-from stuntbroker.client.prepared_state import NO_PRODUCER, TWO_PHASE_FROM, PreparedState
+from stuntbroker.client.prepared_state import NO_PRODUCER, TWO_PHASE_FROM, PreparedTxnState
 from stuntbroker.client.transactions import init_producer
 from stuntbroker.pipeline.decisions import Decision, Decisions, Transaction, check_query, writes_after
 from stuntbroker.pipeline.recovery import settle, transactional_id
@@ -156,7 +156,7 @@ class TwoPhaseSink:
             if known is not None:
                 claim, pair = known.split()
                 store.resume(int(claim))
-                gate = PreparedState.parse(pair)
+                gate = PreparedTxnState.parse(pair)
             store.take()  # Other processes or queries of this application with the same claim cannot decide any more.
             _close(cluster, options.sink_id, gate)
             settle(cluster, store, options.sink_id)
@@ -183,7 +183,7 @@ def _gate(sink_id: str) -> str:
     return f"{sink_id}-gate"
 
 
-def _close(cluster: ChannelCluster, sink_id: str, gate: PreparedState) -> None:
+def _close(cluster: ChannelCluster, sink_id: str, gate: PreparedTxnState) -> None:
     """No attempt that was let in by this pair begins from now on."""
     with suppress(ProducerFenced):  # Another driver has moved it on.
         init_producer(cluster, _gate(sink_id), TIMEOUT_MS, owner=gate)
@@ -234,7 +234,7 @@ def _no_two_phase_commit(fault: ClientError) -> NoTwoPhaseCommit:
 class Attempt:
     """The transaction of one attempt of a task. It is begun by the first batch, and aborted when the attempt fails."""
 
-    def __init__(self, cluster: ChannelCluster, sink_id: str, gate: PreparedState, task: int, number: int) -> None:
+    def __init__(self, cluster: ChannelCluster, sink_id: str, gate: PreparedTxnState, task: int, number: int) -> None:
         self.transaction: Transaction | None = None
         self._cluster = cluster
         self._sink_id = sink_id

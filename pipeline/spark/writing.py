@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from pyspark.sql.datasource import WriterCommitMessage
 
 from stuntbroker.client.errors import BrokerError
-from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedState
+from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedTxnState
 from stuntbroker.pipeline.decisions import BatchWentBack, Stored, Transaction, is_decided
 from stuntbroker.pipeline.spark.rows import BadRows
 from stuntbroker.pipeline.writer import Written
@@ -29,7 +29,7 @@ class Taken(NamedTuple):
     claim: int
     last: Stored | None
     """The batch that was decided last."""
-    pair: PreparedState = NO_PRODUCER
+    pair: PreparedTxnState = NO_PRODUCER
     """In mode=single that of the transaction that the tasks share; else that of the gate."""
 
 
@@ -38,7 +38,7 @@ class TaskMessage(WriterCommitMessage):
     """Message from the successful attempt of a task to the driver."""
 
     claim: int
-    pair: PreparedState
+    pair: PreparedTxnState
     query_id: str
     transaction: Transaction | None
     """None if there were no rows, or the batch was already decided."""

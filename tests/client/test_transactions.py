@@ -11,7 +11,7 @@ from live_broker import LiveBroker, batch, committed, held_back, make_topic
 
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import ClientError
-from stuntbroker.client.prepared_state import PreparedState
+from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.reader import LastValues, read_partition
 from stuntbroker.client.transactions import End, end_all
 from stuntbroker.protocol.api_keys import END_TXN
@@ -136,18 +136,22 @@ def test_a_long_partition_is_read_to_its_end(
     assert len(read_partition(cluster, topic, 0, isolation=0)) == 300
 
 
-STATES = {"": (-1, -1), "1:0": (1, 0), "9223372036854775:32767": (9223372036854775, 32767)}
+STATES = {"": (-1, -1), "1:0": (1, 0), "9223372036854775807:32767": (2**63 - 1, 32767)}
 
 
 @pytest.mark.parametrize("text", STATES)
 def test_a_prepared_state_is_text_and_back(text: str) -> None:
-    state = PreparedState.parse(text)
+    state = PreparedTxnState.parse(text)
 
     assert state == STATES[text]
     assert str(state) == text
 
 
-@pytest.mark.parametrize("text", ["1", ":", "1:", "-1:-1", "1:32768", "a:1", "1:2:3", "\u0661:1", "9" * 19 + ":1"])
+def test_the_pair_of_no_producer_is_no_prepared_state_as_in_java() -> None:
+    assert str(PreparedTxnState.parse("-1:-1")) == ""
+
+
+@pytest.mark.parametrize("text", ["1", ":", "1:", "-2:-1", "1:32768", "a:1", "1:2:3", "\u0661:1", f"{2**63}:1"])
 def test_what_is_no_prepared_state_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no prepared state"):
-        PreparedState.parse(text)
+        PreparedTxnState.parse(text)

@@ -7,6 +7,7 @@ import pytest
 from stuntbroker.client.producer.error_table import OTHERWISE, TABLE, Kind, Request, failure_type, fatal_class, kind_of
 from stuntbroker.client.producer.errors import (
     ApplicationRecoverableError,
+    AuthenticationError,
     AuthorizationError,
     FailureType,
     InvalidConfigurationError,
@@ -147,7 +148,10 @@ def test_the_response_to_a_batch_is_handled_as_in_java(code: int, kind: Kind) ->
         (Kind.CONFIGURATION, 35, UnsupportedVersionError),
         (Kind.CONFIGURATION, 50, InvalidConfigurationError),
         (Kind.FATAL, 48, UnexpectedError),
-        (Kind.FATAL, 53, UnexpectedError),
+        (Kind.FATAL, 53, AuthorizationError),
+        (Kind.FATAL, 22, ApplicationRecoverableError),
+        (Kind.FATAL, 43, InvalidConfigurationError),
+        (Kind.FATAL, 58, AuthenticationError),
     ],
 )
 def test_a_fatal_error_has_the_class_that_says_what_to_do(kind: Kind, code: int, expected: type[Exception]) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, TypeVar
 
+import aiokafka.errors
 import pytest
+from aiokafka.errors import KafkaError
 from model_broker import Fault, ModelBroker
 
+from stuntbroker import run_broker
 from stuntbroker.client import (
     AuthorizationError,
     CommitFailedError,
@@ -16,6 +19,7 @@ from stuntbroker.client import (
     OperationTimedOutError,
     PreparedTxnState,
     ProduceFailedError,
+    ProducerFencedError,
     TransactionAbortableError,
     TransactionalProducer,
     UnexpectedError,
@@ -23,6 +27,7 @@ from stuntbroker.client import (
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import OUTCOMES, SUCCESSORS, Call, Outcome, State, diagram
+from stuntbroker.fixture.broker import Broker
 
 COORDINATOR_LOADING, INVALID_RECORD, NOT_PERMITTED = 14, 87, 53
 SOMEBODY = PreparedTxnState(1, 1)
@@ -215,6 +220,66 @@ async def test_an_abortable_error_wraps_its_cause_once_and_a_fatal_error_is_rais
         with pytest.raises(AuthorizationError) as fatal:
             await producer.begin_transaction()
         assert fatal.value.__cause__ is None
+
+
+@contextmanager
+def under_fault(broker: Broker, request: str, **fault: Any) -> Iterator[None]:
+    added = broker.faults.add(request, **fault)
+    try:
+        yield
+    finally:
+        added.remove()
+
+
+async def test_no_error_wraps_an_error_that_wraps_another() -> None:
+    def raised_by(error: BaseException) -> list[str]:
+        """The names of the error's class and of those that it wraps."""
+        return [type(error).__name__, *(raised_by(error.__cause__) if error.__cause__ is not None else ())]
+
+    with run_broker(topics={"t": 1}) as broker:
+        options = {"delivery_timeout_ms": 300, "max_block_ms": 1_000, "request_timeout_ms": 250, "retry_backoff_ms": 20}
+        async with TransactionalProducer(
+            bootstrap_servers=broker.bootstrap, transactional_id="id", **options
+        ) as producer:
+            await producer.init_transactions()
+
+            async def errors(request: str, topic: str = "t", **fault: Any) -> list[list[str]]:
+                """What the calls of a transaction raise under a fault."""
+                await producer.begin_transaction()
+                await producer.send_and_wait("t", b"1")
+                raised = []
+                with under_fault(broker, request, **fault):
+                    for call in (lambda: producer.send_and_wait(topic, b"2"), producer.commit_transaction):
+                        try:
+                            await call()
+                        except (KafkaError, IllegalStateError) as error:
+                            raised.append(raised_by(error))
+                if producer.state is not State.READY:
+                    await producer.abort_transaction()
+                return raised
+
+            disconnected = await errors("Produce", close=True)
+            assert [names[0] for names in disconnected] == ["ProduceFailedError", "CommitFailedError"]
+            assert all(names[1:] in (["DisconnectedError"], ["ProducerError"]) for names in disconnected)
+            refused = await errors("Metadata", "secret", error="TOPIC_AUTHORIZATION_FAILED")
+            assert [names[0] for names in refused] == ["TransactionAbortableError", "CommitFailedError"]
+            assert all(len(names) == 2 for names in refused)
+            await producer.begin_transaction()
+            await producer.send_and_wait("t", b"3")
+            with (
+                under_fault(broker, "EndTxn", error="COORDINATOR_LOAD_IN_PROGRESS"),
+                pytest.raises(OperationTimedOutError) as late,
+            ):
+                await producer.commit_transaction()
+            assert raised_by(late.value) == ["OperationTimedOutError", "ResponseError"]
+            await producer.commit_transaction()
+
+
+def test_handlers_for_aiokafka_s_errors_match_ours() -> None:
+    assert issubclass(ProducerFencedError, aiokafka.errors.ProducerFenced)
+    assert issubclass(OperationTimedOutError, aiokafka.errors.KafkaTimeoutError)
+    assert issubclass(IllegalStateError, aiokafka.errors.IllegalOperation)
+    assert not issubclass(IllegalStateError, KafkaError)
 
 
 async def test_after_an_abortable_error_the_same_producer_commits_the_next_transaction() -> None:

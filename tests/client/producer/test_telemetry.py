@@ -207,12 +207,40 @@ async def test_what_is_read_is_linked_to_what_was_sent(spans: Spans) -> None:
 
     assert [name for name, _ in first.headers] == ["own", "traceparent"]
     polls = spans.named("poll t")
-    assert all(span.kind is SpanKind.CONSUMER for span in polls)
+    assert all(span.kind is SpanKind.CLIENT for span in polls)
     linked = [link.context.span_id for span in polls for link in span.links]
     assert linked == [span.context.span_id for span in spans.named("send t")]
     assert attributes(polls[0])["messaging.batch.message_count"] == 1
     assert attributes(polls[0])["messaging.consumer.group.name"] == "readers"
     assert sum(each.value for each in measured if each.name == "messaging.client.consumed.messages") == 3
+    assert {each.name for each in measured} == {
+        "messaging.client.consumed.messages",
+        "messaging.client.operation.duration",
+    }
+    assert {each.attributes["messaging.consumer.group.name"] for each in measured} == {"readers"}
+
+
+async def test_a_trace_context_of_the_application_stays_in_the_headers_and_is_linked(spans: Spans) -> None:
+    given = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    with run_broker(topics={"t": 1}) as broker:
+        async with TransactionalProducer(
+            bootstrap_servers=broker.bootstrap, transactional_id="id", tracer=spans.tracer
+        ) as producer:
+            await producer.init_transactions()
+            async with producer.transaction():
+                await producer.send("t", b"with", headers=[("traceparent", given), ("own", b"header")])
+                await producer.send("t", None, b"key", headers=[("traceparent", b"no context")])
+        with_context, replaced = (list(record.headers) for record in broker.records("t"))
+
+    linked, unlinked = spans.named("send t")
+    assert [f"{link.context.span_id:x}" for link in linked.links] == ["b7ad6b7169203331"]
+    assert not unlinked.links
+    assert "messaging.kafka.message.tombstone" not in attributes(linked)
+    assert attributes(unlinked)["messaging.kafka.message.tombstone"] is True
+    assert with_context == [("traceparent", given), ("own", b"header")]
+    assert [(name, value.split(b"-")[2]) for name, value in replaced] == [
+        ("traceparent", b"%016x" % unlinked.context.span_id)
+    ]
 
 
 def test_the_blocking_twin_has_spans_too(broker: ModelBroker, spans: Spans) -> None:
@@ -263,7 +291,9 @@ json.dumps([name for name in sys.modules if name.startswith('opentelemetry')]))"
     assert done.stdout.strip() == "[]"
 
 
-async def test_a_record_that_is_not_taken_is_a_span_and_counts_as_failed(broker: ModelBroker, spans: Spans) -> None:
+async def test_a_record_that_is_not_taken_is_a_span_and_is_not_counted_as_sent(
+    broker: ModelBroker, spans: Spans
+) -> None:
     measured: list[Measurement] = []
     producer = TransactionalProducer(
         bootstrap_servers=str(broker.address),
@@ -280,11 +310,9 @@ async def test_a_record_that_is_not_taken_is_a_span_and_counts_as_failed(broker:
 
     (span,) = spans.named("send t")
     assert (attributes(span)["error.type"], span.status.status_code) == ("MESSAGE_TOO_LARGE", StatusCode.ERROR)
-    assert [
-        (each.value, each.attributes["error.type"])
-        for each in measured
-        if each.name == "messaging.client.sent.messages" and "error.type" in each.attributes
-    ] == [(1, "MESSAGE_TOO_LARGE")]
+    assert [(each.name, each.attributes["error.type"]) for each in measured if "error.type" in each.attributes] == [
+        ("messaging.client.operation.duration", "MESSAGE_TOO_LARGE")
+    ]
 
 
 class FailingProcessor(SpanProcessor):

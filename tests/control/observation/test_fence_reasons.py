@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, Producer
 from stuntbroker.broker.requests.plain_messages import response_class
 from stuntbroker.client import ProduceFailedError, ProducerFencedError, TransactionAbortableError, TransactionalProducer
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.prepared_state import PreparedState
+from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.api_keys import APIS
@@ -39,18 +39,18 @@ from stuntbroker.protocol.primitives import Message
 ID = "pay"
 
 
-def produce_request(pair: PreparedState) -> ProduceRequest:
+def produce_request(pair: PreparedTxnState) -> ProduceRequest:
     batch = build_batch([(None, b"late")], 1)
     stamp_producer(batch, *pair, 0, TRANSACTIONAL)
     return ProduceRequest(ID, -1, 1000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])])
 
 
-def offsets_request(pair: PreparedState) -> TxnOffsetCommitRequest:
+def offsets_request(pair: PreparedTxnState) -> TxnOffsetCommitRequest:
     topic = TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 1, -1, "")])
     return TxnOffsetCommitRequest(ID, "group", *pair, -1, "", None, [topic])
 
 
-REQUESTS: dict[str, tuple[int, int, Callable[[PreparedState], Message]]] = {
+REQUESTS: dict[str, tuple[int, int, Callable[[PreparedTxnState], Message]]] = {
     "Produce, version 1": (0, 11, produce_request),
     "Produce, version 2": (0, 12, produce_request),
     "InitProducerId": (22, 5, lambda pair: InitProducerIdRequest(ID, 1000, *pair)),
@@ -67,7 +67,7 @@ REQUESTS: dict[str, tuple[int, int, Callable[[PreparedState], Message]]] = {
 }
 
 
-def fence(broker: Broker) -> PreparedState:
+def fence(broker: Broker) -> PreparedTxnState:
     """Return producer id and epoch of a producer with an open transaction that another one has fenced."""
     broker.create_topic("t")
     options = {"bootstrap.servers": broker.bootstrap, "transactional.id": ID, "client.id": "old"}
@@ -81,7 +81,7 @@ def fence(broker: Broker) -> PreparedState:
     new.init_transactions(10)
     with pytest.raises(KafkaException):  # Tags that it does not know are no trouble to another client.
         old.commit_transaction(10)
-    return PreparedState(state.producer_id, state.producer_epoch)
+    return PreparedTxnState(state.producer_id, state.producer_epoch)
 
 
 @pytest.mark.parametrize("name", REQUESTS)
