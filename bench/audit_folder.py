@@ -1,11 +1,11 @@
-"""Makes a broker's data folder of any size, at the speed of the disk, for measurements of the audit.
+"""Generate a broker's data folder of any size, at the speed of the disk, for benchmarks of the audit.
 
     python bench/audit_folder.py FOLDER --gigabytes 10 --transactions 1000000 [--faults]
 
-Twenty partitions of two topics; a thousand transactional ids; every transaction has one batch in a partition of either
-topic. They follow transaction version 2 (KIP-890): every end bumps the epoch, and its markers carry the new one. The
-transaction log has, in fifty partitions, three records a transaction, each a batch of its own as brokers write it.
-With --faults four things are wrong, and nothing else; they are printed.
+The folder has two topics with ten partitions each, and a thousand transactional ids; every transaction has one batch in a
+partition of each topic. Transactions follow transaction version 2 (KIP-890): every end bumps the epoch, and the markers have
+the new epoch. The transaction log has fifty partitions, and three records per transaction, each in a batch of its own as
+brokers write them. With --faults, the folder has exactly four faults, which are printed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema
 Array = npt.NDArray[Any]
 TOPICS = ("orders", "payments")
 PARTITIONS = 10
-"""Of each topic; transaction k is in partition k % PARTITIONS of both."""
+"""Partitions of each topic; transaction k writes to partition k % PARTITIONS of both topics."""
 IDS, FIRST_PID = 1_000, 5_000
 STATE_PARTITIONS = 50
 GROUP = 10
-"""Transactions that are open together in a partition."""
+"""Number of concurrently open transactions in a partition."""
 RECORDS = 10
 MARKER_SIZE = 78
 OVERHEAD = 61 + 12 * RECORDS
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def make(folder: Path, size: int, transactions: int, faults: bool = False) -> dict[str, Any]:
-    """The transactions are rounded down to whole groups; bytes are those of the data, without the transaction log."""
+    """Generate the folder. `transactions` is rounded down to whole groups; `size` is in bytes, without the transaction log."""
     groups = max(transactions // (GROUP * PARTITIONS), 1)
     batch = build_batch(values_of(size // (groups * GROUP * PARTITIONS * len(TOPICS))), 0, attributes=TRANSACTIONAL)
     for topic in TOPICS:
@@ -69,20 +69,20 @@ def values_of(batch_bytes: int) -> list[tuple[bytes, bytes]]:
 
 
 def put(rows: Array, at: int, kind: str, numbers: Any) -> None:
-    """Big-endian numbers into the same place of every row."""
+    """Write big-endian integers at the same position of every row."""
     wide = np.broadcast_to(np.asarray(numbers), len(rows)).astype(kind)
     rows[:, at : at + wide.itemsize] = wide.view(np.uint8).reshape(len(rows), -1)
 
 
 def seal_all(rows: Array) -> None:
-    """The CRC of every row, which is one batch."""
+    """Write the CRC of every row; a row is one batch."""
     flat = np.ascontiguousarray(rows)
     view, size = flat.reshape(-1).data, flat.shape[1]
     put(rows, 17, ">u4", np.array([crc32c(view[at + 21 : at + size]) for at in range(0, flat.size, size)], np.uint32))
 
 
 def write_data(folder: Path, partition: int, groups: int, batch: bytes) -> None:
-    """Groups of open transactions: all their batches, and then all their markers."""
+    """Write groups of concurrent transactions: first all their batches, then all their markers."""
     folder.mkdir(parents=True)
     data, markers = GROUP * len(batch), GROUP * MARKER_SIZE
     template = np.concatenate([np.frombuffer(batch * GROUP, np.uint8), np.zeros(markers, np.uint8)])
@@ -121,7 +121,7 @@ def fill(rows: Array, offset: Array, pid: Array, epoch: Array, now_ms: Any, sequ
 
 
 def write_states(folder: Path, partition: int, total: int) -> None:
-    """Empty for every id, and then Ongoing, PrepareCommit and CompleteCommit of its transactions."""
+    """Write Empty for every id, then Ongoing, PrepareCommit and CompleteCommit for each of its transactions."""
     folder.mkdir(parents=True)
     shapes = [state_batch(status) for status in ("Ongoing", "PrepareCommit", "CompleteCommit")]
     width = sum(len(shape) for shape, _ in shapes)
@@ -146,10 +146,10 @@ def write_states(folder: Path, partition: int, total: int) -> None:
 
 
 def state_batch(status: str) -> tuple[bytes, dict[str, int]]:
-    """(one record of the transaction log, where the fields are that differ)"""
+    """Return (a batch with one record of the transaction log, positions of the fields that vary)."""
     from stuntbroker.protocol.transaction_states import STATES
 
-    # Numbers that are found again in the bytes, since no other field looks like them.
+    # Unique values, by which the fields are found in the encoded bytes.
     pid, epoch, update, start, ids = 0x1122334455667788, 0x2B2C, 0x3132333435363738, 0x4142434445464748, 0x51525354
     is_listed = status in ("Ongoing", "PrepareCommit")
     key, value = bytearray(2), bytearray(b"\x00\x01")
@@ -196,13 +196,13 @@ def fill_state(rows: Array, places: dict[str, int], offset: Array, k: Array, epo
 
 
 def plant(folder: Path) -> list[dict[str, Any]]:
-    """Four faults, each in a partition of its own."""
+    """Introduce four faults, each in a partition of its own; return them."""
     last = {n: sorted((folder / f"orders-{n}").glob("*.log"))[-1] for n in range(4)}
     last[0].write_bytes(last[0].read_bytes()[:-MARKER_SIZE])
     stranger = {"producer_id": STRANGER, "producer_epoch": 0, "base_sequence": 0}
     append(last[1], build_batch([(b"late", b"data")], T0_MS, attributes=TRANSACTIONAL, **stranger))
     data = bytearray(last[2].read_bytes())
-    data[read_header(data).size - 1] ^= 1  # Of the first batch; its transaction has lost its data.
+    data[read_header(data).size - 1] ^= 1  # Corrupt the first batch, so that its transaction has no data.
     last[2].write_bytes(data)
     for _ in range(2):
         append(last[3], build_batch([(b"twice", b"")], T0_MS, **stranger | {"producer_id": STRANGER + 1}))

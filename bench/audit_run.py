@@ -1,9 +1,9 @@
-"""Measures `stuntbroker audit` on a folder: wall time, CPU time, and the memory of all its processes together.
+"""Measure `stuntbroker audit` on a folder: wall time, CPU time, and the total memory of its processes.
 
     python bench/audit_run.py FOLDER [--runs 3] [-- --spark local[2] ...]
 
-What is behind -- goes to the audit. Memory is the largest sum that was seen, sampled ten times a second: `rss` counts a page
-that processes share in each of them, `pss` divides it among them.
+Arguments after -- are passed to the audit. Memory is the maximum of samples taken ten times a second: `rss` counts a shared
+page in every process, `pss` divides it among the processes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def run(command: list[str]) -> dict[str, object]:
 
 
 def cpu_of(pid: int) -> float | None:
-    """Seconds that the process has used; what it used after the last sample is not there."""
+    """Return the CPU time of a process in seconds, None if it has ended; time after the last sample is not counted."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -62,12 +62,12 @@ def cpu_of(pid: int) -> float | None:
 
 
 def family(root: int) -> list[int]:
-    """The process and all that come from it."""
+    """Return the ids of a process and its descendants."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # It has ended.
+        except OSError:  # The process has ended.
             continue
         children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
     pids = [root]
@@ -77,7 +77,7 @@ def family(root: int) -> list[int]:
 
 
 def memory(pids: list[int]) -> dict[str, int]:
-    """Kilobytes."""
+    """Return the total memory of these processes in kilobytes."""
     total = {"rss": 0, "pss": 0}
     for pid in pids:
         try:

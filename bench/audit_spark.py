@@ -1,9 +1,9 @@
-"""Measures what of the audit Spark does with the bytes of a folder, warm: gigabytes a second, by the clock and by CPU time.
+"""Measure the throughput of the audit's reading steps on Spark, after a warm-up: GB per second of wall time and CPU time.
 
     python bench/audit_spark.py FOLDER [--topic orders] [--cores 2] [--runs 3]
 
-`scan` looks at headers and CRCs; `decode` opens every record, as Arrow that stays with the worker; `rows` hands all
-of them to Spark, which adds up the sizes of their values.
+`scan` checks headers and CRCs. `decode` decodes every record as Arrow, which stays in the worker. `rows` passes all records
+to Spark, which adds up the sizes of their values.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def decoded(segment):  # type: ignore[no-untyped-def]
-    """How many records there are: what is decoded stays here."""
+    """Decode the records of a segment, and yield only their number."""
     import pyarrow as pa
 
     for name, rows in read_segment(segment, True):
@@ -74,7 +74,7 @@ def measured(run: Callable[[], object], size: int) -> dict[str, float]:
 
 
 def by_kind() -> dict[str, float]:
-    """CPU seconds of the workers and of the JVM."""
+    """Return the CPU seconds of the Python workers and of the JVM."""
     used = {"python": 0.0, "java": 0.0}
     for pid in family(os.getpid()):
         try:

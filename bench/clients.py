@@ -1,10 +1,10 @@
-"""Measures transactional producers for Python beside each other, in alternation, against one broker of ours.
+"""Compare transactional producers for Python, alternating between them, against one Stuntbroker.
 
     python bench/clients.py                       three rounds (about two minutes)
     python bench/clients.py --rounds 1 --quick
 
-Each client runs in a process of its own. CPU is that process's: the broker's is its own affair (bench/run.py).
-A benchmark, not a test: a goal that is not met does not change the exit status.
+Each client runs in a process of its own. CPU time is that of the client's process; bench/run.py measures the broker's.
+This is a benchmark, not a test: a missed goal does not change the exit status.
 """
 
 import argparse
@@ -23,9 +23,9 @@ TOPIC = "clients"
 PARTITIONS = 3
 VALUE = b"x" * 100
 RECORDS = 5_000
-"""Of a large transaction."""
+"""Records in a large transaction."""
 PRODUCERS = 20
-"""That have transactions at once."""
+"""Number of producers with concurrent transactions."""
 CLIENTS = ("aiokafka", "confluent", "ours", "ours-uvloop", "ours-blocking")
 SUBJECT = "ours"
 GOALS = {
@@ -36,15 +36,15 @@ GOALS = {
     ("at_once_per_s", "confluent"): 0.5,
     ("records_per_s", "confluent"): 0.5,
 }
-"""(figure, client) -> how many times its figure ours has to be."""
+"""(figure, client) -> minimum ratio of our figure to that client's figure."""
 
 Figures = dict[str, float]
 Transaction = Callable[[int, int], tuple[float, float]]
-"""(records, number of the producer) -> seconds until they are sent, a single one until it is written; seconds of the commit."""
+"""(records, producer number) -> seconds to send the records (a single record: until acknowledged), seconds to commit."""
 
 
 def main() -> int:
-    """Measure every client, or, in a process of its own, one."""
+    """Measure all clients, or with --measure one client in this process."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--quick", action="store_true", help="a tenth of the work")
@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def run(names: list[str], rounds: int, quick: bool) -> dict[str, list[Figures]]:
-    """Alternate between the clients, each round beginning with another one."""
+    """Measure the clients in alternation, each round starting with a different client."""
     from stuntbroker import run_broker
 
     figures: dict[str, list[Figures]] = {name: [] for name in names}
@@ -89,7 +89,7 @@ def run(names: list[str], rounds: int, quick: bool) -> dict[str, list[Figures]]:
 
 
 def show(figures: dict[str, list[Figures]]) -> None:
-    """Print the medians, and the ratios that there are goals for."""
+    """Print the medians, and the ratios for which there are goals."""
     medians = {
         name: {figure: statistics.median(each[figure] for each in rounds) for figure in rounds[0]}
         for name, rounds in figures.items()
@@ -117,7 +117,7 @@ def measure(name: str, bootstrap: str, small: int, large: int) -> Figures:
 
 
 async def asynchronous(name: str, bootstrap: str, small: int, large: int) -> Figures:
-    """Our producer, or aiokafka's: the calls are the same. Those at once share connections where they can."""
+    """Measure our producer or aiokafka's, which have the same calls. Our concurrent producers share connections."""
     from aiokafka import AIOKafkaProducer
 
     from stuntbroker.client import Connections, TransactionalProducer
@@ -165,7 +165,7 @@ async def asynchronous(name: str, bootstrap: str, small: int, large: int) -> Fig
 
 
 def blocking(bootstrap: str, small: int, large: int) -> Figures:
-    """The blocking twin of ours. Those at once share connections, each is in a thread of its own."""
+    """Measure our blocking producer. Concurrent producers share connections; each runs in its own thread."""
     from stuntbroker.client.blocking import Connections, TransactionalProducer
 
     with ExitStack() as opened:
@@ -196,7 +196,7 @@ def blocking(bootstrap: str, small: int, large: int) -> Figures:
 
 
 def confluent(bootstrap: str, small: int, large: int) -> Figures:
-    """librdkafka's producer, without the 5 ms that it waits for more records by default."""
+    """Measure librdkafka's producer with linger.ms=0 (default: 5)."""
     from confluent_kafka import Producer
 
     producers = []
@@ -224,7 +224,7 @@ def confluent(bootstrap: str, small: int, large: int) -> Figures:
 
 
 def in_threads(transaction: Transaction, small: int, large: int) -> Figures:
-    """Run what a Watch asks for, and then the producers at once."""
+    """Run the transactions of a Watch one by one, then those of all producers concurrently."""
     watch = Watch(small, large)
     for records in watch:
         watch.note(transaction(records, 0))
@@ -241,7 +241,7 @@ def in_threads(transaction: Transaction, small: int, large: int) -> Figures:
 
 
 class Watch:
-    """Asks for transactions, after a few that do not count, and takes their times."""
+    """Iterates over the transactions to run (as numbers of records), after a warm-up, and measures them."""
 
     def __init__(self, small: int, large: int) -> None:
         self._counts = {1: small, RECORDS: large}
@@ -262,12 +262,12 @@ class Watch:
             self._wall_s[records] = time.perf_counter() - wall_s
 
     def note(self, times: tuple[float, float]) -> None:
-        """Take the times of the transaction that was asked for last."""
+        """Record the times of the last transaction."""
         self._times[RECORDS if 1 in self._wall_s else 1].append(times)
 
     @contextmanager
     def at_once(self, transactions: int) -> Iterator[None]:
-        """Take the time of transactions of all producers at once."""
+        """Measure the concurrent transactions of all producers."""
         cpu_s, wall_s = time.process_time(), time.perf_counter()
         yield
         self._at_once = {

@@ -1,7 +1,7 @@
-"""What the benchmark reports: the figures of each workload, the goals beside them, and the table.
+"""The benchmark's report: the figures of each workload, their goals, and the table.
 
-A goal is judged on the medians of all rounds. The count behind the verdict, as in `met 2/3`, is the number of
-rounds in which it also holds between the figures of that round alone; less than all means: noise decides.
+A goal is judged by the medians of all rounds. The count after the verdict, as in `met 2/3`, is the number of rounds in which
+the goal also holds for the figures of that round alone; if it does not hold in all rounds, noise influences the verdict.
 """
 
 import statistics
@@ -15,13 +15,13 @@ US = "us"
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Our figure is `sign` `times` the figure of `of`; without `of`, `times` is the bound itself."""
+    """Goal that our figure is <= or >= (`sign`) `times` the figure of system `of`; without `of`, `times` is the bound."""
 
     sign: Literal["<=", ">="]
     times: float
     of: str = ""
     row: str = ""
-    """The row to compare with, if it is another one."""
+    """Row to compare with, if different."""
 
     def holds(self, ours: float, base: float) -> bool:
         return ours <= self.times * base if self.sign == "<=" else ours >= self.times * base
@@ -92,7 +92,7 @@ UNITS = {
 
 
 def row_of(line: Line) -> str:
-    """The same workload is another row when it is run on other data, or after other work."""
+    """Return the row of a line; a workload has another row for other data or a second pass."""
     match line["workload"]:
         case "txn-concurrent" if line["pass"] > 1:
             return KNOWN
@@ -103,7 +103,7 @@ def row_of(line: Line) -> str:
 
 
 def derived(line: Line) -> Line:
-    """The line with server CPU and memory per unit."""
+    """Return the line with server CPU time and memory per unit added."""
     units = line.get(UNITS.get(line["workload"], ""))
     if not units or "error" in line:
         return line
@@ -124,7 +124,7 @@ class Report:
         self.rounds = sorted({line["round"] for line in self._lines})
 
     def value(self, row: str, field: str, system: str, nth: int | None = None) -> float | None:
-        """The median over all rounds, or of one round."""
+        """Return the median over all rounds, or over the values of round `nth`."""
         values = [
             line[field]
             for line in self._lines
@@ -151,7 +151,7 @@ class Report:
         return f"{'met' if held else 'NOT MET'} {rounds.count(True)}/{len(rounds) - rounds.count(None)}"
 
     def table(self) -> Iterator[list[str]]:
-        """The head, then one line of cells per figure that was measured."""
+        """Yield the header, then one row of cells per measured figure."""
         others = [system for system in self.systems if system != US] if US in self.systems else []
         ratios = [f"{US}/{other}" for other in others]
         yield ["workload", "figure", *self.systems, *ratios, "goal", "verdict"]
@@ -186,7 +186,7 @@ def markdown(rows: Iterable[list[str]]) -> str:
 
 
 def plain(rows: Iterable[list[str]]) -> str:
-    """Columns by spaces; the name of a workload only where it begins."""
+    """Return a table aligned with spaces; the name of a workload is shown only in its first row."""
     cells = list(rows)
     widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
     printed, last = [], ""

@@ -1,10 +1,10 @@
-"""Transactions under random plans of faults, stops and clock steps, with the oracle looking on: how many, and what it finds.
+"""Run transactions under random faults, stops and clock steps while the oracle checks them; print their number and findings.
 
     python bench/oracle.py                              1,000,000 transactions (about half an hour)
     python bench/oracle.py --transactions 20000 --seed 7
 
-Everything is in one process, without sockets (tests/kit/transactions/faulty_world.py): one seed gives one run. The exit status is
-1 when the oracle has found anything, or a transaction stays open.
+Everything runs in one process without sockets (tests/kit/transactions/faulty_world.py), so a seed determines the run. The exit
+status is 1 if the oracle has findings or a transaction stays open.
 """
 
 import argparse
@@ -24,11 +24,11 @@ from tests.kit.transactions.faulty_world import FaultyWorld
 STEPS_PER_PLAN = 500
 STEPS_PER_CHECK = 250
 WORLD_TRANSACTIONS = 20_000
-"""Of one broker: then comes another one, with an empty data folder."""
+"""Transactions per broker; then a new broker starts with an empty data folder."""
 
 
 async def run_world(seed: int, wanted: int) -> tuple[int, list[str]]:
-    """One broker until so many transactions have ended: how many did, and what was found."""
+    """Run one broker until `wanted` transactions have ended; return (number of ended transactions, findings)."""
     with tempfile.TemporaryDirectory(prefix="stuntbroker-oracle-") as folder:
         clock = TestClock()
         clock.pause()
@@ -54,7 +54,7 @@ async def run_world(seed: int, wanted: int) -> tuple[int, list[str]]:
 
 
 def main() -> int:
-    """Run worlds until there were enough transactions; return the exit status."""
+    """Run brokers until enough transactions have ended; return the exit status."""
     parser = argparse.ArgumentParser(description="Transactions under random faults, with the oracle on.")
     parser.add_argument("--transactions", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1, help="of the first broker; each one has the next seed")

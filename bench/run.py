@@ -1,12 +1,12 @@
-"""Measures this broker beside others, in alternation, and prints medians, ratios and goals.
+"""Compare this broker with others, alternating between them; print medians, ratios and goals.
 
     python bench/run.py                                   everything, three rounds (about 10 minutes)
     python bench/run.py --quick                           one short round of us and kfake (under a minute)
     python bench/run.py --systems us,kfake --workloads txn-latency,eos --rounds 5 --out figures.jsonl
     python bench/run.py --read figures.jsonl --markdown   the table of an earlier run
 
-A benchmark, not a test: a goal that is not met does not change the exit status. It is 1 when a workload
-failed (`eos` with a record missing or twice has failed) or when nothing could be measured.
+This is a benchmark, not a test: a missed goal does not change the exit status. The exit status is 1 if a workload failed
+(`eos` fails if a record is missing or duplicated) or if nothing could be measured.
 """
 
 import argparse
@@ -39,13 +39,13 @@ WORKLOADS = (
 )
 
 SESSIONS = {
-    # Memory per id and the second pass need a server that has done nothing larger before.
+    # Memory per id and the second pass need a server without earlier, larger workloads.
     "ids": ("ready", "txn-concurrent", "inits", "txn-concurrent"),
     "data": ("ready", "txn-latency", "eos", "conns", "produce", "consume", "produce-small", "consume"),
 }
-"""What one server is used for, in this order. Each round starts each session with an empty data folder."""
+"""Session -> workloads of one server process, in order. Every session starts with an empty data folder."""
 
-# Short enough for Kafka, long enough that a start-up effect is a small part: see docs/benchmarks.md.
+# Short enough for Kafka, long enough that start-up effects are small: see docs/benchmarks.md.
 FULL = "-n 2000 -t 200 -cap 10s -k 100000 -m 500 -ids 20000 -secs 5"
 QUICK = "-n 2000 -t 100 -cap 2s -k 50000 -m 100 -ids 5000 -secs 1"
 SHOWN = (
@@ -72,7 +72,7 @@ class Plan:
     scratch: Path
 
     def sessions(self) -> Iterator[tuple[int, str, list[str], System]]:
-        """Round, session, its workloads, system. Systems alternate; each round begins with another one."""
+        """Yield (round, session, its workloads, system). Systems alternate; each round starts with a different system."""
         chosen = {name: _chosen(names, self.workloads) for name, names in SESSIONS.items()}
         if not any(len(names) > 1 for names in chosen.values()):
             chosen = {"data": ["ready"]}
@@ -85,7 +85,7 @@ class Plan:
 
 
 def _chosen(names: tuple[str, ...], wanted: frozenset[str]) -> list[str]:
-    """`names` without what was not asked for, and without a repetition that nothing has come before."""
+    """Return the requested workloads, without repetitions that directly follow the same workload."""
     chosen = ["ready"]
     for name in names[1:]:
         is_read = name == "consume" and chosen[-1] not in ("produce", "produce-small")
@@ -107,7 +107,7 @@ def measure(plan: Plan, client: Path, out: TextIO) -> list[Line]:
 
 
 def _session(plan: Plan, client: Path, system: System, names: list[str]) -> Iterator[Line]:
-    """One server from its spawn to its end, as the lines of the client."""
+    """Run one server from start to end; yield the lines of the measuring client."""
     data = plan.scratch / "data"
     log_path = plan.scratch / "log"
     port, command = system.at(data)
@@ -134,7 +134,7 @@ def _session(plan: Plan, client: Path, system: System, names: list[str]) -> Iter
             yield line
         process.wait()
     finally:
-        process.kill()  # A no-op unless we are leaving early. The server dies with its client.
+        process.kill()  # A no-op unless this function is left early. The server ends with its client.
         process.wait()
         shutil.rmtree(data, ignore_errors=True)
     if seen < len(names) and not failed:
@@ -156,7 +156,7 @@ def _tell(text: str) -> None:
 
 
 def _machine() -> Line:
-    """The first line of a file of figures: where and when they were taken."""
+    """Return the first line of a file of figures: the machine on which they were measured."""
     model = ""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

@@ -1,13 +1,13 @@
-"""Measures the Spark sink and source beside Spark's own, in alternation, and prints medians and ratios.
+"""Compare the Spark sink and source with Spark's own, alternating between them; print medians and ratios.
 
     python bench/spark.py                              against our broker (about 10 minutes)
-    python bench/spark.py --rows 200000 --rounds 1     a look
-    python bench/spark.py --kafka                      against Apache Kafka too: without mode=2pc, which it does not have
+    python bench/spark.py --rows 200000 --rounds 1     a quick run
+    python bench/spark.py --kafka                      also against Apache Kafka, without mode=2pc, which it does not support
 
-Needs the extra `pipeline`, a JDK from 17 on and, on first use, the network for the jars of Spark's own Kafka source and
-sink. One session does everything; what it does first pays for its compiler, so that a round comes before the rounds that
-count. docs/benchmarks.md says what is measured. A benchmark, not a test: nothing fails because a machine is slow, but a
-wrong number of rows does.
+Needs the extra `pipeline`, JDK 17 or later and, on first use, network access for the jars of Spark's own Kafka source and
+sink. All measurements use one Spark session; a warm-up round, which includes JIT compilation, does not count.
+docs/benchmarks.md describes the measurements. This is a benchmark, not a test: a slow machine does not fail it, but a wrong
+number of rows does.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ QUERY_S = 600.0
 OURS, SPARK = "stuntbroker", "kafka"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 Figures = dict[str, list[float]]
-"""By what was measured, a figure a round; `NAME cpu` is the processor time that it took, in seconds, of all processes."""
+"""Measurement -> one value per round; `NAME cpu` is its CPU time in seconds, summed over all processes."""
 
 
 class Bench:
-    """One broker, one session, topics with names that are used once."""
+    """The measurements on one broker, in one Spark session; every measurement uses new topics."""
 
     def __init__(self, spark: SparkSession, port: int, scratch: Path, rows: int, label: str) -> None:
         self.spark = spark
@@ -58,7 +58,7 @@ class Bench:
         self.label = label
         self.topics_named = 0
         self.written: list[str] = []
-        """Topics that have to be counted."""
+        """Topics whose rows `check` has to count."""
 
     def name(self, what: str) -> str:
         self.topics_named += 1
@@ -79,7 +79,7 @@ class Bench:
         return ChannelCluster(parse_bootstrap(self.bootstrap))
 
     def run(self, frame: DataFrame, sink: str, options: dict[str, str]) -> float:
-        """Seconds of its batches, from the planning of each to the end of its commit."""
+        """Run a query to its end; return the total duration of its batches in seconds, from planning to commit."""
         checkpoint = str(self.scratch / self.name("checkpoint"))
         writer = frame.writeStream.format(sink).options(**options).option("checkpointLocation", checkpoint)
         query = writer.trigger(availableNow=True).start()
@@ -89,7 +89,7 @@ class Bench:
         return sum(each["durationMs"]["triggerExecution"] for each in query.recentProgress) / 1000
 
     def check(self) -> None:
-        """What was written is what a reader of committed rows finds, by Spark's own source."""
+        """Count the committed rows of the written topics with Spark's own source. Raises AssertionError."""
         options = {"kafka.bootstrap.servers": self.bootstrap, "kafka.isolation.level": "read_committed"}
         while self.written:
             topic = self.written.pop()
@@ -100,7 +100,7 @@ class Bench:
     # --- what is measured
 
     def write(self, kind: str) -> float:
-        """Rows a second of one micro-batch with all rows, of which a key says the partition."""
+        """Write all keyed rows in one micro-batch; return rows per second."""
         frame = self.spark.readStream.schema("key binary, value binary").parquet(str(self.scratch / "input"))
         topic = self.topic(f"write-{kind}")
         options = {"kafka.bootstrap.servers": self.bootstrap, "topic": topic}
@@ -117,7 +117,7 @@ class Bench:
         return self.rows / seconds
 
     def read(self, kind: str, topic: str) -> float:
-        """Rows a second of one micro-batch into nothing, read committed."""
+        """Read all rows in one micro-batch with read_committed and discard them; return rows per second."""
         options = {
             "kafka.bootstrap.servers": self.bootstrap,
             "subscribe": topic,
@@ -128,12 +128,12 @@ class Bench:
         return self.rows / self.run(frame.select("key", "value", "offset"), "noop", {})
 
     def commit(self) -> float:
-        """Milliseconds inside commit(), for a batch of TASKS tasks that have written to all partitions."""
+        """Return the duration of commit() in ms, for a batch of TASKS tasks that each wrote to all partitions."""
         sink, messages, _ = self._prepared(TASKS)
         return _milliseconds(lambda: sink.commit(messages, 0))
 
     def recover(self, decided: bool) -> float:
-        """Milliseconds from nothing to the next batch, with UNDONE transactions that a dead driver has left."""
+        """Return the duration of recovery in ms, with UNDONE open transactions of a dead driver."""
         from stuntbroker.pipeline.decisions import Decision
         from stuntbroker.pipeline.spark.connections import connected, store_of
 
@@ -147,7 +147,7 @@ class Bench:
         return _milliseconds(sink.take)
 
     def _prepared(self, count: int) -> tuple[Any, list[Any], Any]:
-        """A sink of which so many tasks have told that they are done."""
+        """Return a sink with `count` successful tasks, their messages, and the options."""
         import pyarrow as pa
 
         from stuntbroker.pipeline.decisions import Transaction
@@ -180,14 +180,16 @@ class Bench:
 
 
 def cpu_s() -> float:
-    """Processor time of this process and all below it: Spark's JVM, its Python workers, the broker. Of those that ended too,
-    as far as somebody waited for them."""
+    """Return the CPU time in seconds of this process and its descendants: Spark's JVM, its Python workers, the broker.
+
+    Ended processes are included if their parent has waited for them.
+    """
     ticks: dict[int, int] = {}
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # It has ended.
+        except OSError:  # The process has ended.
             continue
         pid = int(stat.parent.name)
         parents[pid], ticks[pid] = int(fields[1]), sum(map(int, fields[11:15]))
@@ -207,7 +209,7 @@ def _milliseconds(act: Callable[[], Any]) -> float:
 
 
 def measure(bench: Bench, rounds: int, two_phase: bool) -> Figures:
-    """Every kind once in each round; each round begins with another one. The first round does not count."""
+    """Run every measurement once per round, each round starting with a different one; the first round does not count."""
     figures_by_name: Figures = {}
     sinks = ["own", "single", "2pc"] if two_phase else ["own", "single"]
     topic = bench.topic("read")
@@ -268,7 +270,7 @@ def table(figures: dict[str, Figures], rows: int) -> Iterator[str]:
 
 
 def _ratio(some: list[float], base: list[float]) -> float:
-    """The median of what each round says."""
+    """Return the median of the ratios of the rounds."""
     return statistics.median(figure / other for figure, other in zip(some, base, strict=True))
 
 
@@ -288,7 +290,7 @@ def make_input(folder: Path, rows: int) -> None:
 
 @contextmanager
 def serving(system: System, data: Path) -> Iterator[int]:
-    """A server with an empty folder. Gives its port when it answers."""
+    """Start a server with an empty data folder; yield its port as soon as it responds."""
     from stuntbroker.client.channel import ChannelCluster
     from stuntbroker.client.errors import ClientError
     from stuntbroker.protocol.addresses import parse_bootstrap

@@ -1,7 +1,7 @@
-"""The servers that the benchmark can start: ours, ours compiled, franz-go's kfake, Apache Kafka.
+"""The servers that the benchmark can start: Stuntbroker, Stuntbroker compiled, franz-go's kfake, Apache Kafka.
 
-A system is a shell command with {port}, {controller_port} and {data} left open. What it needs is built or
-fetched when it is asked for, into the cache folder; where that is not possible, `Unavailable` says why.
+A system is a shell command with the placeholders {port}, {controller_port} and {data}. Its requirements are built or
+downloaded to the cache folder on demand; `Unavailable` gives the reason if that is not possible.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ JAVA_VERSION_MIN = 17
 
 
 class Unavailable(Exception):
-    """A system, or the measuring client, cannot be had on this machine."""
+    """A system, or the measuring client, is not available on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class System:
     command: str
 
     def at(self, data: Path) -> tuple[int, str]:
-        """A free port, and the command that serves it from a data folder."""
+        """Return a free port, and the command that serves the data folder on that port."""
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))
             second.bind(("127.0.0.1", 0))
@@ -42,7 +42,7 @@ class System:
 
 
 def prepare(name: str, commands: dict[str, str]) -> System:
-    """`commands` come first: they may replace a system or add one."""
+    """Build or download a system; an entry of `commands` replaces or adds a system. Raises Unavailable."""
     if name in commands:
         return System(name, commands[name])
     try:
@@ -65,7 +65,7 @@ def _us() -> str:
         spec = None
     if spec is None:
         raise Unavailable(f"stuntbroker is not installed for {sys.executable}")
-    # As an installation does it. Else the first start of a round pays for compiling.
+    # Compile bytecode as an installation does; otherwise the first start would include it.
     packages = [str(init.parent) for init in ROOT.glob("*/__init__.py")]
     _run([sys.executable, "-m", "compileall", "-q", *packages])
     return (
@@ -75,7 +75,7 @@ def _us() -> str:
 
 
 def _compiled() -> str:
-    """The wheel that `make wheel` builds, beside the packages that it needs."""
+    """Return the command for the compiled wheel, with its dependencies from the current environment."""
     built = _run([sys.executable, str(ROOT / "tools" / "build_wheel.py"), "--dist", str(CACHE / "dist")])
     if "(compiled)" not in built:
         raise Unavailable(built.split("\n")[-1])
@@ -101,7 +101,7 @@ def _kfake_disk() -> str:
 
 def _kafka() -> str:
     home = os.environ.get("JAVA_HOME")
-    java = f"{home}/bin/java" if home else "java"  # As serve.sh takes it.
+    java = f"{home}/bin/java" if home else "java"  # The same choice as in serve.sh.
     if shutil.which(java) is None:
         raise Unavailable(
             f"no JDK ({java} is not there)" if home else "no JDK (java is not on the path, JAVA_HOME is not set)"
@@ -123,7 +123,7 @@ def _go_build(module: str) -> Path:
 
 
 def _run(command: list[str], cwd: Path = ROOT) -> str:
-    """Everything that the command prints, or its last line as the reason why not."""
+    """Return the output of a command. Raises Unavailable with the last line of the output if the command fails."""
     done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     printed = done.stdout.strip()
     if done.returncode != 0:

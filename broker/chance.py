@@ -1,4 +1,4 @@
-"""The only place that makes random bytes: ids of topics, clusters, members and fetch sessions."""
+"""The only source of random bytes, for the ids of topics, clusters, members and fetch sessions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ class Chance:
     __slots__ = ()
 
     def random_bytes(self, count: int) -> bytes:
-        """Return so many random bytes."""
+        """Return `count` random bytes."""
         return os.urandom(count)
 
 
 class SeededChance(Chance):
-    """Gives the same bytes in every run with the same seed: for tests whose ids must be repeatable."""
+    """A source that returns the same bytes in every run with the same seed, for tests with repeatable ids."""
 
     __slots__ = ("_random",)
 
@@ -26,5 +26,5 @@ class SeededChance(Chance):
         self._random = Random(seed)
 
     def random_bytes(self, count: int) -> bytes:
-        """Return the next bytes of the sequence that the seed begins."""
+        """Return the next `count` bytes of the seed's sequence."""
         return self._random.randbytes(count)

@@ -1,11 +1,11 @@
-"""The only place that reads a clock, and a clock that a test moves.
+"""The only place that reads the system clock, and a manual clock for tests.
 
 | reading | for | a step of the machine's clock |
 |---|---|---|
 | `now_ms` | what is stored or told: timestamps, when a transaction began, what expires by such a time | is seen, as in Kafka |
 | `monotonic_ms` | how long something lasts: timers, sessions, long polls, silence | is not seen |
 
-Both are readings of one object, so that whoever moves time moves them together.
+One object returns both, so that a test moves them together.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ class Clock:
     __slots__ = ()
 
     def now_ms(self) -> int:
-        """Since 1970."""
+        """Return the wall-clock time in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Since some moment; never goes back."""
+        """Return milliseconds since an arbitrary moment; never goes back."""
         return time.monotonic_ns() // 1_000_000
 
     def client_ms(self) -> int:
-        """`monotonic_ms` as clients see it: how long one has been silent. A test that moves the clock does not move this."""
+        """Return `monotonic_ms` for measuring how long a client has been silent; the clock of `control` does not move it."""
         return self.monotonic_ms()
 
 
 class ManualClock(Clock):
-    """A clock that stands still until it is moved. `Timers.pass_time` moves it and makes the calls that become due."""
+    """A clock that stands still until a test moves it. `Timers.pass_time` moves it and runs the timers that become due."""
 
     __slots__ = ("ms", "stepped_ms")
 
     def __init__(self, start_ms: int) -> None:
         self.ms = start_ms
-        """The time since 1970."""
+        """Wall-clock time in milliseconds since 1970."""
         self.stepped_ms = start_ms
-        """How far the wall clock is ahead of the monotonic one, which begins at 0."""
+        """Milliseconds by which the wall clock is ahead of the monotonic clock, which starts at 0."""
 
     def now_ms(self) -> int:
-        """The time that it was moved to."""
+        """Return the wall-clock time that the clock was moved to."""
         return self.ms
 
     def monotonic_ms(self) -> int:
-        """The time that has passed since it was made."""
+        """Return the milliseconds that have passed since the clock was created."""
         return self.ms - self.stepped_ms
 
     def step(self, ms: int) -> None:
-        """Set the wall clock forward or back, as an administrator does: no time passes."""
+        """Step the wall clock forward or back, as an administrator does; the monotonic clock does not move."""
         self.ms += ms
         self.stepped_ms += ms

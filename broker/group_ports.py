@@ -1,4 +1,4 @@
-"""What the group coordinator needs of the broker: the log of `__consumer_offsets`, time, new member ids."""
+"""Connects the group coordinator to the broker: the `__consumer_offsets` log, clock and timers, new member ids."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import HasChance, HasClock, HasConfig, HasEvents, HasTimers, HasTopics
 
     class Uses(HasChance, HasClock, HasConfig, HasEvents, HasTimers, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 MINUTE_MS: Final = 60_000
 
 
 class OffsetsLog:
-    """`__consumer_offsets` as the coordinator of groups writes and reads it."""
+    """The log of `__consumer_offsets`, as the group coordinator uses it."""
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
@@ -35,13 +35,13 @@ class OffsetsLog:
 
 
 def new_member_id(chance: Chance, prefix: str) -> str:
-    """Return a member id as Kafka makes it: the client's name and a random UUID."""
+    """Return a member id in Kafka's form: `prefix` and a random UUID."""
     h = chance.random_bytes(16).hex()
     return f"{prefix}-{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
 
 
 def make_groups(broker: Uses) -> GroupCoordinator:
-    """Return a coordinator of groups that works on this broker's clock, log and events."""
+    """Return the group coordinator of a broker, with the groups and offsets replayed from its log."""
     config = broker.config
     topic = broker.topics.internal(OFFSETS)
 

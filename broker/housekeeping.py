@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     class Uses(
         HasClock, HasConfig, HasConnections, HasDataDir, HasEvents, HasRequestMemory, HasTimers, HasTopics, Protocol
     ):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 class Housekeeping:
@@ -37,12 +37,12 @@ class Housekeeping:
         self._slices: Iterator[None] | None = None
         self._log: PartitionLog | None = None
         self._ends: dict[PartitionLog, int] = {}
-        """Where each compacted log ended when it was last looked at."""
+        """End offset of each compacted log at the last `clean`."""
         self._spare: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        """A file descriptor in reserve, so that there is one to load the log's library with."""
+        """A spare file descriptor, closed when no others are left, so that structlog can be loaded."""
 
     def clean(self) -> None:
-        """Look for logs worth cleaning, and clean them one after another, a slice a turn of the event loop."""
+        """Find the logs that need cleaning, and clean them one after another, one slice per turn of the event loop."""
         if self._slices is not None or self._waiting:
             return
         from stuntbroker.storage.compaction import (  # Not loaded before the broker is ready.
@@ -67,7 +67,7 @@ class Housekeeping:
             self._step()
 
     def clean_wanted_at_ms(self) -> int | None:
-        """Before which time `clean` does nothing; None for as long as no client writes."""
+        """Return the monotonic ms before which `clean` has nothing to do; None: nothing until a client writes."""
         from stuntbroker.storage.compaction import may_need_cleaning
 
         return 0 if any(may_need_cleaning(log) for log in self._logs() if log.size) else None
@@ -109,7 +109,7 @@ class Housekeeping:
         if has_deleted:
             try:
                 self.broker.data_dir.write_start_offsets()
-            except StorageError as fault:  # Written again with the next deletion, and at the end.
+            except StorageError as fault:  # Written again with the next deletion, and at shutdown.
                 self.broker.events.error("start_offsets_not_written", fault=str(fault))
 
     def retain_wanted_at_ms(self) -> int | None:
@@ -142,12 +142,12 @@ class Housekeeping:
         return self._earliest_ms(log.producers.expiry_due_ms(age_ms) for log in self._logs())
 
     def idle_connections(self) -> None:
-        """Close clients that were silent for too long, and take large buffers back from silent ones."""
+        """Close connections that were idle for `connections.max.idle.ms`, and free the large buffers of silent ones."""
         now_ms, idle_ms = self.broker.clock.client_ms(), self.broker.config["connections.max.idle.ms"]
         for connection in list(self.broker.connections):
             connection.give_back()
             if connection.transport is None:
-                connection.abort()  # It was closed, and its client does not read what is left.
+                connection.abort()  # The connection is closing, and its client does not read the remaining bytes.
             elif connection.was_active():
                 connection.active_ms = now_ms
             elif 0 <= idle_ms < now_ms - connection.active_ms and not connection.open:
@@ -176,7 +176,7 @@ class Housekeeping:
             os.close(more)
 
     def close(self) -> None:
-        """Give the reserve back."""
+        """Close the spare file descriptor."""
         if self._spare is not None:
             os.close(self._spare)
             self._spare = None

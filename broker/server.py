@@ -1,4 +1,4 @@
-"""The broker: everything that lives while it runs, how it starts and how it stops."""
+"""The broker: the objects that exist while it runs, and its start and stop."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Broker:
         disk: Disk = LOCAL_DISK,
         sync_executor: Executor | None = None,
     ) -> None:
-        """`sync_executor`: runs syncs beside the event loop, with durability "power"; default is a thread."""
+        """`sync_executor`: runs syncs outside the event loop, with durability "power"; by default in a thread."""
         self.config = config
         self.events = events or Events()
         self.clock = clock or Clock()
@@ -85,16 +85,16 @@ class Broker:
         self.router = Router()
         self.authorizer: Authorizer = ConfiguredAuthorizer(config)
         self.broken = False
-        """A write or sync failed: memory and disk differ."""
+        """Whether a write or sync has failed, so that memory and disk differ."""
         self.failed: Callable[[str], None] | None = None
         """Called with the reason when the broker cannot continue (a failed sync, for example)."""
         self.on_config_change: list[Callable[[], None]] = []
-        """Called when properties were changed while it runs."""
+        """Called after properties have changed while the broker runs."""
         self._servers: dict[int, list[asyncio.Server]] = {}
-        """By the id of their node."""
+        """Node id -> servers."""
         self._keeper: Housekeeping | None = None
         self.is_temporary = data_dir is None
-        """The data folder goes when the broker stops."""
+        """Whether the data folder is removed when the broker stops."""
         self._groups: GroupCoordinator | None = None
         self._dynamic_config: DynamicConfig | None = None
         self.durability = durability
@@ -107,7 +107,7 @@ class Broker:
             raise
 
     def _open(self) -> None:
-        """Read the data folder back."""
+        """Restore the broker's state from the data folder."""
         data_dir = self.data_dir
         self.syncer: Syncer | None = None
         if self.durability == "power":
@@ -164,7 +164,7 @@ class Broker:
         )
         known = properties.get("node.id")
         self.is_new = known is None
-        """The data folder had no broker before."""
+        """Whether the data folder has had no broker before."""
         if known is not None and known != str(self.node_id) and "node.id" in self.config.given:
             raise StorageError(
                 f"the data folder {self.data_dir.path} belongs to node {known}, not {self.node_id}: "
@@ -203,7 +203,7 @@ class Broker:
 
     @property
     def groups(self) -> GroupCoordinator:
-        """Made when the first client needs it: starting up is part of the product."""
+        """The group coordinator; created on first use, for a quick start."""
         return self._groups or self._load_groups()
 
     def _load_groups(self) -> GroupCoordinator:
@@ -213,12 +213,12 @@ class Broker:
         return self._groups
 
     def unload_groups(self, partition: int) -> None:
-        """Forget the groups of a partition of `__consumer_offsets`: another node coordinates them."""
+        """Unload the groups of a partition of `__consumer_offsets`, as another node coordinates them."""
         if self._groups is not None:
             self._groups.unload(partition)
 
     def load_groups(self, partition: int) -> None:
-        """Coordinate the groups of a partition of `__consumer_offsets`, as they are in the log."""
+        """Load the groups of a partition of `__consumer_offsets` from its log, and coordinate them."""
         if self._groups is not None:
             from stuntbroker.storage.recovery import sound_batches
 
@@ -231,14 +231,14 @@ class Broker:
     # --- start and stop
 
     async def start(self, topics: Collection[CreatableTopic] = ()) -> None:
-        """Take up the data, create those of `topics` that are missing, and listen. Raises CannotListen, ConfigError."""
+        """Replay the logs, create those of `topics` that are missing, and listen. Raises CannotListen, ConfigError."""
         loop = asyncio.get_running_loop()
         self.timers = Timers(loop, self.clock, self._timer_failed)
         passing = self.data_dir.points.passing
         passing("start.replay.before")
         self.transactions.replay()
         if OFFSETS in self.topics.by_name:
-            self._load_groups()  # Its members have their session time-outs from now on.
+            self._load_groups()  # The members' session time-outs begin now.
         self.data_dir.mark_in_use()
         passing("start.replay.after")
         self.transactions.resume()
@@ -261,7 +261,7 @@ class Broker:
         self._begin_housekeeping()
 
     async def open_node(self, node_id: int) -> None:
-        """Listen where a node has listened before. Raises CannotListen."""
+        """Listen again on the addresses of a node. Raises CannotListen."""
         try:
             for listener in self.nodes.by_id[node_id].listeners.values():
                 await self._listen(listener, listener.bind(listener.addresses[0].port))
@@ -270,7 +270,7 @@ class Broker:
             raise
 
     def close_node(self, node_id: int) -> None:
-        """Listen no more for a node, and close its connections at once."""
+        """Stop listening for a node, and close its connections immediately."""
         for server in self._servers.pop(node_id, ()):
             server.close()
         for connection in list(self.connections):
@@ -310,11 +310,11 @@ class Broker:
             keeper.expire_producers,
             keeper.expire_producers_wanted_at_ms,
         )
-        every(IDLE_CHECK_MS, keeper.idle_connections, lambda: None)  # Their clients live in the machine's time.
+        every(IDLE_CHECK_MS, keeper.idle_connections, lambda: None)  # Idle time is measured by the system clock.
         every(DESCRIPTORS_CHECK_MS, keeper.look_at_descriptors, lambda: None)
 
     async def abandon(self) -> None:
-        """Stop at once and leave the data folder as it is: another broker follows in it, or in its place."""
+        """Stop immediately and leave the data folder as it is, for a broker that uses or replaces it next."""
         self._close_servers()
         self.broken = True
         if self.syncer is not None:
@@ -338,7 +338,7 @@ class Broker:
             self._keeper.close()
 
     async def stop(self) -> None:
-        """No new client, no new request; what was acknowledged is on the disk when this returns."""
+        """Stop accepting clients and requests; acknowledged writes are on the disk when this returns."""
         self._close_servers()
         self.turn.end()
         if self.syncer is not None and not self.broken:
@@ -349,7 +349,7 @@ class Broker:
         for connection in list(self.connections):
             connection.close()
         self._end_requests()
-        await asyncio.sleep(0)  # Lets the transports send what is written.
+        await asyncio.sleep(0)  # Lets the transports send the written responses.
         self.events.log_suppressed(at_end=True)
         self._forget_temporary()
 
@@ -364,7 +364,7 @@ class Broker:
             shutil.rmtree(self.data_dir.path, ignore_errors=True)
 
     def remove_stale_folders(self) -> None:
-        """Begins to remove, beside the event loop, the temporary folders that killed brokers left."""
+        """Start a thread that removes the temporary folders of killed brokers."""
         if self.is_temporary:
             from threading import Thread
 
@@ -375,7 +375,7 @@ class Broker:
     # --- what connections and handlers ask
 
     def connected(self, connection: ClientConnection) -> bool:
-        """Take note of a client; False when there are too many."""
+        """Register a connection; return False when there are `max.connections` already."""
         if len(self.connections) >= self.config["max.connections"]:
             self.events.warning("connection_refused", client=connection.peer, max_connections=len(self.connections))
             return False
@@ -385,7 +385,7 @@ class Broker:
         return True
 
     def disconnected(self, connection: ClientConnection) -> None:
-        """Forget a connection that is gone."""
+        """Unregister a closed connection."""
         if connection in self.connections:
             self.connections.remove(connection)
             self.request_memory.forget(connection, connection.room)
@@ -401,7 +401,7 @@ class Broker:
         asyncio.get_running_loop().call_soon(call)
 
     def _write_failed(self, fault: StorageError) -> None:
-        """A log that cannot be written ends the broker, as it ends Kafka when it has no other folder."""
+        """Mark the broker as broken after a failed write, and report it. Kafka also stops when its last log directory fails."""
         self.broken = True
         if self.syncer is not None:
             self.syncer.stop()
@@ -410,7 +410,7 @@ class Broker:
             self.failed(str(fault))
 
     def _timer_failed(self, fault: Exception) -> None:
-        """Log a call of the timers that failed: one line for the disk's refusal, a traceback for a mistake of our own."""
+        """Log a failed timer call: one line for a StorageError, a traceback for any other exception."""
         if isinstance(fault, StorageError):
             self.events.error("timer_failed", fault=str(fault))
         else:

@@ -1,8 +1,8 @@
-"""What connections and handlers may use of the broker that they belong to.
+"""Protocols for the parts of the broker that connections and handlers may use.
 
-`server.Broker` puts these together. Each part has a port of its own, `HasTopics` and so on: a handler names the ports that it
-uses, in the type of its connection (`Asking`), and mypy holds it to them. No part that is named here imports this file: a part
-takes what it uses by its constructor, or as a Protocol of its own.
+`server.Broker` implements all of them. There is one Protocol per part, such as `HasTopics`: a handler declares the parts that
+it uses in the type of its connection (`Asking`), and mypy checks that it uses no others. The parts do not import this module:
+they get what they use through the constructor, or declare a Protocol.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ Uses = TypeVar("Uses", covariant=True)
 
 
 class HasConfig(Protocol):
-    """Properties, as they are now."""
+    """Configuration in force."""
 
     config: BrokerConfig
 
 
 class HasNodeId(Protocol):
-    """Id of the broker; of several nodes, of the first."""
+    """Id of the broker; with several nodes, of the first node."""
 
     node_id: int
 
 
 class HasClusterId(Protocol):
-    """As in `meta.properties`."""
+    """Cluster id, as in `meta.properties`."""
 
     cluster_id: str
 
@@ -65,19 +65,19 @@ class HasEvents(Protocol):
 
 
 class HasClock(Protocol):
-    """Wall clock, and one that never steps."""
+    """Wall clock and monotonic clock."""
 
     clock: Clock
 
 
 class HasTimers(Protocol):
-    """Calls that become due."""
+    """Timers."""
 
     timers: Timers
 
 
 class HasSyncer(Protocol):
-    """Syncs files with `--durability power`; else None."""
+    """Syncer of files with `--durability power`; otherwise None."""
 
     syncer: Syncer | None
 
@@ -89,7 +89,7 @@ class HasDataDir(Protocol):
 
 
 class HasLongRequests(Protocol):
-    """Requests that are worked off in slices."""
+    """Requests that are handled in slices."""
 
     long_requests: LongRequests
 
@@ -101,7 +101,7 @@ class HasFetchSessions(Protocol):
 
 
 class HasNodes(Protocol):
-    """Nodes, and what they lead."""
+    """Nodes of the cluster."""
 
     nodes: Nodes
 
@@ -113,13 +113,13 @@ class HasTopics(Protocol):
 
 
 class HasFeatures(Protocol):
-    """Levels of `transaction.version` and of others."""
+    """Feature levels, such as `transaction.version`."""
 
     features: Features
 
 
 class HasQuotas(Protocol):
-    """Quotas of clients."""
+    """Client quotas."""
 
     quotas: ClientQuotas
 
@@ -137,25 +137,25 @@ class HasChance(Protocol):
 
 
 class HasRouter(Protocol):
-    """The way of requests to their handlers."""
+    """Router of requests to their handlers."""
 
     router: Router
 
 
 class HasConfigChanges(Protocol):
-    """Who is called when properties were changed while the broker runs."""
+    """Callbacks for properties that change while the broker runs."""
 
     on_config_change: list[Callable[[], None]]
 
 
 class HasConnections(Protocol):
-    """The clients that are connected."""
+    """Open connections of clients."""
 
     connections: set[ClientConnection]
 
 
 class HasRequestMemory(Protocol):
-    """What large requests may take of the memory."""
+    """Memory limit for requests (`queued.max.request.bytes`)."""
 
     request_memory: RequestMemory
 
@@ -165,18 +165,18 @@ class HasGroups(Protocol):
 
     @property
     def groups(self) -> GroupCoordinator:
-        """The coordinator of consumer groups, made when it is first needed."""
+        """The group coordinator, created on first use."""
 
 
 class KnowsGroups(Protocol):
-    """The groups there are."""
+    """Consumer groups, without creating the group coordinator."""
 
     def known_groups(self) -> list[Group]:
-        """All consumer groups; none while the coordinator was not needed."""
+        """Return all consumer groups; empty before the group coordinator is created."""
 
 
 class HasDynamicConfig(Protocol):
-    """Configuration that was changed while the broker ran."""
+    """Configuration that clients changed while the broker ran."""
 
     @property
     def dynamic_config(self) -> DynamicConfig:
@@ -184,10 +184,10 @@ class HasDynamicConfig(Protocol):
 
 
 class ForgetsTopics(Protocol):
-    """Whoever knows of topics beside the table of topics."""
+    """State of a topic outside `Topics`."""
 
     def topic_deleted(self, name: str) -> None:
-        """Forget what was known of a topic elsewhere."""
+        """Remove the state of a deleted topic, such as committed offsets."""
 
 
 class Services(
@@ -217,7 +217,7 @@ class Services(
     ForgetsTopics,
     Protocol,
 ):
-    """All parts of one broker: for connections, and for who moves partitions from node to node."""
+    """All parts of one broker, for connections and for changes of the cluster."""
 
     frame_size_max: int
     listeners: list[Listener]
@@ -228,30 +228,30 @@ class Services(
     read_pace: ReadPace
 
     async def open_node(self, node_id: int) -> None:
-        """Listen where a node has listened before."""
+        """Listen again on the addresses of a node."""
 
     def close_node(self, node_id: int) -> None:
-        """Listen no more for a node, and close its connections."""
+        """Stop listening for a node, and close its connections."""
 
     def unload_groups(self, partition: int) -> None:
-        """Forget the groups of a partition of `__consumer_offsets`."""
+        """Unload the groups of a partition of `__consumer_offsets`."""
 
     def load_groups(self, partition: int) -> None:
-        """Coordinate the groups of a partition of `__consumer_offsets`, as they are in the log."""
+        """Load the groups of a partition of `__consumer_offsets` from its log, and coordinate them."""
 
     def connected(self, connection: ClientConnection) -> bool:
-        """Take note of a client; False when there are too many."""
+        """Register a connection; return False when there are `max.connections` already."""
 
     def disconnected(self, connection: ClientConnection) -> None:
-        """Forget a client that is gone."""
+        """Unregister a closed connection."""
 
 
 class Asking(ClientConnection, Protocol[Uses]):
-    """A client's connection as a handler sees it, which uses no more of the broker than `Uses` has."""
+    """A client's connection for a handler that uses only the parts in `Uses` of the broker."""
 
     @property
     def broker(self) -> Uses:
-        """The broker that it belongs to."""
+        """The broker of the connection."""
 
     def is_allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
         """Return whether the client may perform an operation on a resource."""

@@ -1,4 +1,4 @@
-"""Temporary data folders that killed brokers left behind: the next broker with a temporary folder removes them.
+"""Removes the temporary data folders of killed brokers, when a broker with a temporary folder starts.
 
 A folder is removed if and only if all of this is true:
 
@@ -8,7 +8,7 @@ A folder is removed if and only if all of this is true:
     the journal     is there: a broker that is just starting has none before it holds the lock
     CLEAN_SHUTDOWN           is not there: a broker that ended in order had the folder as its --data-dir
 
-The journal goes last but for the lock, so that the next broker finishes what was interrupted. No link is followed.
+The journal is removed last but for the lock, so that the next broker finishes an interrupted removal. Links are not followed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAME: Final = re.compile(re.escape(TEMPORARY_PREFIX) + "[0-9a-f]{12}")
 
 
 def remove_stale_folders(root: str) -> None:
-    """Remove what killed brokers left in the folder for temporary files."""
+    """Remove the data folders of killed brokers from `root`, the folder for temporary files."""
     for name in filter(_NAME.fullmatch, os.listdir(root)):
         with contextlib.suppress(OSError):  # Another user's, in use, or removed by another broker at the same time.
             _remove_if_stale(os.path.join(root, name))
@@ -38,7 +38,7 @@ def remove_stale_folders(root: str) -> None:
 def _remove_if_stale(path: str) -> None:
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        # Only then: a lock that is tried, even for a moment, fails a broker that starts there.
+        # Checked before locking: a broker that starts in the folder would fail if this held the lock, even briefly.
         if _is_left_behind(folder):
             _remove_unless_locked(path, folder)
     finally:

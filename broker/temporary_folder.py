@@ -1,4 +1,4 @@
-"""The data folder of a broker that was given none. What a killed broker leaves of it goes by stale_folders.py."""
+"""Temporary data folder of a broker without `--data-dir`. stale_folders.py removes the folders of killed brokers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEMPORARY_PREFIX: Final = "stuntbroker-"
 
 
 def make_temporary_folder() -> str:
-    """Make a folder as tempfile does, without the time that it takes to load that module; return its path.
+    """Make a folder like tempfile.mkdtemp, without the time to import that module; return its path.
 
     Raises StorageError.
     """

@@ -1,4 +1,4 @@
-"""One heap of deadlines for everything that waits, and one timer of the event loop for all of it."""
+"""Timers of the broker: one heap of deadlines, and one timer of the event loop for the earliest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stuntbroker.broker.clock import Clock, ManualClock
 
 
 class TimerHandle:
-    """A call that is due at some time, and can be cancelled."""
+    """A scheduled call, which can be cancelled."""
 
     __slots__ = ("callback", "interval_ms", "wanted_at_ms")
 
@@ -21,22 +21,22 @@ class TimerHandle:
         self.callback = callback
         self.interval_ms = 0
         self.wanted_at_ms: Callable[[], int | None] | None = None
-        """For periodic calls: the earliest time at which they have work; None until a client changes something."""
+        """Returns when a periodic call next has work, in monotonic ms; None: not until the broker's state changes."""
 
     def cancel(self) -> None:
-        """Cancel the call. Does nothing when it was made."""
+        """Cancel the call; has no effect after the call was made."""
         self.callback = None
 
 
 class Timers:
-    """`call_at(ms, callback)`, by the clock that never steps; a callback that fails is reported and stops no other."""
+    """Schedules calls by the monotonic clock. A callback that fails is reported, and the others still run."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, failed: Callable[[Exception], object]) -> None:
         """`failed` is called with the exception of a call that failed."""
         self.loop = loop
         self._failed = failed
         self.now_ms = clock.monotonic_ms
-        """The time that `call_at` means."""
+        """The clock of `call_at`, in monotonic ms."""
         self._heap: list[tuple[int, int, TimerHandle]] = []
         self._number = 0
         self._armed: asyncio.TimerHandle | None = None
@@ -56,15 +56,15 @@ class Timers:
 
     @property
     def is_armed(self) -> bool:
-        """Whether the event loop is to wake this up."""
+        """Whether a timer of the event loop is set."""
         return self._armed is not None
 
     def call_later(self, delay_ms: int, callback: Callable[[], Any]) -> TimerHandle:
-        """Call back in `delay_ms` from now."""
+        """Schedule a call in `delay_ms` from now."""
         return self.call_at(self.now_ms() + delay_ms, callback)
 
     def soon(self, callback: Callable[[], Any]) -> None:
-        """Call back in the next turn of the event loop, also while the clock stands still: for work that is done in slices."""
+        """Schedule a call for the next turn of the event loop, even while the clock stands still: for work in slices."""
         self._soon.append(callback)
         self.loop.call_soon(self._run_soon)
 
@@ -74,7 +74,7 @@ class Timers:
 
     @property
     def is_busy(self) -> bool:
-        """Whether there are calls to be made in the next turn."""
+        """Whether calls are scheduled for the next turn."""
         return bool(self._soon)
 
     def every(
@@ -118,7 +118,7 @@ class Timers:
             heapq.heappop(self._heap)
 
     def stand_still(self, stands_still: bool) -> None:
-        """Make no call by itself while the clock stands still; go on when it does."""
+        """Suspend the timer of the event loop while the clock stands still, or resume it."""
         self.stands_still = stands_still
         self._arm()
 
@@ -151,7 +151,7 @@ class Timers:
 
     @property
     def is_next_periodic(self) -> bool:
-        """Whether the next call is one that comes again and again."""
+        """Whether the next call is a periodic one."""
         return bool(self._heap) and self._heap[0][2].interval_ms > 0
 
     def run_next(self) -> None:
@@ -162,7 +162,7 @@ class Timers:
         self._arm()
 
     def run_due(self) -> None:
-        """Make the calls whose time has come."""
+        """Make the calls that are due."""
         if self._armed is not None:
             self._armed.cancel()
         self._armed = None
@@ -175,16 +175,16 @@ class Timers:
         self._arm()
 
     def _call(self, callback: Callable[[], Any]) -> None:
-        """Make a call that is due. One that fails is reported, and stops no other."""
+        """Make a call; report its exception, so that other calls still run."""
         try:
             callback()
         except Exception as fault:
             self._failed(fault)
 
     def pass_time(self, clock: ManualClock, ms: int) -> None:
-        """Move a manual clock on, which must be the one of these timers, and make the calls that have become due.
+        """Advance the manual clock of these timers, and make the calls that are due.
 
-        They are made in the order of their times, and all of them see the time to which the clock was moved.
+        The calls are made in the order of their due times, and all of them see the final time of the clock.
         """
         clock.ms += ms
         self.run_due()

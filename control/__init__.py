@@ -1,8 +1,8 @@
-"""What a test may do to a running broker, and see of it.
+"""Test control of a running broker: fault injection, stops, clock, state inspection, snapshots and copies.
 
-`rules/` has what goes wrong and where it stops, `observation/` what is seen, `http/` and `page/` how both are reached. In this
-folder: time, nodes, late requests, states that are brought about, plans of all this, snapshots and copies, and `control.py`,
-which puts it together.
+`rules/` has the faults and stops, `observation/` the inspection of state, `http/` and `page/` the interfaces to both. In this
+folder: clock, nodes, late requests, seeded states, plans that combine them, snapshots and copies, and `control.py`, which
+creates these parts for a broker.
 
-Nothing of it is loaded without `serve --control`. What Kafka itself can do has no place here: that is `broker/`.
+The package is loaded only with `serve --control`. Functions that Kafka has too are in `broker/`.
 """

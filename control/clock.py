@@ -1,4 +1,4 @@
-"""The broker's time in a test's hands: it can be moved on, stopped and set going again."""
+"""The broker's clock under a test's control: advance, pause and resume."""
 
 from __future__ import annotations
 
@@ -15,68 +15,68 @@ if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
 
 KEPT_MS_MAX: Final = 5_000
-"""How long requests are kept at most, of the machine's time: clients wait for 10 to 30 s for an answer."""
+"""Maximum time in ms, by the system clock, to keep requests waiting; clients time out after 10 to 30 s."""
 CALLS_AT_ONCE: Final = 100
-"""After so many calls that come again and again, other clients get their turn."""
+"""Number of periodic calls after which the event loop gets a turn."""
 
 
 class TestClock(Clock):
-    """The machine's time plus the amount that a test has advanced it; constant while paused."""
+    """The system's time plus the amount that a test has advanced it; constant while paused."""
 
     __slots__ = ("_paused_at", "moved_ms")
     __test__ = False  # For pytest: its name begins as that of a test.
 
     def __init__(self) -> None:
         self.moved_ms = 0
-        """By how much it was moved on, without the time that it has stood still."""
+        """Milliseconds by which a test has advanced the clock, less the time that it was paused."""
         self._paused_at: tuple[int, int] | None = None
-        """The wall clock's and the monotonic clock's time at which it stands."""
+        """Wall-clock and monotonic ms at which the clock was paused; None while it runs."""
 
     def now_ms(self) -> int:
-        """Since 1970, as the test wants it."""
+        """Return the controlled wall-clock time in ms since 1970."""
         return (super().now_ms() if self._paused_at is None else self._paused_at[0]) + self.moved_ms
 
     def monotonic_ms(self) -> int:
-        """Since some moment, as the test wants it."""
+        """Return the controlled monotonic time in ms."""
         return (super().monotonic_ms() if self._paused_at is None else self._paused_at[1]) + self.moved_ms
 
     def client_ms(self) -> int:
-        """The machine's time, which clients go on living in."""
+        """Return the system's monotonic ms: clients are not affected by the controlled time."""
         return super().monotonic_ms()
 
     @property
     def is_paused(self) -> bool:
-        """Whether it stands still, but for being moved."""
+        """Whether the clock is paused; it can still be advanced."""
         return self._paused_at is not None
 
     def pause(self) -> None:
-        """Stand still. Nothing happens when it does already."""
+        """Pause the clock; has no effect if it is paused already."""
         if self._paused_at is None:
             self._paused_at = super().now_ms(), super().monotonic_ms()
 
     def resume(self) -> None:
-        """Go on from the time that it shows: what has passed meanwhile is left out."""
+        """Resume the clock from the time that it shows, without the time that has passed since."""
         if self._paused_at is not None:
             shown_ms = self.monotonic_ms()
             self._paused_at = None
             self.moved_ms = shown_ms - super().monotonic_ms()
 
     def set_to(self, now_ms: int, is_paused: bool) -> None:
-        """Set the wall clock, and pause it or let it run from there. To be called before the clock is first read."""
+        """Set the wall clock, and pause it or let it run from there. Call this before the clock is first read."""
         if is_paused:
             self.pause()
         self.moved_ms += now_ms - self.now_ms()
 
     def move_to(self, monotonic_ms: int) -> None:
-        """Move on to a time, not back."""
+        """Advance the clock to a monotonic time; it never goes back."""
         self.moved_ms += max(0, monotonic_ms - self.monotonic_ms())
 
 
 class ClockControl:
-    """Moves a broker's clock, and makes the calls that become due on the way.
+    """Advances a broker's clock, and runs the timers that become due on the way.
 
-    Clients live in the machine's time: what they ask meanwhile, they ask when it is over. Else each long poll that ends would be
-    followed by the next one of its client, and an hour would be 7,200 of them.
+    Requests that arrive meanwhile are handled afterwards. Otherwise each long poll that ends would be followed by the next one
+    of its client, and an hour would have 7,200 of them.
     """
 
     def __init__(self, clock: TestClock, broker: Broker) -> None:
@@ -86,21 +86,21 @@ class ClockControl:
         self._one_at_a_time = asyncio.Lock()
         self._is_moving = False
         self._was_paused = False
-        """Before time was moved, for as long as it is."""
+        """While the clock is advanced: whether it was paused before."""
         self._keeps = False
-        """Whether requests are kept: not for longer than clients wait for an answer."""
+        """Whether arriving requests are kept, for at most KEPT_MS_MAX."""
         self._is_over = False
-        """Whether the broker is gone."""
+        """Whether the broker has ended."""
         self._waiting: list[tuple[Connection, Callable[[], None]]] = []
-        """Requests that arrived while time is advanced, in order: (connection, function that handles it)."""
+        """Kept requests in the order of arrival: (connection, function that handles the request)."""
 
     @property
     def is_paused(self) -> bool:
-        """Whether time stands still because a test wants it to, and not only for as long as it is moved."""
+        """Whether a test has paused the clock; a pause while it is advanced does not count."""
         return self._was_paused if self._is_moving else self.clock.is_paused
 
     def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
-        """Keep a request that comes while time is moved."""
+        """Handle a request, or keep it while the clock is advanced."""
         if self._is_over:
             return None
         if not self._keeps:
@@ -109,12 +109,12 @@ class ClockControl:
         return None
 
     def forget(self) -> None:
-        """Forget the requests that wait, and those to come: their broker ends."""
+        """Drop the kept requests and all later ones, as the broker ends."""
         self._waiting.clear()
         self._is_over = True
 
     def _release(self) -> None:
-        """Handle the requests that wait, but those of a node that was stopped meanwhile."""
+        """Handle the kept requests, except those of nodes that were stopped meanwhile."""
         self._keeps = False
         waiting, self._waiting = self._waiting, []
         for connection, handle in waiting:
@@ -122,7 +122,7 @@ class ClockControl:
                 handle()
 
     async def advance(self, ms: int) -> None:
-        """Let `ms` pass at once: each call is made at its own time, and what it sets in motion is done before the next one."""
+        """Advance the clock by `ms`; each timer runs at its own time, and its consequences are complete before the next one."""
         async with self._one_at_a_time:
             clock, timers, turn = self.clock, self._timers, self._broker.turn
             was_paused, moved_ms = clock.is_paused, clock.moved_ms + ms
@@ -155,13 +155,13 @@ class ClockControl:
                 self._release()
 
     async def pause(self) -> None:
-        """Stop the broker's time: nothing times out, expires or is cleaned until it is moved or goes on."""
+        """Pause the clock: nothing times out, expires or is cleaned until it is advanced or resumed."""
         async with self._one_at_a_time:
             self.clock.pause()
             self._timers.stand_still(True)
 
     async def resume(self) -> None:
-        """Let the broker's time go on from where it stands."""
+        """Resume the clock from the time that it shows."""
         async with self._one_at_a_time:
             self.clock.resume()
             self._timers.stand_still(False)

@@ -1,4 +1,4 @@
-"""Everything that a test has in its hands of one broker, put together."""
+"""The parts of test control for one broker."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Control:
-    """The clock, the faults and the logs of a broker that has started, and whose clock is a TestClock."""
+    """Clock, faults, stops and logs of a started broker, whose clock must be a TestClock."""
 
     def __init__(self, broker: Broker, has_process: bool = True) -> None:
-        """`has_process`: the process is this broker's alone, and a stop may end it."""
+        """`has_process`: the broker is alone in its process, which a stop may kill."""
         assert isinstance(broker.clock, TestClock)
         self.broker = broker
         self.clock = ClockControl(broker.clock, broker)
         broker.router.add_interceptor(
             self.clock.intercept
-        )  # Before all others, which see a request when it is handled.
+        )  # First, as the others must see a request only when it is handled.
         self.requests = RequestLog(broker)
         broker.router.add_interceptor(self.requests.intercept)
         self.injector = Injector(broker, self.requests, self.clock)
@@ -36,7 +36,7 @@ class Control:
             broker.router.add_interceptor(self.fences.intercept, key)
 
     def remove_rules(self) -> None:
-        """Remove all stops and faults; requests and transactions that they keep go on."""
+        """Remove all stops and faults; the requests and transactions that they hold are resumed."""
         for id_ in list(self.stops.stops):
             self.stops.remove(id_)
         for id_ in list(self.injector.faults):

@@ -1,4 +1,4 @@
-"""Documents from outside as plain values: JSON, and YAML where PyYAML is installed."""
+"""Parsers of untrusted documents: JSON, and YAML if PyYAML is installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 YAML_SUFFIXES: Final = (".yaml", ".yml")
 INTEGER_MAX: Final = 1 << 64
 VALUES_MAX: Final = 200_000
-"""Values in a YAML document, whose aliases can make many of a few."""
+"""Maximum number of values in a YAML document, whose aliases can expand to very many."""
 
 
 def read_plan_file(path: str | os.PathLike[str]) -> Any:
@@ -21,19 +21,19 @@ def read_plan_file(path: str | os.PathLike[str]) -> Any:
 
 
 def parse_json(content: str | bytes | bytearray) -> Any:
-    """The value in a JSON document. Raises ValueError, in one line."""
+    """Return the value of a JSON document. Raises ValueError with one line."""
     try:
         value = json.loads(content)
     except RecursionError as fault:
         raise ValueError(str(fault)) from None
-    json.dumps(value, ensure_ascii=False).encode()  # Half a character (a lone surrogate) could not be answered.
+    json.dumps(value, ensure_ascii=False).encode()  # A lone surrogate could not be encoded in a response.
     return value
 
 
 def parse_yaml(content: bytes) -> Any:
     """Return the value of a YAML document that is limited to JSON's types. Raises ValueError with one line."""
     text = content.decode()
-    if "<<" in text:  # A few lines of merges within merges take PyYAML minutes.
+    if "<<" in text:  # PyYAML takes minutes for a few lines of nested merges.
         raise ValueError("the merge key << is not taken: write its names out")
     try:
         import yaml
@@ -41,13 +41,13 @@ def parse_yaml(content: bytes) -> Any:
         raise ValueError("YAML needs PyYAML: pip install 'stuntbroker[yaml]', or write JSON") from None
     try:
         return _plain(yaml.safe_load(text), iter(range(VALUES_MAX)))
-    except Exception as fault:  # PyYAML lets through what Python raises at a wrong value: IndexError at `!!int ""`.
+    except Exception as fault:  # PyYAML does not wrap Python's errors, such as IndexError for `!!int ""`.
         kind = "" if isinstance(fault, ValueError | yaml.YAMLError) else f"{type(fault).__name__}: "
         raise ValueError(kind + " ".join(str(fault).split())) from None
 
 
 def _plain(value: Any, left: Iterator[int]) -> Any:
-    """A copy of a value. `left`: an item for each value that may still come. Raises ValueError, RecursionError."""
+    """Return a validated copy of a value. `left`: one item per remaining value. Raises ValueError, RecursionError."""
     if next(left, None) is None:
         raise ValueError(f"it has more than {VALUES_MAX} values")
     if isinstance(value, dict):
@@ -58,7 +58,7 @@ def _plain(value: Any, left: Iterator[int]) -> Any:
     if isinstance(value, list):
         return [_plain(each, left) for each in value]
     if isinstance(value, str):
-        # Two halves of a character (surrogates), as JSON writes them, are one; half of one cannot be decoded.
+        # Joins surrogate pairs, as JSON writes them; fails for a lone surrogate.
         return value.encode("utf-16", "surrogatepass").decode("utf-16")
     if isinstance(value, int) and abs(value) > INTEGER_MAX:
         raise ValueError("a whole number has more than 64 bits")

@@ -1,8 +1,7 @@
-"""The broker that clients reach at an address, and the copies that are made of it.
+"""The host of a broker: snapshots, replacing the broker by one in another state, and forks.
 
-`restore` and `reset` put another broker in its place: the same listeners, the same data folder, the state of a snapshot.
-Clients lose their connections and come back, as after a restart. `fork` starts a copy beside it, on ports of its own, with a
-disk in memory and a control API of its own.
+`restore` and `reset` replace the broker by one with the same listeners and data folder, in another state. Clients lose their
+connections and reconnect, as after a restart. `fork` starts a copy with its own ports, in-memory disk and control API.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ FORK_FOLDER: Final = "/data"
 """The data folder of a fork, on its disk in memory."""
 MAPPED_ADDRESS: Final = "stuntbroker.mapped.address"
 PROPERTIES_FILE: Final = "meta.properties"
-"""All that a broker after a reset keeps of the data folder: the cluster and the node stay the same."""
+"""The only file that `reset` keeps, so that cluster id and node id stay the same."""
 
 
 class BrokerHost:
-    """One broker at a time, its snapshots and its forks. Its methods belong to the event loop's thread."""
+    """Host of one broker at a time, with snapshots and forks. Call the methods in the event loop's thread."""
 
     def __init__(self, control: Control, topics: Collection[CreatableTopic] = ()) -> None:
-        """`topics` were created when the broker of `control` started, and are again by `reset`."""
+        """`topics`: topics created when the broker of `control` started; `reset` creates them again."""
         self.broker = control.broker
         self.control = control
         self.snapshots: dict[str, Snapshot] = {}
@@ -44,9 +43,9 @@ class BrokerHost:
         self.control_address = ""
         """Address of this host's control API; empty if it has none."""
         self.open_control: Callable[[BrokerHost], Awaitable[Callable[[], None]]] | None = None
-        """Opens a control API for a fork, sets its address, and returns what closes it."""
+        """Opens a control API for a fork, sets its address, and returns a function that closes it."""
         self.replaced: list[Callable[[Broker], None]] = []
-        """Called with each broker that takes the place of another one."""
+        """Callbacks that are called with each new broker that replaces another one."""
         self._topics = topics
         self._starts_empty = self.broker.is_new
         self._close_control: Callable[[], None] | None = None
@@ -69,20 +68,20 @@ class BrokerHost:
         return snapshot
 
     def find(self, name: str) -> Snapshot | None:
-        """The snapshot of an id or name, the newest one where several have the name; None when there is none."""
+        """Return a snapshot by id or name (the newest one with that name); None if there is none."""
         newest_first = list(reversed(self.snapshots.values()))
         named = [each for each in newest_first if name and each.name == name]
         return self.snapshots.get(name) or (named[0] if named else None)
 
     async def restore(self, snapshot: Snapshot) -> None:
-        """Put a broker with the state of a snapshot in the place of this one. Raises StorageError."""
+        """Replace the broker by one with the state of a snapshot. Raises StorageError."""
         clock = TestClock()
         clock.set_to(snapshot.now_ms, snapshot.is_paused)
         async with self._one_at_a_time:
             await self._replace(clock, snapshot.files, snapshot)
 
     async def reset(self) -> None:
-        """Put an empty broker in the place of this one, with the topics of the start. Raises FaultError, StorageError."""
+        """Replace the broker by an empty one with the initial topics. Raises FaultError, StorageError."""
         if not self._starts_empty:
             raise FaultError(
                 "the data folder held data when the broker started, and would lose them",
@@ -119,7 +118,7 @@ class BrokerHost:
                 disk=data_dir.disk,
             )
             broker.is_temporary, broker.failed = before.is_temporary, before.failed
-            if address := before.config[MAPPED_ADDRESS]:  # The container's port is what it was.
+            if address := before.config[MAPPED_ADDRESS]:  # The container's mapped port is unchanged.
                 config.replace({**config.values, MAPPED_ADDRESS: address})
             control = await _start(broker, () if snapshot else self._topics, snapshot)
         except Exception as fault:
@@ -135,7 +134,7 @@ class BrokerHost:
     # --- forks
 
     async def fork(self, snapshot: Snapshot) -> tuple[str, BrokerHost]:
-        """Start a copy beside this broker; return its id and its host. Raises FaultError, CannotListen."""
+        """Start a copy of the broker from a snapshot; return its id and host. Raises FaultError, CannotListen."""
         if len(self.forks) >= FORKS_MAX:
             raise FaultError(f"there are {FORKS_MAX} forks already", "delete those that are not needed any more")
         before = self.broker
@@ -167,13 +166,13 @@ class BrokerHost:
         return id_, host
 
     async def remove_fork(self, id_: str) -> None:
-        """Stop a fork, and the forks that were made of it; nothing of it is left. Another request may have stopped it."""
+        """Stop a fork and its own forks, and discard their data. Does nothing if the fork was already removed."""
         fork = self.forks.pop(id_, None)
         if fork is not None:
             await fork.close()
 
     async def close(self) -> None:
-        """Stop this broker, which is a fork."""
+        """Stop the broker of this host, which is a fork."""
         await self.remove_forks()
         if self._close_control is not None:
             self._close_control()
@@ -195,7 +194,7 @@ def addresses_of(listeners: list[Listener]) -> dict[str, str]:
 async def _start(
     broker: Broker, topics: Collection[CreatableTopic], snapshot: Snapshot | None, has_process: bool = True
 ) -> Control:
-    """Start a broker whose files are in place; what a snapshot has parked is parked again."""
+    """Start a broker whose files are in place, and park again the transactions that were parked in the snapshot."""
     suspended: list[Suspended] = []
 
     def suspend() -> None:

@@ -1,7 +1,7 @@
-"""Delayed requests: one that a producer has sent arrives a second time, as it was or with other fields.
+"""Delayed requests: a producer's request arrives again, unchanged or with other fields.
 
-With transaction version 1 the epoch stays the same from one transaction to the next, so that a delayed EndTxn ends the wrong one
-(KIP-890). With version 2 it is refused.
+With transaction version 1 the producer epoch stays the same across transactions, so that a delayed EndTxn ends the wrong
+transaction (KIP-890). With version 2 a delayed request is refused.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "stuntbroker-late"
 END_TXN, PRODUCE, ADD_PARTITIONS, WRITE_MARKERS = KEYS = (26, 0, 24, 27)
 VERSION_WITH_IDS: Final = 13
-"""Produce carries the ids of topics from here on."""
+"""First version of Produce with topic ids."""
 ADD_SEVERAL_FROM: Final = 4
-"""AddPartitionsToTxn of brokers, about several transactional ids, is of this version or a later one."""
+"""First version of AddPartitionsToTxn for brokers, with several transactional ids."""
 LAST_OF_CLIENTS: Final = 3
 FIELDS: Final = {
     "api", "transactional_id", "version", "producer_id", "producer_epoch",
@@ -67,7 +67,7 @@ class LateRequest:
 
 
 def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
-    """The request that a rule describes. Missing fields are those of the last such request of this id. Raises FaultError."""
+    """Return the request that a rule describes; defaults are from the last such request of the id. Raises FaultError."""
     given = part_of({"late": rule}, "late", FIELDS)
     name, id_ = given.get("api"), given.get("transactional_id")
     key = API_NAMES.get(name.lower()) if isinstance(name, str) else None
@@ -126,7 +126,7 @@ def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
 
 
 def _next_sequence(broker: Broker, places: list[tuple[str, int]], producer_id: int, producer_epoch: int) -> int:
-    """The sequence that follows in the partition; 0 where the producer is not known with this epoch."""
+    """Return the producer's next sequence in the first partition; 0 if the producer is unknown with this epoch."""
     log = broker.topics.log(*places[0]) if places else None
     producer = None if log is None else log.producers.producers.get(producer_id)
     return producer.next_sequence if producer is not None and producer.epoch == producer_epoch else 0
@@ -148,7 +148,7 @@ def _check(given: dict[str, Any]) -> None:
 
 
 def _last(log: RequestLog, key: int, id_: str) -> LoggedRequest | None:
-    """The last request of this kind that a client has sent for the id."""
+    """Return the last logged request of an API for a transactional id; for a marker, the last EndTxn."""
     wanted = APIS[END_TXN if key == WRITE_MARKERS else key].name
     for logged in reversed(log.requests):
         if (
@@ -177,7 +177,7 @@ class SentFields(NamedTuple):
 
 
 def _sent_fields(broker: Broker, last: LoggedRequest, id_: str, otherwise: SentFields) -> SentFields:
-    """The fields of a logged request; those of `otherwise` where the request has none."""
+    """Return the fields of a logged request, with defaults from `otherwise`."""
     fields = last.fields
     if "topic_data" in fields:
         named = [(topic, data) for topic in fields["topic_data"] for data in topic["partition_data"]]
@@ -198,7 +198,7 @@ def _sent_fields(broker: Broker, last: LoggedRequest, id_: str, otherwise: SentF
 
 
 def request_of(broker: Broker, described: LateRequest) -> Message:
-    """The request that arrives."""
+    """Return the message of a delayed request."""
     ids = described.producer_id, described.producer_epoch
     if described.key == END_TXN:
         return EndTxnRequest(described.transactional_id, *ids, described.committed)
@@ -234,7 +234,7 @@ def request_of(broker: Broker, described: LateRequest) -> Message:
 
 
 async def deliver(broker: Broker, described: LateRequest) -> dict[str, Any]:
-    """Send the request over a connection of its own; return its answer and the errors in it. Raises NotAnswered."""
+    """Send a delayed request over a new connection; return the response and its errors. Raises NotAnswered."""
     answers = [
         await ask(broker, node_id, part.key, part.version, request_of(broker, part), CLIENT_ID)
         for node_id, part in _by_node(broker, described).items()

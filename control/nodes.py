@@ -1,4 +1,4 @@
-"""The nodes of a broker in a test's hands: what each of them is doing, and how one is stopped, started and made slow."""
+"""Test control of nodes: their state; stop, start and slow a node; move leaders and coordinators."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ MOVE_FIELDS: Final = {"topic", "partition", "group", "transactional_id", "node",
 
 
 class NoSuchPlaceError(FaultError):
-    """A node or a partition that is not there."""
+    """A node or a partition does not exist."""
 
 
 class NodeStoppedError(FaultError):
-    """A node that would have to run."""
+    """A node is stopped, but must be running."""
 
 
 def nodes(control: Control) -> list[dict[str, Any]]:
-    """Every node."""
+    """Return the state of every node as JSON."""
     return [node_as_json(control, node) for node in control.broker.nodes.by_id.values()]
 
 
 def node_as_json(control: Control, node: Node) -> dict[str, Any]:
-    """A node as it is now."""
+    """Return the state of a node as JSON."""
     broker, slow = control.broker, _slow_fault(control, node.id)
     led = {topic.name: sum(place.leader == node.id for place in topic.placements) for topic in broker.topics}
     return {
@@ -48,7 +48,7 @@ def node_as_json(control: Control, node: Node) -> dict[str, Any]:
 
 
 def _slow_fault(control: Control, node_id: int) -> Fault | None:
-    """The fault that makes a node slow: the one that delays everything there."""
+    """Return the fault that delays all requests of a node; None if there is none."""
     for fault in control.injector.faults.values():
         if fault.is_slow_node and fault.match == {"node": node_id}:
             return fault
@@ -56,7 +56,7 @@ def _slow_fault(control: Control, node_id: int) -> Fault | None:
 
 
 def known_node(control: Control, node_id: Any) -> Node:
-    """The node of an id. Raises NoSuchPlaceError."""
+    """Return the node with an id. Raises NoSuchPlaceError."""
     node = control.broker.nodes.by_id.get(node_id)
     if node is None:
         ids = ", ".join(map(str, control.broker.nodes.ids))
@@ -134,7 +134,7 @@ def move(control: Control, rule: Any) -> dict[str, Any]:
 
 
 def _place(control: Control, given: dict[str, Any]) -> tuple[Topic, int]:
-    """The partition that moves: one of a topic, or the one that a group or a transactional id is kept in."""
+    """Return the partition to move: of a topic, or the internal partition of a group or transactional id."""
     topics = control.broker.topics
     for kind, log in (("group", OFFSETS), ("transactional_id", TXN_STATE)):
         if kind in given:

@@ -1,4 +1,4 @@
-"""Requests that a test has the broker send to itself, over connections of their own, as a client would."""
+"""Requests that the broker sends to itself over new connections, like a client, for a test."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class NotAnswered(Exception):
 
 
 def version_range(broker: Broker, key: int) -> tuple[int, int]:
-    """Lowest and highest version of an API that the listeners of this broker serve; (0, -1) where none serves it.
+    """Return the lowest and highest version of an API on any listener; (0, -1) if none serves the API.
 
-    A listener that shows itself as an older Kafka serves fewer.
+    A listener with the personality of an older Kafka serves fewer versions.
     """
     ranges = [versions_of(listener.personality).get(key) for listener in broker.listeners]
     served = [each for each in ranges if each is not None]
@@ -45,7 +45,7 @@ def version_range(broker: Broker, key: int) -> tuple[int, int]:
 
 
 def _listener_name(broker: Broker, key: int, version: int) -> str:
-    """The first listener that serves a version of an API. Raises NotAnswered."""
+    """Return the name of the first listener that serves a version of an API. Raises NotAnswered."""
     for listener in broker.listeners:
         low, high = versions_of(listener.personality).get(key, (0, -1))
         if low <= version <= high:
@@ -54,9 +54,9 @@ def _listener_name(broker: Broker, key: int, version: int) -> str:
 
 
 async def ask(broker: Broker, node_id: int, key: int, version: int, request: Message, client_id: str) -> Message:
-    """Send a request to a node, or to the controller when there is no such node; return the answer. Raises NotAnswered.
+    """Send a request to a node, or to the controller if there is no such node; return the response. Raises NotAnswered.
 
-    It comes by the first listener that serves the version.
+    The request uses the first listener that serves the version.
     """
     listener = _listener_name(broker, key, version)
     flexible = version >= APIS[key].flexible_from
@@ -73,7 +73,7 @@ async def ask(broker: Broker, node_id: int, key: int, version: int, request: Mes
 
 
 async def begin_newer_instance(broker: Broker, transactional_id: str) -> None:
-    """Call InitProducerId for an id as a new instance of its producer does: the one before is fenced. Raises NotAnswered."""
+    """Call InitProducerId like a new instance of a producer, which fences the previous instance. Raises NotAnswered."""
     _, version = version_range(broker, INIT_PRODUCER_ID)
     timeout_ms = min(TIMEOUT_MS, broker.config["transaction.max.timeout.ms"])
     request = InitProducerIdRequest(transactional_id, timeout_ms)

@@ -1,4 +1,4 @@
-"""A plan: states, faults, stops, time and nodes in one document, and some that come with the broker."""
+"""Plans: seeded states, faults, stops, clock and nodes in one document; and the plans that come with the broker."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PRODUCER_APIS: Final = ["Produce", "AddPartitionsToTxn", "AddOffsetsToTxn", "Txn
 RULES_MAX: Final = min(FAULTS_MAX, STOPS_MAX)
 PARTS: Final = {"about", "seed", "seeds", "clock", "faults", "stops", "nodes", "moves"}
 QUARTER_OF_AN_HOUR_MS: Final = 15 * 60_000
-"""`transaction.max.timeout.ms` by default."""
+"""Default of `transaction.max.timeout.ms`."""
 LOOK_MS: Final = 20_000
-"""Twice the time between two looks at what has timed out."""
+"""Twice Kafka's default interval between two checks for transactions that have timed out."""
 
 
 class Plan(NamedTuple):
@@ -32,15 +32,15 @@ class Plan(NamedTuple):
     stops: list[tuple[str, dict[str, Any]]]
     """(point, rule)"""
     nodes: list[tuple[int, dict[str, Any]]]
-    """(node id, what becomes of it)"""
+    """(node id, change)"""
     moves: list[dict[str, Any]]
     is_paused: bool | None
-    """None: leave the clock running or paused."""
+    """None: do not pause or resume the clock."""
     advance_ms: int
 
 
 def read_plan(document: Any) -> Plan:
-    """A plan that can be carried out as a whole. Raises FaultError.
+    """Validate a plan, so that all of it can be applied. Raises FaultError.
 
         {"seed": 7, "clock": {"paused": false, "advance_ms": 60000},
          "seeds": [{"ids": {"transactional_id": "pay-1", "producer_epoch": 32765}}],
@@ -48,7 +48,7 @@ def read_plan(document: Any) -> Plan:
          "stops": [{"point": "txn.PrepareCommit.after", "action": "kill"}],
          "nodes": [{"id": 2, "state": "stopped"}], "moves": [{"transactional_id": "pay-1", "node": 3}]}
 
-    `seed` is that of all faults with a probability and no seed of their own, each of which gets another one from it.
+    `seed`: each fault with a probability and no seed gets a different seed that is derived from this one.
     """
     given = part_of({"plan": document}, "plan", PARTS)
     check_number(given, "plan", "seed", 0, 1 << 62)
@@ -111,12 +111,12 @@ def _seeded(rule: Any, seed: int) -> Any:
 
 
 async def apply_plan(control: Control, plan: Plan, is_start: bool = False) -> None:
-    """Bring about the states of a plan, have its faults and stops instead of all others, and then its nodes and its time.
+    """Apply a plan: seed its states, replace all faults and stops, then change nodes, leaders and the clock.
 
-    `is_start`: the broker starts, perhaps not for the first time on its data folder; states that are there are left alone.
+    `is_start`: the broker is starting, perhaps on an existing data folder; states that exist already are not seeded again.
 
-    Raises FaultError for a state, node, listener or partition that this broker cannot have: what comes before it is done,
-    and the faults and stops are still the others unless it was the place of a move. Raises StorageError, CannotListen.
+    Raises FaultError for a state, node, listener or partition that this broker cannot have: earlier steps stay applied, and
+    unless a move failed, the faults and stops are unchanged. Raises StorageError, CannotListen.
     """
     for node_id, _ in plan.nodes:
         known_node(control, node_id)
@@ -149,7 +149,7 @@ async def apply_plan(control: Control, plan: Plan, is_start: bool = False) -> No
 
 
 def _seeds_of_topics(control: Control, rule: dict[str, Any]) -> list[dict[str, Any]]:
-    """A seed for each topic of a pattern: a plan that comes with the broker cannot know their names. Raises FaultError."""
+    """Expand a topic pattern into one seed per matching topic, for plans that do not know the names. Raises FaultError."""
     hanging = rule.get("hanging", {})
     pattern = hanging.get("topic", "")
     if "*" not in pattern and "?" not in pattern:
@@ -254,4 +254,4 @@ PLANS: Final[dict[str, dict[str, Any]]] = {
         ],
     },
 }
-"""Plans that come with the broker, for the falls that are asked about most."""
+"""Plans that come with the broker, for the most common failures."""

@@ -28,18 +28,18 @@ KINDS: Final = {
 }
 """Kinds of seeds, and the fields of each."""
 PRODUCER_ID_MAX: Final = 1 << 62
-"""Highest producer id that may be set, so that enough are left behind it."""
+"""Highest producer id that a seed may set, which leaves enough higher ids."""
 AGE_MS: Final = 3_600_000
-"""Tools take a transaction for hanging when it is a good deal older than a time-out may be."""
+"""Default age: tools report a transaction as hanging if it is much older than the maximum time-out."""
 AGE_MS_MAX: Final = 366 * 24 * 3_600_000
 COORDINATOR_EPOCH_MAX: Final = INT32_MAX - 1_000
-"""Changes of the coordinator raise it further."""
+"""Highest coordinator epoch that a seed may set; later leader changes increase it."""
 OFFSET_MAX: Final = INT64_MAX - 1_000_000
-"""Leaves room for the offsets of later records."""
+"""Highest offset that a seed may set, which leaves room for later records."""
 
 
 def read_seed(rule: Any) -> tuple[str, dict[str, Any]]:
-    """Return the kind of a seed, and its fields. Raises FaultError for what no broker could bring about."""
+    """Parse a seed; return its kind and fields. Raises FaultError for values that are invalid for every broker."""
     given = part_of({"seed": rule}, "seed", set(KINDS))
     if len(given) != 1:
         raise FaultError("a seed has one part", f"one of {', '.join(KINDS)}")
@@ -64,7 +64,7 @@ def read_seed(rule: Any) -> tuple[str, dict[str, Any]]:
 
 
 def seed(broker: Broker, rule: Any) -> dict[str, Any]:
-    """Bring about a state, and return it. Raises FaultError, and then nothing has changed; StorageError.
+    """Set a rare state, and return it. Raises FaultError, after which nothing has changed, and StorageError.
 
     The state survives a restart once `wait_until_durable` has returned.
     """
@@ -81,7 +81,7 @@ def seed(broker: Broker, rule: Any) -> dict[str, Any]:
 
 
 def is_there(broker: Broker, rule: Any) -> bool:
-    """Whether the data folder has this state already, or what followed it: a start before has brought it about.
+    """Return whether the broker has reached or passed a seed's state, for example because an earlier start seeded it.
 
     Raises FaultError.
     """
@@ -119,7 +119,7 @@ def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
         )
     before = broker.transactions.state_of(id_)
     if before is not None and fields.get("producer_id", before.producer_id) == before.producer_id:
-        # A partition refuses records of an epoch below the last one that this producer id has used there.
+        # Partitions refuse epochs lower than the last one of the producer id.
         check_number(fields, "ids", "producer_epoch", max(0, before.producer_epoch), EPOCH_LAST)
     producer_id = fields.get("producer_id")
     ids = broker.transactions.producer_ids
@@ -135,7 +135,7 @@ def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _owner_of(broker: Broker, producer_id: int) -> str | None:
-    """The transactional id that has a producer id, or had it before; None when no other may have it."""
+    """Return the transactional id that has, had or will have a producer id; None if there is none."""
     for id_ in broker.transactions.ids():
         txn = broker.transactions.state_of(id_)
         if txn is not None and producer_id in (txn.producer_id, txn.previous_producer_id, txn.next_producer_id):
@@ -206,7 +206,7 @@ def _next_offset(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _next_sequence(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
-    """Append a record of a producer with the sequence before this one."""
+    """Append a record with the preceding sequence, so that the producer's next one is `sequence`."""
     log = _log(broker, fields)
     producer_id = fields.get("producer_id")
     if producer_id is None:

@@ -1,4 +1,4 @@
-"""Serves the API over HTTP/1.1. What that needs is loaded with the first connection."""
+"""HTTP/1.1 server of the control API and the web page. The libraries are loaded on the first connection."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 KEEP_ALIVE_S: Final = 7 * 24 * 3_600
-"""A client keeps its connection, which may be silent for as long as a test is."""
+"""Keep-alive time-out: a client may keep an idle connection for as long as a test runs."""
 TOKEN_BYTES: Final = 16
 COOKIE: Final = "stuntbroker-token"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can come by this address."""
+    """Return whether an address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -34,17 +34,17 @@ def is_loopback(host: str) -> bool:
 
 
 class ControlServer:
-    """`start` and `stop` belong to the event loop's thread."""
+    """The server of one broker host. Call `start` and `stop` in the event loop's thread."""
 
     def __init__(self, host: BrokerHost, token: str = "") -> None:
-        """Without a token everybody who can connect may do everything."""
+        """Without a `token`, every client that can connect has full access."""
         self._host = host
         self._token = token
         self._servers: list[asyncio.Server] = []
         self._protocols: Any = None
 
     async def start(self, host: str, port: int) -> Address:
-        """Listen; the address that it gives is the first one. Raises OSError."""
+        """Start listening; return the first address. Raises OSError."""
         loop = asyncio.get_running_loop()
         addresses = []
         for bound in bind(host, port):
@@ -62,7 +62,7 @@ class ControlServer:
         return addresses[0]
 
     def stop(self) -> None:
-        """Close the server, and warn of faults and stops that never fired: their tests did not test what they meant to."""
+        """Close the server, and log warnings for faults and stops that never fired, as their tests were ineffective."""
         control, events = self._host.control, self._host.broker.events
         for fault in control.injector.unfired():
             rule = fault.as_json()
@@ -83,7 +83,7 @@ class ControlServer:
                 connection.transport.abort()
 
     def _protocol(self) -> asyncio.Protocol:
-        """A connection of a client."""
+        """Return the protocol of a new connection."""
         if self._protocols is None:
             self._protocols = _Protocols(self._host, self._token)
         protocol: asyncio.Protocol = self._protocols.make()
@@ -91,7 +91,7 @@ class ControlServer:
 
 
 class _Protocols:
-    """Makes connections of uvicorn's, with the application behind them."""
+    """Factory of uvicorn protocols for the application."""
 
     def __init__(self, host: BrokerHost, token: str) -> None:
         from uvicorn.config import Config
@@ -123,18 +123,18 @@ class _Protocols:
 def preload() -> None:
     """Load what the first connection needs, for brokers that are forked from this process."""
     unused: Any = None
-    _Protocols(unused, "")  # Also compiles the patterns of the paths, which are kept.
+    _Protocols(unused, "")  # Also compiles and caches the path patterns.
 
 
 class Guard:
-    """Lets through who has the token and comes by a name of this machine: no page of another site (DNS rebinding)."""
+    """ASGI middleware that checks token, Host and Origin, against pages of other sites (DNS rebinding)."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Pass a request on to the application, or refuse it."""
         from starlette.responses import RedirectResponse, Response
 
         from stuntbroker.control.http.operations import problem_response
@@ -168,7 +168,7 @@ def _cookie_name(host: bytes) -> str:
 
 
 def _token_of(headers: dict[bytes, bytes], host: bytes) -> bytes:
-    """The token that a request carries: a program's in a header, a browser's in a cookie."""
+    """Return the token of a request, from the Authorization header or from a browser's cookie."""
     scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
     if scheme.lower() == b"bearer":
         return token.strip()
@@ -177,7 +177,7 @@ def _token_of(headers: dict[bytes, bytes], host: bytes) -> bytes:
 
 
 def _token_in_query(scope: Scope) -> str:
-    """The token in the address of the page, which is how a person hands it over."""
+    """Return the token in the query of the page's address; empty if there is none."""
     if scope["path"] != "/" or scope["method"] != "GET":
         return ""
     query = scope["query_string"].decode("latin-1")

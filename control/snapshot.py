@@ -1,8 +1,8 @@
-"""The state of a broker at a moment: its files, its time, its rules, and the transactions that are parked on their way.
+"""Snapshots of a broker: its files, clock, rules, and parked transactions.
 
-A copy is a broker that starts from these files as after a kill, but for the transactions that were parked: those are parked at
-the same place again, with the same effects before them. What belongs to connections is not part of a snapshot: requests that
-are parked or held, fetch sessions, and the members of groups as far as they are not in `__consumer_offsets`.
+A copy starts from the files of a snapshot as after a kill, except that parked transactions are parked at the same place again,
+with the same effects performed. State that belongs to connections is not part of a snapshot: parked or held requests, fetch
+sessions, and group members that are not in `__consumer_offsets`.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from stuntbroker.storage.data_dir import DataDir
 
 BYTES_MAX: Final = 1 << 30
-"""Bytes of the files of one snapshot."""
+"""Maximum size of the files of a snapshot."""
 WAIT_MS_MAX: Final = 5_000
-"""How long a snapshot waits for work that is under way, in the machine's time."""
+"""Maximum ms, by the system clock, that a snapshot waits for unfinished work."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that a copy is made of. Nothing in it changes."""
+    """An immutable snapshot, from which copies of the broker are made."""
 
     id: str
     name: str
     """Name given by the test; may be empty."""
     files: dict[str, bytes]
-    """Path from the data folder -> content."""
+    """Path in the data folder -> content."""
     now_ms: int
     is_paused: bool
     stops: tuple[Stop, ...]
     parked: tuple[tuple[str, ParkedTransaction], ...]
-    """Id of the stop, and the transaction that it has parked."""
+    """(id of the stop, transaction that is parked at it)"""
     faults: tuple[Fault, ...]
-    """Their `created_at_ms` counts from the snapshot: no two clocks agree to the millisecond."""
+    """Faults whose `created_at_ms` is relative to the snapshot, as a copy has another clock."""
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Total size of the files in bytes."""
         return sum(map(len, self.files.values()))
 
     def as_json(self) -> dict[str, object]:
@@ -62,21 +62,21 @@ class Snapshot:
 
 
 async def take_snapshot(control: Control, id_: str, name: str) -> Snapshot:
-    """Take a snapshot when no request is in the middle of its effects, but for those that are parked. Raises FaultError."""
+    """Take a snapshot when no requests are in progress other than parked ones. Raises FaultError."""
     broker = control.broker
     held = [each for each in broker.connections if not each.is_paused]
     for connection in held:
         connection.pause_writing()  # Otherwise some request might always be in progress.
     try:
         parked = await _quiet(control)
-        return _state_of(control, id_, name, parked)  # Before any connection goes on, which handles what has come.
+        return _state_of(control, id_, name, parked)  # Before any connection resumes and handles its pending requests.
     finally:
         for connection in held:
             connection.resume_writing()
 
 
 def _state_of(control: Control, id_: str, name: str, parked: tuple[tuple[str, ParkedTransaction], ...]) -> Snapshot:
-    """The state of a broker in which nothing is under way but what is parked. Raises FaultError, StorageError, OSError."""
+    """Build the snapshot of a broker without work in progress other than parked. Raises FaultError, StorageError, OSError."""
     broker, clock = control.broker, control.clock.clock
     for log in broker.data_dir.logs.values():
         log.settle()
@@ -93,7 +93,7 @@ def _state_of(control: Control, id_: str, name: str, parked: tuple[tuple[str, Pa
 
 
 async def _quiet(control: Control) -> tuple[tuple[str, ParkedTransaction], ...]:
-    """Wait until nothing is under way but what is parked, and return that. Raises FaultError."""
+    """Wait until only parked work is in progress; return the parked transactions. Raises FaultError."""
     broker = control.broker
     deadline_ms = broker.clock.client_ms() + WAIT_MS_MAX
     while True:
@@ -115,7 +115,7 @@ def _aged(fault: Fault, now_ms: int) -> Fault:
 
 
 def _files_of(data_dir: DataDir) -> dict[str, bytes]:
-    """The content of the data folder. Raises FaultError when it is too large."""
+    """Return the files of the data folder. Raises FaultError if they are larger than BYTES_MAX."""
     disk, paths = data_dir.disk, data_dir.own_files()
     size = sum(disk.file_size(f"{data_dir.path}/{path}") for path in paths)
     if size > BYTES_MAX:

@@ -1,8 +1,8 @@
-"""One actor per transactional id: a mailbox and the performing of effects. It has no rules of its own.
+"""One actor per transactional id: it performs the effects of decisions. The rules are in `machine`.
 
 Every request for an id enters through `ask`. While the actor is idle, a request is answered before `ask` returns, without a task,
-a timer or a future. When the log must sync first (`Ports.append` returns False), the actor is suspended until the sync is done,
-and requests wait in its mailbox. An idle actor is its state and two empty slots.
+a timer or a future. If the log must sync first (`Ports.append` returns False), the actor is suspended until the sync is done,
+and further requests wait in its mailbox. An idle actor keeps only its state in memory.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ class Ports(Protocol):
     """Interface of an actor to the broker, which implements it."""
 
     hold: Hold | None
-    """Asked before each effect and after the last one; None while there are no stops."""
+    """Called before each effect and after the last one; None while there are no stop points."""
     markers_at_once_max: int
-    """The markers of a transaction of more partitions are written in slices."""
+    """Number of partitions above which a transaction's markers are written in slices."""
 
     def context(self) -> Context:
-        """The time, the transaction version and the next producer id."""
+        """Return the time, the transaction version and the next producer id."""
 
     def producer_id_allocated(self) -> None:
         """Record that a decision has allocated the next producer id of the last context."""
 
     def append(self, actor: Actor, txn: Txn, deferred: bool) -> bool:
-        """Append the state to the log; return whether it is durable as configured. If not, `when_synced` calls back when it is.
+        """Append the state to the log; return whether it is durable as configured. If not, use `when_synced` to wait for it.
 
-        `deferred`: the state may be written together with the next one, and in any case after the markers.
+        `deferred`: write the state after the markers, together with the next append to the log.
         """
 
     def when_synced(self, callback: Callable[[], None]) -> None:
@@ -86,7 +86,7 @@ class Ports(Protocol):
 
 
 class _Execution:
-    """One request under way: its decision, and how far the effects of it were performed."""
+    """A request in progress: its decision, and the number of effects performed so far."""
 
     __slots__ = ("context", "effects", "held_at", "on_reply", "position", "request")
 
@@ -112,7 +112,7 @@ class _Execution:
 
 
 class Suspended:
-    """A request that was held at a stop point in the broker that this one is a copy of. Its reply is dropped."""
+    """A request held at a stop point, recreated in a copy of the broker. Its reply is dropped."""
 
     __slots__ = ("_actor", "_execution", "_ports")
 
@@ -138,12 +138,12 @@ class Actor:
     def __init__(self, txn: Txn, log: Any) -> None:
         self.txn = txn
         self.log = log
-        """The partition of the transaction log that the id belongs to. Only the ports use it."""
+        """The partition of the transaction log for this id. Only the ports use it."""
         self.mailbox: list[_Execution] | None = None
         self.busy = False
 
     def ask(self, request: Request, on_reply: OnReply | None, ports: Ports) -> None:
-        """Handle a request. Calls `on_reply` once, now or later; with CONCURRENT_TRANSACTIONS if the mailbox is full."""
+        """Handle a request. `on_reply` is called once, now or later; with CONCURRENT_TRANSACTIONS if the mailbox is full."""
         execution = _Execution(request, on_reply)
         if not self.busy:
             self._run(execution, ports)
@@ -182,7 +182,7 @@ class Actor:
         self._append(after, ports, deferred=False)
 
     def suspend(self, request: Request, effects: tuple[Effect, ...], position: int, ports: Ports) -> Suspended:
-        """Recreate a request of which `position` effects were performed; the caller resumes it by the returned object."""
+        """Recreate a request whose first `position` effects were performed; the returned object resumes it."""
         execution = _Execution(request, None)
         execution.context = ports.context()
         execution.effects, execution.position, execution.held_at = effects, position, position
@@ -190,7 +190,7 @@ class Actor:
         return Suspended(self, execution, ports)
 
     def finish(self, ports: Ports) -> None:
-        """After a replay or a fault: write the markers of a prepared transaction again, and complete it."""
+        """Write the markers of a prepared transaction (again) and complete it, after a restart or a failed write."""
         execution = _Execution(MARKERS_WRITTEN, None)
         execution.context = ports.context()
         execution.effects = (WriteMarkers(self.txn),)
@@ -232,7 +232,7 @@ class Actor:
         return self._perform(execution, ports)
 
     def _perform(self, execution: _Execution, ports: Ports) -> bool:
-        """Perform the effects that are left, in order. True when the actor is suspended: `resume` performs the others."""
+        """Perform the remaining effects in order. Return True if the actor is suspended; `resume` then performs the others."""
         effects = execution.effects
         position = execution.position
         hold = ports.hold
@@ -270,7 +270,7 @@ class Actor:
         if ports.write_markers(txn):
             self._complete(execution.context, ports)
             return False
-        # The Complete record must not reach the disk before a marker: that partition would stay open for ever.
+        # The Complete record must not reach the disk before a marker: that partition's transaction would never end.
         self._reply_before_markers(execution)
         ports.when_synced(lambda: self._complete_and_continue(execution, ports))
         return True

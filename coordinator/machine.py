@@ -1,10 +1,10 @@
 """The rules of the transaction coordinator: pure functions, no I/O, no clock.
 
-They are those of Apache Kafka 4.3.1, two-phase commit of KIP-939, and KIP-588 as drafted in its profile.
+They implement Apache Kafka 4.3.1, two-phase commit (KIP-939) and, in its profile, KIP-588 as drafted.
 
     decide(txn, request, context) -> Decision(txn', effects)
 
-Error codes are those of the newest request version. Handlers translate them for older versions.
+The error codes are for the newest request version. Handlers translate them for older versions.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _OK: Final = Reply(OK)
 
 
 def decide(txn: Txn, request: Request, context: Context) -> Decision:
-    """The decision on a request: the only entry to the rules. The same arguments give the same decision."""
+    """Return the decision on a request. The only entry to the rules; deterministic."""
     return RULES[request.__class__](txn, request, context)
 
 
@@ -81,25 +81,25 @@ def _init_producer_id(txn: Txn, request: InitProducerId, context: Context) -> De
     if txn.phase is ONGOING:
         if request.keep_prepared:
             return _recover(txn, request, context)
-        # Unlike Kafka: it answers CONCURRENT_TRANSACTIONS here, and the client asks again until the markers are written.
-        # Here the markers are written at once and the request is decided again; the epochs come out the same.
+        # Unlike Kafka: Kafka replies CONCURRENT_TRANSACTIONS here, and the client retries until the markers are written.
+        # This broker writes the markers and decides the request again; the resulting epochs are the same.
         after, allocated = _fence_and_abort(txn, context)
         return Decision(after, (Append(after), WriteMarkers(after), Redecide()), allocated)
     return _new_identity(txn, request, context)
 
 
 def _is_current_producer(txn: Txn, request: InitProducerId) -> bool:
-    """Whether the request names no producer, or one that owns the transactional id or owned it until just now."""
+    """Whether the request names no producer, or the current or previous owner of the transactional id."""
     if (request.producer_id == -1 and request.producer_epoch == -1) or txn.producer_epoch == -1:
         return True
     requested = request.producer_id, request.producer_epoch
     if txn.is_recovered:
-        # A producer from before the recovery is fenced for good: it must not end the transaction by coming back.
+        # Producers from before the recovery are fenced: they must not end the transaction.
         if txn.phase in PREPARED:
             return requested in (txn.client_pair, (txn.previous_producer_id, txn.last_producer_epoch))
         return requested == txn.client_pair or _is_retry_of_recovery(txn, request)
     if txn.phase is ONGOING and txn.timeout_ms == TIMEOUT_NONE:
-        # Unlike Kafka: there, any epoch of the producer id aborts the open transaction, even one that its successor prepared.
+        # Unlike Kafka: in Kafka, any epoch of the producer id aborts the open transaction, even if a successor prepared it.
         return requested == txn.client_pair
     return request.producer_id == txn.producer_id or (
         request.producer_id == txn.previous_producer_id and request.producer_epoch >= EPOCH_LAST
@@ -107,7 +107,7 @@ def _is_current_producer(txn: Txn, request: InitProducerId) -> bool:
 
 
 def _new_identity(txn: Txn, request: InitProducerId, context: Context) -> Decision:
-    """A new epoch for the transactional id, or a new producer id when the epochs are used up."""
+    """Give the transactional id a new epoch, or a new producer id when its epochs are used up."""
     stored, requested = txn.producer_epoch, request.producer_epoch
     producer_id, previous_id, allocated = txn.producer_id, txn.producer_id, False
     if stored >= EPOCH_LAST:
@@ -118,11 +118,11 @@ def _new_identity(txn: Txn, request: InitProducerId, context: Context) -> Decisi
     elif stored == -1:
         epoch, last_epoch = context.initial_epoch, -1
     elif requested == -1:
-        epoch, last_epoch = stored + 1, -1  # The instance before this one is fenced for good.
+        epoch, last_epoch = stored + 1, -1  # The previous instance is fenced and cannot retry.
     elif requested == stored:
         epoch, last_epoch = stored + 1, stored
     elif requested == txn.last_producer_epoch:
-        epoch, last_epoch = stored, txn.last_producer_epoch  # The bump is done already: this is a retry.
+        epoch, last_epoch = stored, txn.last_producer_epoch  # A retry: the epoch was already bumped.
         if request.version != -1:
             previous_id = txn.previous_producer_id  # A further retry is possible (KIP-588); Kafka accepts only one.
     else:
@@ -147,7 +147,7 @@ def _new_identity(txn: Txn, request: InitProducerId, context: Context) -> Decisi
 
 
 def _recover(txn: Txn, request: InitProducerId, context: Context) -> Decision:
-    """A new instance takes an open transaction over to end it. It gets a producer id and epoch newer than every other."""
+    """Let a new instance take over an open transaction to end it, with a producer id and epoch newer than all others."""
     if txn.is_recovered and _is_retry_of_recovery(txn, request):
         return _unchanged(txn, _recovery_reply(txn))
     client_id, client_epoch = txn.client_pair
@@ -162,7 +162,7 @@ def _recover(txn: Txn, request: InitProducerId, context: Context) -> Decision:
         next_producer_id=following.producer_id,
         next_producer_epoch=following.producer_epoch,
         last_producer_epoch=request.producer_epoch,
-        # A transaction that was opened without a time-out does not get one from its next owner.
+        # A transaction that was opened without a time-out keeps none under its next owner.
         timeout_ms=txn.timeout_ms if txn.timeout_ms == TIMEOUT_NONE else request.timeout_ms,
         timed_out_epoch=txn.timed_out_epoch,
         init_version=request.version,
@@ -171,7 +171,7 @@ def _recover(txn: Txn, request: InitProducerId, context: Context) -> Decision:
 
 
 def _is_retry_of_recovery(txn: Txn, request: InitProducerId) -> bool:
-    """Whether the request names the pair before the last one: its sender may not have received the response (KIP-360)."""
+    """Whether the request names the pair before the last recovery: the sender may not have received the response (KIP-360)."""
     return (
         request.keep_prepared
         and request.producer_epoch != -1
@@ -185,7 +185,7 @@ def _recovery_reply(txn: Txn) -> Reply:
 
 
 def _pair_after(txn: Txn, context: Context) -> NextPair:
-    """The pair after the one that the client holds."""
+    """Return the producer id and epoch that follow those of the client."""
     producer_id, epoch = txn.client_pair
     if epoch >= EPOCH_LAST:
         return NextPair(context.next_producer_id, 0, is_allocated=True)
@@ -196,7 +196,7 @@ def _pair_after(txn: Txn, context: Context) -> NextPair:
 
 
 def _producer_error(txn: Txn, producer_id: int, producer_epoch: int) -> Reply | None:
-    """Why a producer may not use the transaction; None when it may."""
+    """Return the error of a producer that may not use the transaction; None if it may."""
     if producer_id == txn.producer_id and producer_epoch == txn.producer_epoch and not txn.is_recovered:
         return None
     if _has_timed_out(txn, producer_id, producer_epoch):
@@ -210,7 +210,7 @@ def _producer_error(txn: Txn, producer_id: int, producer_epoch: int) -> Reply | 
 
 
 def _has_timed_out(txn: Txn, producer_id: int, producer_epoch: int) -> bool:
-    """Profile kip-588: no other producer fenced this one, its transaction timed out."""
+    """Profile kip-588: whether the producer was fenced because its transaction timed out."""
     return producer_epoch == txn.timed_out_epoch != -1 and producer_id == txn.previous_producer_id
 
 
@@ -224,7 +224,7 @@ def _add_partitions(txn: Txn, request: AddPartitions, context: Context) -> Decis
     if phase is not ONGOING:
         started_at_ms = context.now_ms
     elif txn.is_recovered:
-        return _unchanged(txn, _INVALID_STATE)  # It was prepared: it can only be ended (KIP-939).
+        return _unchanged(txn, _INVALID_STATE)  # A recovered transaction can only be ended (KIP-939).
     elif partitions <= txn.partitions:
         return _unchanged(txn, _OK)
     else:
@@ -262,7 +262,7 @@ def _end_txn(txn: Txn, request: EndTxn, context: Context) -> Decision:
     prepare, complete = OUTCOME[request.commit]
     if txn.phase is ONGOING:
         if txn.is_recovered:
-            # The client keeps the pair that it holds: its epoch is newer than the markers'.
+            # The client keeps its producer id and epoch: the epoch is newer than that of the markers.
             following = NextPair(*txn.client_pair)
             after = _prepare_recovered(txn, prepare, context.now_ms, txn.producer_epoch, following, client_version=0)
         else:
@@ -271,7 +271,7 @@ def _end_txn(txn: Txn, request: EndTxn, context: Context) -> Decision:
             )
         return _prepared(after, _OK)
     if txn.phase is complete:
-        return _unchanged(txn, _OK)  # A retry of an EndTxn that is finished.
+        return _unchanged(txn, _OK)  # A retry after the transaction was completed.
     return _unchanged(txn, _CONCURRENT if txn.phase is prepare else _INVALID_STATE)
 
 
@@ -298,8 +298,8 @@ def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
     if phase in COMPLETED:
         is_retry = stored == requested + 1 or is_retry_of_last_epoch
         if txn.timeout_ms == TIMEOUT_NONE and requested != txn.last_producer_epoch:
-            # Unlike Kafka: there, one epoch less is a retry. After a recovered transaction that was ended without a bump
-            # (EndTxn v4), that epoch belongs to another producer.
+            # Unlike Kafka: in Kafka, the previous epoch means a retry. After a recovered transaction that was ended without
+            # a bump (EndTxn v4), that epoch belongs to another producer.
             is_retry = False
         if is_retry:
             return _unchanged(txn, Reply(OK, txn.producer_id, stored) if phase is complete else _INVALID_STATE)
@@ -309,7 +309,10 @@ def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
 
 
 def _end_recovered_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
-    """The request carries the client's pair, the markers the transaction's; the client goes on after its own (KIP-939)."""
+    """Decide EndTxn v5 for a recovered transaction (KIP-939).
+
+    The request carries the client's producer id and epoch, the markers those of the transaction; the client gets the next pair.
+    """
     prepare, _ = OUTCOME[request.commit]
     requested = request.producer_id, request.producer_epoch
     if txn.phase is ONGOING:
@@ -339,7 +342,7 @@ def _prepare_with_bump(txn: Txn, prepare: Phase, context: Context) -> Decision:
 
 
 def _marker_epoch(txn: Txn) -> int:
-    """Epoch of markers under transaction version 2, and of those that fence: above every record of the transaction."""
+    """Return the epoch of markers under transaction version 2 and of fencing markers: above the transaction's records."""
     return min(txn.producer_epoch + 1, EPOCH_FENCE)
 
 
@@ -354,7 +357,7 @@ def _prepare(
     next_id: int = -1,
     timed_out_epoch: int = -1,
 ) -> Txn:
-    """The prepared state of a transaction that was not recovered. `epoch` is the markers' epoch."""
+    """Return the prepared state of a transaction that was not recovered. `epoch`: epoch of the markers."""
     is_open = txn.phase is ONGOING
     return advance(
         txn,
@@ -381,7 +384,7 @@ def _prepare_recovered(
     last_epoch: int | None = None,
     timed_out_epoch: int | None = None,
 ) -> Txn:
-    """The prepared state of a recovered transaction, with up to three producer ids: the markers', the client's, the next one."""
+    """Return the prepared state of a recovered transaction. `epoch`: of the markers; `following`: the client's next pair."""
     client_id, client_epoch = txn.client_pair
     if last_epoch is None:
         last_epoch = client_epoch if client_version == 2 else txn.last_producer_epoch
@@ -404,9 +407,9 @@ def _prepared(after: Txn, reply: Reply, allocated: bool = False) -> Decision:
 
 
 def _fence_and_abort(txn: Txn, context: Context, timed_out_epoch: int | None = None) -> tuple[Txn, bool]:
-    """The prepared state of an abort that fences the producer, for a take-over or a time-out.
+    """Return the prepared state of an abort that fences the producer, after a take-over or a time-out.
 
-    Also returns whether it allocated the next producer id. `timed_out_epoch`: the epoch to remember (profile kip-588).
+    Also return whether the next producer id was allocated. `timed_out_epoch`: the epoch to remember (profile kip-588).
     """
     version = 2 if context.transaction_version == 2 else 0
     if txn.is_recovered:
@@ -447,7 +450,7 @@ def _time_out(txn: Txn, request: TimeOut, context: Context) -> Decision:
 
 
 def expires_at_ms(txn: Txn) -> int | None:
-    """The first moment at which the transaction is open for longer than its time-out; None when it never will be."""
+    """Return the first time in ms since 1970 at which the transaction has expired; None if it cannot expire."""
     if txn.phase is not ONGOING or txn.timeout_ms == TIMEOUT_NONE:
         return None
     return txn.started_at_ms + txn.timeout_ms + 1

@@ -1,7 +1,7 @@
-"""The records of Kafka's transaction log: key, value, and the batch around them.
+"""Records of Kafka's transaction log (topic `__transaction_state`): their keys, values and batches.
 
-Topic `__transaction_state`; key: int16 0 and the transactional id; value: TransactionLogValue version 0 while
-`transaction.version` is 0, 1 from then on; a null value is a tombstone. One record a batch, not compressed.
+Key: int16 0 and the transactional id. Value: TransactionLogValue, version 0 while `transaction.version` is 0, else version 1;
+a null value is a tombstone. Each batch has one record and is not compressed.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ _unpack_q = Struct(">q").unpack_from
 
 
 def key_of(transactional_id: str) -> bytes:
-    """The key of a record: version 0 and the transactional id."""
+    """Return the key of a record: version 0 and the transactional id."""
     text = transactional_id.encode()
     return b"\x00\x00" + _pack_h(len(text)) + text
 
 
 def value_of(txn: Txn, version: int) -> bytes:
-    """The value of a record, of version 0 or 1.
+    """Return the value of a record, of version 0 or 1.
 
-    Version 0 has no tagged fields: a state that needs one is written as version 1. Encoded by hand, because every transaction
-    writes three; a test compares it with the generated codec.
+    Version 0 has no tagged fields: a state that needs one is written as version 1. The value is encoded by hand, because every
+    transaction writes three; a test compares the result with the generated codec.
     """
-    # Unlike Kafka: at level 0, it forgets at a restart what version 0 has no field for.
+    # Unlike Kafka: at level 0, Kafka loses all fields that version 0 does not have at a restart.
     if version == 0 and txn.last_producer_epoch == -1 and _has_only_usual_fields(txn):
         return _value_v0(txn)
     start = _pack_start(1, txn.producer_id, txn.producer_epoch, txn.timeout_ms, txn.phase)
@@ -81,15 +81,15 @@ def value_of(txn: Txn, version: int) -> bytes:
 
 
 def _has_only_usual_fields(txn: Txn) -> bool:
-    """Whether the four fields that few transactions use are unset. All of them are -1 then, which is their least value."""
+    """Whether the four rarely used fields are unset: each is -1 then, which is its smallest value."""
     return txn.next_producer_id + txn.next_producer_epoch + txn.timed_out_epoch + txn.init_version == -4
 
 
 def batch_of(base_offset: int, leader_epoch: int, timestamp_ms: int, transactional_id: str, txn: Txn | None) -> bytes:
-    """A whole batch with one record, the same bytes as `one_record_batch` makes; a tombstone without a transaction.
+    """Return a batch with one record, with the same bytes as `one_record_batch`; without `txn`, the record is a tombstone.
 
-    `timestamp_ms` is the time of the last update. Nearly every record of a transaction has the same fields: those are encoded
-    in one step, which takes half the time. A test compares both ways.
+    `timestamp_ms` is the time of the last update. Nearly all records have the same fields set: these records are encoded in one
+    step, which takes half the time. A test compares both encodings.
     """
     if txn is None:
         return one_record_batch(base_offset, leader_epoch, timestamp_ms, key_of(transactional_id), None)
@@ -130,7 +130,10 @@ def batch_of(base_offset: int, leader_epoch: int, timestamp_ms: int, transaction
 
 
 def _encode_key(transactional_id: str) -> tuple[bytes, int]:
-    """The key after its size, and the bytes of a record without its value; SMALL for a key that is too long for `batch_of`."""
+    """Return the key preceded by its size, and the size of a record without its value; SMALL if the key is too long.
+
+    A record with a longer key is encoded by `one_record_batch`.
+    """
     key = key_of(transactional_id)
     size = len(key)
     if size >= SMALL:
@@ -139,7 +142,7 @@ def _encode_key(transactional_id: str) -> tuple[bytes, int]:
 
 
 def _encode_partitions(partitions: frozenset[TopicPartition]) -> tuple[bytes, bytes, int]:
-    """The partitions as the value holds them, the size of a usual value, and the bytes that this size and the value take."""
+    """Return the encoded partitions, the encoded size of a usual value, and the bytes of that size and the value together."""
     content = _partitions(partitions)
     size = USUAL_SIZE + len(content)
     encoded = (content, VARINTS[size], SIZED[size]) if size < SMALL else (content, b"", SMALL)
@@ -149,7 +152,7 @@ def _encode_partitions(partitions: frozenset[TopicPartition]) -> tuple[bytes, by
 def batch_at_level_0(
     base_offset: int, leader_epoch: int, timestamp_ms: int, transactional_id: str, txn: Txn | None
 ) -> bytes:
-    """The batch that `batch_of` makes, while the feature `transaction.version` is at level 0."""
+    """As `batch_of`, while the feature `transaction.version` is at level 0."""
     value = None if txn is None else value_of(txn, 0)
     return one_record_batch(base_offset, leader_epoch, timestamp_ms, key_of(transactional_id), value)
 
@@ -197,13 +200,13 @@ def _value_v0(txn: Txn) -> bytes:
 
 
 def last_values(batches: Iterable[tuple[BatchHeader, bytes]]) -> dict[str, bytes]:
-    """The value of the last record of every transactional id in a partition of the log, not decoded yet.
+    """Return the last value of every transactional id in a partition of the log, not decoded.
 
     Raises DecodeError for a record whose sizes contradict each other, and for an unknown phase.
     """
     last: dict[bytes | None, bytes] = {}
     for header, batch in batches:
-        if header.attributes & CONTROL:  # A marker that WriteTxnMarkers put here concerns no transactional id.
+        if header.attributes & CONTROL:  # A marker of WriteTxnMarkers is not about a transactional id.
             continue
         record = only_record(batch)
         records = (
@@ -231,7 +234,7 @@ def open_ids(values: dict[str, bytes]) -> list[str]:
 
 
 def phase_of(value: bytes, transactional_id: str) -> Phase:
-    """The phase in a value of the log. Raises DecodeError."""
+    """Return the phase in a value of the log. Raises DecodeError."""
     try:
         return _PHASES[value[_PHASE_AT]]
     except IndexError:
@@ -242,13 +245,13 @@ def phase_of(value: bytes, transactional_id: str) -> Phase:
 
 
 def producer_id_of(value: bytes) -> int:
-    """The producer id in a value of the log, -1 for none."""
+    """Return the producer id in a value of the log, -1 for none."""
     producer_id: int = _unpack_q(value, _PRODUCER_ID_AT)[0]
     return producer_id
 
 
 def updated_at_ms_of(value: bytes) -> int:
-    """When the state in a value of the log was written, in milliseconds since 1970. Raises DecodeError."""
+    """Return the time of the last update in a value of the log, in ms since 1970. Raises DecodeError."""
     if value[1] and value[_PARTITIONS_AT] <= 1:  # No partitions, as in nearly every idle transactional id.
         updated_at_ms: int = _unpack_q(value, _PARTITIONS_AT + 1)[0]
         return updated_at_ms
@@ -258,10 +261,10 @@ def updated_at_ms_of(value: bytes) -> int:
 def state_of(
     transactional_id: str, value: bytes, remembers_time_outs: bool = True, init_version_unknown: int = -1
 ) -> Txn:
-    """The state in a value of the log, of version 0 or 1. Raises DecodeError.
+    """Decode a value of the log, of version 0 or 1. Raises DecodeError.
 
     Without `remembers_time_outs`, a state that was written in profile kip-588 is read as Kafka would have written it.
-    `init_version_unknown`: what a state has for the version of InitProducerId that was written without one.
+    `init_version_unknown`: InitProducerId version of a state that was written without one.
     """
     fields = TransactionLogValue.decode(value, value[1], 2)
     partitions: frozenset[TopicPartition] = frozenset(
@@ -294,7 +297,7 @@ def state_of(
 
 
 def read_record(record: Record) -> tuple[str, Txn | None] | None:
-    """The transactional id and its state, None for a tombstone; None for a record of another kind or version."""
+    """Return (transactional id, state, or None for a tombstone); None for a record of another kind or version."""
     key, value = record.key, record.value
     if key is None or key[:2] != b"\x00\x00":
         return None

@@ -1,6 +1,6 @@
-"""The requests to a transaction, and the effects that a decision asks the shell to perform. Values only.
+"""Requests to a transaction, and the effects of a decision, which the actor performs. Values only.
 
-Requests and effects are immutable classes, which compiled code creates and reads without the interpreter.
+Requests and effects are plain immutable classes, which compiled code creates and reads fast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ OK: Final = ErrorCode.NONE
 
 
 class Value:
-    """A value of named fields, those of `__match_args__`. It equals another one of its class with the same fields."""
+    """Base of immutable values with the fields `__match_args__`; values of one class are equal if their fields are."""
 
     __match_args__: ClassVar[tuple[str, ...]] = ()
 
@@ -34,7 +34,7 @@ class Value:
 
 
 class InitProducerId(Value):
-    """Take over the transactional id. The shell has checked `timeout_ms`; TIMEOUT_NONE asks for a two-phase transaction."""
+    """Take over the transactional id. The handler has checked `timeout_ms`; TIMEOUT_NONE requests two-phase commit (KIP-939)."""
 
     __match_args__: ClassVar[tuple[str, ...]] = (
         "timeout_ms",
@@ -58,7 +58,7 @@ class InitProducerId(Value):
         self.keep_prepared = keep_prepared
         """KeepPreparedTxn (KIP-939): an open transaction is not aborted; the new instance decides its outcome."""
         self.version = version
-        """Version of the request; given only for a client of profile kip-588, where it says how much the client understands."""
+        """Version of the request, for clients of profile kip-588 only: it determines the errors that the client understands."""
 
 
 class AddPartitions(Value):
@@ -133,7 +133,7 @@ class Append(Value):
 
 
 class WriteMarkers(Value):
-    """End the transaction in all its partitions. MarkersWritten is decided when every partition has its marker."""
+    """Write a marker to every partition of the transaction. MarkersWritten is decided afterwards."""
 
     __match_args__: ClassVar[tuple[str, ...]] = ("txn",)
 
@@ -151,11 +151,11 @@ class RejectNewRecords(Value):
 
 
 TRANSACTION_TIMED_OUT: Final = -588
-"""An error of profile kip-588 without a number of its own in Kafka: handlers choose the number by what the client knows."""
+"""An error of profile kip-588 that has no code in Kafka: handlers choose one that the client understands."""
 
 
 class Reply(NamedTuple):
-    """The one response to the request. With an error, producer id and epoch are -1."""
+    """The response to the request. With an error, producer id and epoch are -1."""
 
     error: int
     """An ErrorCode, or TRANSACTION_TIMED_OUT."""
@@ -174,7 +174,7 @@ Effect = Append | WriteMarkers | RejectNewRecords | Reply | Redecide
 
 
 class Decision(Value):
-    """The shell performs `effects` in order; the first that fails stops the others. `txn` is the state after all of them."""
+    """Effects to perform in order, and the state after all of them. If an effect fails, the remaining ones are dropped."""
 
     __match_args__: ClassVar[tuple[str, ...]] = ("txn", "effects", "allocated_producer_id")
 

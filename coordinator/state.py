@@ -48,12 +48,12 @@ class Phase(IntEnum):
 
 
 class NextPair(NamedTuple):
-    """The pair that a client holds after its transaction is complete."""
+    """The producer id and epoch of a client after its transaction is complete."""
 
     producer_id: int
     producer_epoch: int
     is_allocated: bool = False
-    """The producer id is a new one."""
+    """Whether the producer id is a newly allocated one."""
 
 
 EMPTY: Final = Phase.EMPTY
@@ -79,14 +79,14 @@ MAY_EXPIRE: Final = frozenset({EMPTY, *COMPLETED})
 
 
 class IdSummary(NamedTuple):
-    """What a listing shows of a transactional id."""
+    """The entry of a transactional id in a listing."""
 
     phase: Phase
     producer_id: int
 
 
 def partitions_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return partitions in order, as topic -> indexes."""
+    """Return sorted partitions as topic -> partition indexes."""
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(partitions):
         topics.setdefault(topic, []).append(index)
@@ -94,9 +94,9 @@ def partitions_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[
 
 
 class Txn:
-    """Everything that is known of a transactional id. Ids, epochs and times are -1 where there is none.
+    """The state of a transactional id. Ids, epochs and times (in ms) are -1 if there is none.
 
-    Immutable. `new_txn` returns the initial state, `advance` every later one, and `coordinator.records` decodes those in
+    Immutable. `new_txn` returns the initial state, `advance` every later one, and `coordinator.records` decodes states of
     the log.
     """
 
@@ -139,18 +139,21 @@ class Txn:
         self.transactional_id = transactional_id
         self.producer_id = producer_id
         self.previous_producer_id = previous_producer_id
-        """The producer id before the last transition. While a recovered transaction ends: the producer id of its EndTxn."""
+        """The producer id before the last transition; while a recovered transaction ends, the producer id in its EndTxn."""
         self.next_producer_id = next_producer_id
-        """From Prepare to Complete, when the epochs are used up: the producer id that the client uses next.
+        """If the epochs are used up, the producer id that the client uses next; set from Prepare to Complete.
 
-        In a recovered transaction: the producer id that the client holds, together with `next_producer_epoch`.
+        In a recovered transaction: the client's producer id, used with `next_producer_epoch`.
         """
         self.producer_epoch = producer_epoch
         self.next_producer_epoch = next_producer_epoch
-        """Set only in a recovered transaction (KIP-939): records and markers carry `producer_id` and `producer_epoch`,
-        requests carry `next_producer_id` and `next_producer_epoch`."""
+        """Set only in a recovered transaction (KIP-939).
+
+        Records and markers then carry `producer_id` and `producer_epoch`; requests carry `next_producer_id` and
+        `next_producer_epoch`.
+        """
         self.last_producer_epoch = last_producer_epoch
-        """The epoch before the last bump, which the producer may send again (KIP-360)."""
+        """The epoch before the last bump, which the producer sends when it retries (KIP-360)."""
         self.timeout_ms = timeout_ms
         self.phase = phase
         self.partitions = partitions
@@ -248,11 +251,11 @@ def advance(
     timed_out_epoch: int = -1,
     init_version: int | None = None,
 ) -> Txn:
-    """The state after a transition: what is not given stays as it was before.
+    """Return the state after a transition; fields that are not given keep their values.
 
-    Three fields do not stay: the next producer id and epoch and the timed-out epoch end with a transition unless they are
-    given, and the previous producer id is then the producer id before the transition. Raises AssertionError for a transition
-    that the diagram does not have: that is a mistake in the rules.
+    Exceptions: the next producer id and epoch and the timed-out epoch become -1 unless they are given, and the previous
+    producer id becomes the producer id before the transition. Raises AssertionError for a transition that is not in the
+    diagram, which is a bug in the rules.
     """
     if phase not in SUCCESSORS[before.phase]:
         raise AssertionError(f"{before.transactional_id}: {before.phase.name} -> {phase.name}")

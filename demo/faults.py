@@ -1,6 +1,7 @@
-"""What is done to the query of the demo while it runs: the data source `stuntbroker`, with a saboteur around its sink.
+"""Inject faults into the query of the demo: the data source `stuntbroker` with a saboteur around its sink.
 
-A fault strikes at its batch once; a file in the folder of faults says that it did, and outlives whatever the fault kills.
+Each fault strikes once, in its batch. A file in the folder `faults` records that it has struck, as the fault may kill the
+process.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FAULTS: Final = {
     6: "the driver is killed (kill -9) after the decision, before Spark knows that the batch is done",
     7: "a task raises after it has written everything",
 }
-"""By the batch that it strikes."""
+"""Batch id -> description of the fault that strikes in that batch."""
 
 
 class Inner(Protocol):
@@ -41,7 +42,7 @@ class Inner(Protocol):
 
 
 class SabotagedDataSource(StuntbrokerDataSource):
-    """Takes one more option, `faults`: the folder."""
+    """The data source `stuntbroker` with the additional option `faults`, a folder."""
 
     @classmethod
     def name(cls) -> str:
@@ -85,7 +86,7 @@ class Saboteur(DataSourceStreamArrowWriter):
         self._inner.abort(messages, batchId)
 
     def _strikes(self, batch_id: int, which: str = "struck") -> bool:
-        """Whether this is the first time; says so for ever."""
+        """Whether the fault strikes now, for the first time; creates the file that records it."""
         try:
             (self._folder / f"{batch_id}.{which}").touch(exist_ok=False)
         except FileExistsError:
@@ -93,15 +94,15 @@ class Saboteur(DataSourceStreamArrowWriter):
         return True
 
     def _kill(self, whom: str) -> None:
-        """Whose processes are named in `WHOM.pid`. A driver is not there any more when this returns."""
+        """Kill the processes whose ids are in `WHOM.pid`; for the driver, this never returns."""
         for pid in (self._folder / f"{whom}.pid").read_text().split():
             os.kill(int(pid), signal.SIGKILL)
         if whom == "driver":
-            time.sleep(60)  # This process is of the driver's, and ends with it.
+            time.sleep(60)  # This process belongs to the driver and ends with it.
 
 
 def until_death(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The first half of the rows, and no more of anything."""
+    """Yield half of the first batch of rows, then end the process."""
     for batch in rows:
         yield batch.slice(0, len(batch) // 2)
         os._exit(9)

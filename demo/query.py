@@ -1,6 +1,6 @@
-"""The query of the demo: every order becomes a payment. `run.py` starts it, and again when it dies.
+"""The query of the demo: it turns every order into a payment. `run.py` starts it, and restarts it when it dies.
 
-Take away `faults` and write `stuntbroker` for `sabotaged`, and it is a query as anybody would write it.
+Without the option `faults`, and with `stuntbroker` instead of `sabotaged`, this is an ordinary query.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""`make demo`: orders become payments on Spark, while tasks, workers, drivers and the broker are killed; then the audit.
+"""`make demo`: Spark turns orders into payments while tasks, workers, drivers and the broker are killed; then the audit runs.
 
     orders (topic) -> Spark -> payments (topic), exactly once -> audit of the broker's folder -> report
 
-Everything is under build/demo, and is left there to be looked at. `--rows` is how many orders (default 200000),
-`--no-faults` lets it run in peace, `--open` opens the report in the browser.
+All files are in build/demo and are kept for inspection. `--rows` sets the number of orders (default 200000), `--no-faults`
+disables the faults, and `--open` opens the report in the browser.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ FOLDER = HERE.parent / "build" / "demo"
 PARTITIONS = 4
 BATCHES = 9
 WRITERS = 20
-"""Transactions that the orders come in; every fifth is aborted and written again, so that there is something to ignore."""
+"""Number of transactions that write the orders; every fifth is aborted and written again, so that aborted records exist."""
 DRIVERS_MAX = 10
-"""A query that dies more often than it is killed is not started again."""
+"""Maximum number of drivers to start, as a query that dies more often has another problem."""
 DRIVER_S_MAX = 600
 
 
 class Broker:
-    """A process of ours at one address, started again whenever it was killed."""
+    """A Stuntbroker process at a fixed address; `revive` restarts it after it was killed."""
 
     def __init__(self, data_dir: Path, pid_file: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -72,7 +72,7 @@ class Broker:
 
 
 def write_orders(cluster: ChannelCluster, count: int) -> None:
-    """`count` orders by twenty transactions, and the aborted attempts of some of them."""
+    """Write `count` orders in WRITERS transactions, some with an aborted attempt before."""
     create_topic(cluster, "orders", PARTITIONS, if_not_exists=True)
     create_topic(cluster, "payments", PARTITIONS, if_not_exists=True)
     random = np.random.default_rng(42)
@@ -95,7 +95,7 @@ def write_orders(cluster: ChannelCluster, count: int) -> None:
 
 
 def run_query(broker: Broker, rows_per_batch: int, struck_before: set[str]) -> int:
-    """Until the query has come to its end. Gives how many drivers that took."""
+    """Run the query, restarting its driver until it succeeds; return the number of drivers."""
     environment = os.environ | {"PYTHONPATH": str(HERE), "PYSPARK_PYTHON": sys.executable}
     address = f"{broker.address.host}:{broker.address.port}"
     command = [sys.executable, str(HERE / "query.py"), address, str(FOLDER), str(rows_per_batch)]
@@ -130,7 +130,7 @@ def names(folder: Path) -> set[str]:
 
 
 def numbers(cluster: ChannelCluster, topic: str) -> collections.Counter[int]:
-    """How often every order is in a topic, for a reader of what is committed."""
+    """Count the committed records of each order in a topic."""
     counts: collections.Counter[int] = collections.Counter()
     for partition in range(PARTITIONS):
         counts.update(int(json.loads(row.value or b"")["order"]) for row in read_partition(cluster, topic, partition))
@@ -138,7 +138,7 @@ def numbers(cluster: ChannelCluster, topic: str) -> collections.Counter[int]:
 
 
 def audit_folder(data_dir: Path, report: Path) -> tuple[int, dict[str, object]]:
-    """(exit status, what it says) of `stuntbroker audit`."""
+    """Run `stuntbroker audit`; return its exit status and its JSON output."""
     command = [sys.executable, "-m", "stuntbroker.cli", "audit", str(data_dir), "--json", "--html", str(report)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     return done.returncode, json.loads(done.stdout)

@@ -1,9 +1,9 @@
-"""Consumer groups: who is a member, who reads what, and how far each group has come.
+"""Consumer groups: their members, assignments and committed offsets.
 
-What groups of every kind share is here: `offsets` committed and pending offsets of one partition of `__consumer_offsets`,
-`commits` the rules of who may commit and fetch them, `offset_requests` what is asked of them, `records` bytes of that topic,
-`ledger` the log, and what it comes to, `claims` the generations that have spoken. `coordinator` is the only object that others
-call: it keeps groups, and has no rules of its own.
+The modules here serve groups of every type: `offsets` has the committed and pending offsets of one partition of
+`__consumer_offsets`, `commits` the rules for commits and fetches, `offset_requests` their values, `records` the encoding of that
+topic, `ledger` the log and the state that it contains, and `claims` the generations that producers have claimed. Other packages
+use only `coordinator`, which keeps all groups and has no rules of its own.
 
-`classic` is one kind of group with its state, rules and actor. A group of another kind (KIP-848) gets a package beside it.
+`classic` has the state, rules and actor of classic groups. Another group type (KIP-848) would get a package beside it.
 """

@@ -1,4 +1,4 @@
-"""Claims to partitions, by which a group fences members of older generations (KIP-447 as drafted; Kafka has none).
+"""Claims to partitions, with which a group fences members of older generations (KIP-447 as drafted; not in Kafka).
 
 A claim is part of InitProducerId: the producer's group, its generation and its assigned partitions.
 """
@@ -11,13 +11,13 @@ from stuntbroker.groups.classic.state import Group
 from stuntbroker.protocol.errors import ErrorCode
 
 GENERATION_NONE: Final = -1
-"""Generation of a client that is no member, and of a group without generations."""
+"""Generation of a client that is not a member, and of a group without generations."""
 REMEMBERED_MAX: Final = 10_000
 """Maximum number of groups whose claimed generation is remembered."""
 
 
 class Generations:
-    """The newest generation that each group was seen in: by its own rebalances, or by a claim."""
+    """The newest known generation of each group, from its rebalances or from a claim."""
 
     def __init__(self) -> None:
         self._claimed: dict[str, int] = {}
@@ -36,7 +36,7 @@ class Generations:
         if generation > newest:
             self._claimed.pop(group_id, None)
             if len(self._claimed) >= REMEMBERED_MAX:
-                del self._claimed[next(iter(self._claimed))]  # The one claimed longest ago.
+                del self._claimed[next(iter(self._claimed))]  # The group with the oldest claim.
             self._claimed[group_id] = generation
         return ErrorCode.NONE
 

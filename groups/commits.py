@@ -1,4 +1,4 @@
-"""The rules of offset commits, fetches and deletions. The hot path: plain values, nothing gathered."""
+"""Rules for offset commits, fetches and deletions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import ZERO_UUID
 
 COMMITTED_AT_ONCE: Final = 1_000
-"""Offsets of a long request that are written in one batch."""
+"""Maximum number of offsets of a long request that are written in one batch."""
 
 
 def commit_error(
     group: Group, member_id: str, instance_id: str | None, generation: int, transactional: bool
 ) -> ErrorCode:
-    """Whether the sender may commit for the group now."""
+    """Return the error of an offset commit; NONE if the sender may commit."""
     state = group.state
     if state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if generation < 0 and state is GroupState.EMPTY:
-        return ErrorCode.NONE  # An administrator, or a consumer that chooses its partitions itself.
+        return ErrorCode.NONE  # The sender is an administrator, or a consumer with manually assigned partitions.
     if generation >= 0 or member_id or instance_id is not None:
         error = member_error(group, member_id, instance_id)
         if error is not ErrorCode.NONE:
@@ -35,7 +35,7 @@ def commit_error(
     elif not transactional:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if not transactional and state is GroupState.COMPLETING_REBALANCE:
-        # The member has the new generation already. In a transaction the state of the group does not matter.
+        # The member has joined the new generation. In a transaction, the state of the group does not matter.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
@@ -57,11 +57,11 @@ def metadata_error(metadata: str | None, config: GroupConfig) -> ErrorCode:
 
 
 def stored(commit: OffsetCommit, record_offset: int, now_ms: int, expires_at_ms: int = -1) -> StoredOffset:
-    """Return a committed offset as it is kept. `record_offset`: of its record in the log."""
+    """Return a commit as a StoredOffset. `record_offset`: offset of its record in the log."""
     return StoredOffset(
         record_offset,
         commit.offset,
-        commit.leader_epoch if expires_at_ms < 0 else -1,  # As its record will be read again.
+        commit.leader_epoch if expires_at_ms < 0 else -1,  # The record version with an expiry time has no leader epoch.
         commit.metadata or "",
         now_ms,
         expires_at_ms,
@@ -76,7 +76,10 @@ def fetch(
     require_stable: bool,
     unstable: ErrorCode,
 ) -> list[FetchedTopic]:
-    """The committed offsets of (topic, topic id, partitions); `unstable` where one is pending and must not be."""
+    """Return the committed offsets of (topic, topic id, partitions).
+
+    With `require_stable`, a partition with a pending offset gets the error `unstable`.
+    """
     answer = []
     for name, topic_id, partitions in topics:
         fetched = [
@@ -87,7 +90,7 @@ def fetch(
 
 
 def fetch_all(store: OffsetStore, group_id: str, require_stable: bool, unstable: ErrorCode) -> list[FetchedTopic]:
-    """All committed offsets. A partition that has nothing but a pending one is not among them."""
+    """Return all committed offsets of a group, without partitions that have only a pending offset."""
     answer: dict[str, FetchedTopic] = {}
     for (name, number), _ in store.committed(group_id):
         topic = answer.setdefault(name, FetchedTopic(name, ZERO_UUID, []))
@@ -116,7 +119,7 @@ def _fetch_partition(
 
 
 def offset_delete_error(group: Group | None) -> ErrorCode:
-    """Return why no offset of the group can be deleted, NONE when they can."""
+    """Return the error if offsets of the group cannot be deleted, else NONE."""
     if group is None or group.state is GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
@@ -125,7 +128,7 @@ def offset_delete_error(group: Group | None) -> ErrorCode:
 
 
 def group_delete_error(group: Group | None) -> ErrorCode:
-    """Return why the group cannot be deleted, NONE when it can."""
+    """Return the error if the group cannot be deleted, else NONE."""
     if group is None or group.state is GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.NONE if group.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP

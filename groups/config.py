@@ -1,4 +1,4 @@
-"""What the group coordinator can be told."""
+"""Configuration of the group coordinator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """The properties of groups and offsets, with Kafka's defaults but for those marked."""
+    """Properties of groups and offsets. The defaults are Kafka's, except where a comment says otherwise."""
 
     session_timeout_ms_min: int = 6_000
     """`group.min.session.timeout.ms`. Below it, JoinGroup gets INVALID_SESSION_TIMEOUT."""
@@ -15,29 +15,29 @@ class GroupConfig:
     session_timeout_ms_max: int = 1_800_000
     """`group.max.session.timeout.ms`."""
 
-    # Unlike Kafka: 0, not 3000, so that the consumer of a test starts at once.
+    # Unlike Kafka: 0, not 3000, so that the consumer of a test starts without a delay.
     initial_rebalance_delay_ms: int = 0
     """`group.initial.rebalance.delay.ms`: how long the first rebalance of a group waits for members."""
 
-    # Unlike Kafka: 10,000, where it has no limit.
+    # Unlike Kafka: 10,000; Kafka has no limit by default.
     group_size_max: int = 10_000
     """`group.max.size`. Above it, JoinGroup gets GROUP_MAX_SIZE_REACHED."""
 
     members_bytes_max: int = 256 << 20
-    """`stuntbroker.groups.max.bytes`: metadata and assignments of the members of all groups together. Beyond it, JoinGroup and
-    SyncGroup get GROUP_MAX_SIZE_REACHED."""
+    """`stuntbroker.groups.max.bytes`: maximum bytes of the metadata and assignments of all members of all groups. Above it,
+    JoinGroup and SyncGroup get GROUP_MAX_SIZE_REACHED."""
 
     new_member_join_timeout_ms: int = 300_000
-    """How long a member that is new may wait in JoinGroup. Fixed in Kafka, without a property."""
+    """How long a new member may wait in its first JoinGroup. A constant in Kafka, without a property."""
 
     offset_metadata_size_max: int = 4_096
-    """`offset.metadata.max.bytes`, which counts UTF-16 code units, whatever its name says."""
+    """`offset.metadata.max.bytes`. Kafka counts UTF-16 code units, not bytes."""
 
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     """`offsets.retention.minutes`, in milliseconds here."""
 
     offsets_retention_check_interval_ms: int = 600_000
-    """`offsets.retention.check.interval.ms`: how often expired offsets and empty groups are looked for."""
+    """`offsets.retention.check.interval.ms`: interval at which expired offsets and empty groups are removed."""
 
     def __post_init__(self) -> None:
         if not 0 < self.session_timeout_ms_min <= self.session_timeout_ms_max:

@@ -1,8 +1,8 @@
 """The group coordinator: all groups of a broker, their offsets, and the log that stores both.
 
 All methods are synchronous. `join` and `sync` call the given `reply`, immediately or later; all others return
-their result. A change is appended to the log before it is answered. If the append fails, its exception is
-passed to the caller and nothing has changed.
+their result. A change is appended to the log before the response is sent. If the append fails, its exception is
+raised to the caller and nothing has changed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class GroupCoordinator:
         new_member_id: Callable[[str], str],
         events: Callable[[str, dict[str, object]], None] | None = None,
     ) -> None:
-        """`new_member_id` makes an id that was never used out of a prefix."""
+        """Create a coordinator without groups. `new_member_id`: returns an unused member id that begins with a prefix."""
         self._timers = timers
         self._now_ms = now_ms
         self._config = config
@@ -74,7 +74,7 @@ class GroupCoordinator:
     # Start and stop
 
     def replay(self, partition: int, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
-        """Read one partition from its start. Each buffer is a whole batch, uncompressed from byte 61."""
+        """Load the groups and offsets of one partition. Each buffer is a whole batch that is not compressed."""
         for record in self._ledger.replay(partition, batches):
             match record:
                 case OffsetRecord(group_id, _, offset):
@@ -86,7 +86,7 @@ class GroupCoordinator:
                     self._actors[group_id] = GroupActor(group, self._ports)
 
     def start(self) -> None:
-        """Start timers after all partitions were replayed: each member's session time-out begins now."""
+        """Start all timers, after all partitions were replayed: the session time-out of each member begins now."""
         self._members_bytes = self._count_members_bytes()
         for actor in tuple(self._actors.values()):
             if actor.group.members:
@@ -136,7 +136,7 @@ class GroupCoordinator:
         elif request.member_id:
             reply(JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
         else:
-            # A new group is stored while it is still empty, whatever becomes of the request.
+            # A new group is stored while it is still empty, even if the request fails.
             group = Group(request.group_id, entered_at_ms=self._now_ms())
             self._ledger.append_group(group)
             self._actors[request.group_id] = actor = GroupActor(group, self._ports)
@@ -153,8 +153,8 @@ class GroupCoordinator:
         return ErrorCode.NONE
 
     def _has_room(self, more_bytes: int) -> bool:
-        """Reserve memory for what members keep; return False when the limit would be exceeded."""
-        # Unlike Kafka: it keeps whatever members bring along.
+        """Reserve memory for members' metadata and assignments; return False if the limit would be exceeded."""
+        # Unlike Kafka: Kafka has no such limit.
         if not more_bytes:
             return True
         if self._members_bytes + more_bytes > self._config.members_bytes_max:
@@ -168,7 +168,7 @@ class GroupCoordinator:
         return sum(members_bytes(actor.group) for actor in self._actors.values())
 
     def sync(self, request: SyncGroup, reply: Callable[[SyncReply], None]) -> None:
-        """Take the leader's assignment, or wait for it; `reply` gets the member's part of it."""
+        """Handle SyncGroup: store the leader's assignments, or wait for them; `reply` gets the member's own assignment."""
         if not request.group_id:
             reply(SyncReply(ErrorCode.INVALID_GROUP_ID))
             return
@@ -194,7 +194,7 @@ class GroupCoordinator:
         return error
 
     def leave_group(self, group_id: str, leavers: Sequence[Leaver]) -> LeaveReply:
-        """Take members out of a group; the reply has an error for each of them."""
+        """Remove members from a group; the reply has an error code for each of them."""
         if not group_id:
             return LeaveReply(ErrorCode.INVALID_GROUP_ID)
         actor = self._actors.get(group_id)
@@ -204,7 +204,7 @@ class GroupCoordinator:
         actor.ask(LeaveGroup(group_id, tuple(leavers)), answers.append)
         return answers[0]
 
-    # Groups as administrators see them
+    # Administration of groups
 
     def partition_of(self, group_id: str) -> int:
         """Return the partition of `__consumer_offsets` that holds the group."""
@@ -266,9 +266,9 @@ class GroupCoordinator:
         commits: Sequence[OffsetCommit],
         version: int,
     ) -> list[ErrorCode]:
-        """Offsets that count when the transaction is committed. The caller has checked that it is open.
+        """Store offsets that are committed with the transaction; return one error per commit, in order.
 
-        One code per commit, in their order. `version` is the one of the TxnOffsetCommit request.
+        The caller has checked that the transaction is open. `version`: of the TxnOffsetCommit request.
         """
         if not group_id:
             return [ErrorCode.INVALID_GROUP_ID] * len(commits)
@@ -292,9 +292,9 @@ class GroupCoordinator:
         require_stable: bool,
         unstable: ErrorCode = ErrorCode.UNSTABLE_OFFSET_COMMIT,
     ) -> list[FetchedTopic]:
-        """The committed offsets of (topic, topic id or zeros, partitions).
+        """Return the committed offsets of (topic, topic id or zeros, partitions).
 
-        `unstable`: the error for a partition with a pending transactional offset, when RequireStable is set.
+        `unstable`: error for a partition with a pending transactional offset if `require_stable` is set.
         """
         return fetch(self._ledger.store_of(group_id), group_id, topics, require_stable, unstable)
 
@@ -375,7 +375,7 @@ class GroupCoordinator:
         if commits:
             self._ledger.append_offsets(group_id, commits, retention_ms, producer_id, producer_epoch)
         if errors:
-            # Unlike Kafka: when all were refused, it shows the group with the next record of the same partition only.
+            # Unlike Kafka: if all offsets were refused, Kafka lists the group only after the next record in its partition.
             self._actor_for_offsets(group_id)
         return errors
 

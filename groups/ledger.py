@@ -1,4 +1,7 @@
-"""The log of the groups and what is in it: after each append the change that its replay would make."""
+"""The log of the groups (`__consumer_offsets`) and the state that it contains.
+
+Each append is applied to the state in the same way as a replay of the log applies it.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +42,12 @@ class OffsetsLog(Protocol):
     partition_count: int
 
     def append(self, partition: int, batch: bytearray) -> int:
-        """Write one batch, as durably as configured, and give its base offset. Raises when it cannot."""
+        """Append one batch, as durably as configured; return its base offset. Raises an exception if that fails."""
         ...
 
 
 class Ledger:
-    """When an append fails, nothing has changed."""
+    """Appends groups and offsets to the log, and keeps the offsets in memory. If an append fails, nothing has changed."""
 
     def __init__(self, log: OffsetsLog, now_ms: Callable[[], int]) -> None:
         self._log = log
@@ -67,17 +70,17 @@ class Ledger:
         self._stores.pop(partition, None)
 
     def store_of(self, group_id: str) -> OffsetStore:
-        """Return the offsets among which the group's are."""
+        """Return the offsets of the partition that holds the group."""
         return self.store(self.partition_of(group_id))
 
     def places_of_topic(self, topic: str) -> list[tuple[str, list[Place]]]:
-        """Return, for each group that has offsets of the topic, its id and their places."""
+        """Return (group id, partitions) for each group that has offsets of the topic."""
         return [item for store in self._stores.values() for item in store.places_of_topic(topic)]
 
     def replay(
         self, partition: int, batches: Iterable[tuple[BatchHeader, Buffer]]
     ) -> Iterator[OffsetRecord | GroupRecord]:
-        """Take in the offsets of one partition, and hand on what concerns the groups themselves too."""
+        """Load the offsets of one partition; yield each record of an offset or a group."""
         store = self.store(partition)
         for header, batch in batches:
             for record in read_records(header, batch, HEADER_SIZE):
@@ -110,7 +113,7 @@ class Ledger:
         producer_id: int,
         producer_epoch: int,
     ) -> None:
-        """With a producer id, inside its transaction."""
+        """Append committed offsets; with a producer id, as part of its transaction. Raises what the log raises."""
         now_ms = self._now_ms()
         expires_at_ms = -1 if retention_ms < 0 else min(now_ms + retention_ms, TIME_MAX_MS)
         offsets: list[tuple[Place, StoredOffset]] = []
@@ -134,7 +137,7 @@ class Ledger:
             store.put(group_id, place, offset._replace(record_offset=number), producer_id)
 
     def append_tombstones(self, group_id: str, places: Sequence[Place], with_group: bool = False) -> None:
-        """Remove the offsets at the places, committed and pending, and the group's own record on demand."""
+        """Remove the committed and pending offsets of these partitions and, `with_group`, the record of the group."""
         records: list[_Record] = [(offset_key(group_id, place), None) for place in places]
         if with_group:
             records.append((group_key(group_id), None))

@@ -9,7 +9,7 @@ from stuntbroker.protocol.primitives import ZERO_UUID
 
 
 class OffsetCommit(NamedTuple):
-    """How far a group has come in one partition."""
+    """An offset that a group commits for one partition."""
 
     topic: str
     partition: int
@@ -20,7 +20,7 @@ class OffsetCommit(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
-    """The answer for one partition of OffsetFetch; -1 where nothing is committed."""
+    """The OffsetFetch response for one partition; the offset is -1 if none is committed."""
 
     partition: int
     offset: int = -1
@@ -30,7 +30,7 @@ class FetchedOffset(NamedTuple):
 
 
 class FetchedTopic(NamedTuple):
-    """The answers for the partitions of one topic of OffsetFetch."""
+    """The OffsetFetch response for the partitions of one topic."""
 
     name: str
     topic_id: bytes

@@ -1,8 +1,8 @@
 """Committed and pending offsets of the groups in one partition of `__consumer_offsets`.
 
-An offset that is committed in a transaction waits under its producer id until the marker. Which of two
-commits counts is decided by their places in the log, never by the order in which they were finished:
-compaction keeps the last record of a key, and what is replayed from it must be what was live.
+A transactional offset is pending under its producer id until the marker is appended. Of two commits for a
+partition, the one with the later record in the log counts, regardless of the order of their markers:
+compaction keeps the last record of a key, and a replay must restore the same state.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Place = tuple[str, int]
 
 
 class StoredOffset(NamedTuple):
-    """A committed offset. Times in ms; `expires_at_ms` is -1 when the group's retention decides."""
+    """A committed or pending offset. Times are in ms since 1970."""
 
     record_offset: int
     """Offset of its record in the `__consumer_offsets` partition."""
@@ -28,13 +28,13 @@ class StoredOffset(NamedTuple):
     metadata: str
     committed_at_ms: int
     expires_at_ms: int
-    """-1 unless an old client asked for a retention of its own."""
+    """Set if an old client requested a retention time; -1 if `offsets.retention.minutes` applies."""
 
     topic_id: bytes
 
 
 class OffsetStore:
-    """Changed only by what is, or was, in the log: `put`, `remove`, `end_txn`, in log order."""
+    """The offsets of one partition. `put`, `remove` and `end_txn` apply the records of the log in order."""
 
     __slots__ = ("_committed", "_open", "_pending")
 
@@ -42,7 +42,7 @@ class OffsetStore:
         self._committed: dict[str, dict[Place, StoredOffset]] = {}
         self._pending: dict[int, dict[tuple[str, Place], StoredOffset]] = {}
         self._open: dict[str, dict[Place, set[int]]] = {}
-        """Group and place -> producer ids that have an offset pending there. No empty collections."""
+        """Group -> partition -> ids of producers with a pending offset for it. Empty collections are removed."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, OffsetStore):
@@ -56,7 +56,7 @@ class OffsetStore:
         return f"OffsetStore(committed={self._committed!r}, pending={self._pending!r})"
 
     def put(self, group_id: str, place: Place, offset: StoredOffset, producer_id: int = -1) -> None:
-        """A record was appended; with a producer id, inside a transaction."""
+        """Store an offset whose record was appended; with a producer id, as a pending offset of its transaction."""
         if producer_id < 0:
             self._committed.setdefault(group_id, {})[place] = offset
             return
@@ -64,7 +64,7 @@ class OffsetStore:
         self._open.setdefault(group_id, {}).setdefault(place, set()).add(producer_id)
 
     def remove(self, group_id: str, place: Place) -> None:
-        """A tombstone was appended: nothing is left, committed or pending."""
+        """Remove the committed and pending offsets of a partition, after a tombstone was appended."""
         offsets = self._committed.get(group_id)
         if offsets is not None and offsets.pop(place, None) is not None and not offsets:
             del self._committed[group_id]
@@ -80,7 +80,7 @@ class OffsetStore:
             del self._open[group_id]
 
     def end_txn(self, producer_id: int, commit: bool) -> None:
-        """A marker was appended. One for a producer without pending offsets changes nothing."""
+        """Commit or drop a producer's pending offsets, if there are any, after a marker was appended."""
         for (group_id, place), offset in self._pending.pop(producer_id, {}).items():
             places = self._open[group_id]
             places[place].discard(producer_id)
@@ -95,7 +95,7 @@ class OffsetStore:
                     offsets[place] = offset
 
     def get(self, group_id: str, place: Place) -> StoredOffset | None:
-        """Return a committed offset, None when there is none."""
+        """Return the committed offset of a partition, None if there is none."""
         offsets = self._committed.get(group_id)
         return None if offsets is None else offsets.get(place)
 
@@ -104,17 +104,17 @@ class OffsetStore:
         return self._committed.get(group_id, {}).items()
 
     def is_pending(self, group_id: str, place: Place) -> bool:
-        """Whether an open transaction has an offset for this place."""
+        """Whether an open transaction has an offset for this partition."""
         places = self._open.get(group_id)
         return places is not None and place in places
 
     def pending_producers(self, group_id: str, places: Iterable[Place]) -> set[int]:
-        """Return the ids of producers whose open transactions have offsets for these places."""
+        """Return the ids of producers whose open transactions have offsets for these partitions."""
         waiting = self._open.get(group_id, {})
         return {producer_id for place in places for producer_id in waiting.get(place, ())}
 
     def pending_of(self, group_id: str) -> list[tuple[Place, int, StoredOffset]]:
-        """(place, producer id, offset) of what transactions would commit for the group."""
+        """Return (partition, producer id, offset) of each pending offset of a group, sorted."""
         return sorted(
             (place, producer_id, offset)
             for producer_id, offsets in self._pending.items()
@@ -127,7 +127,7 @@ class OffsetStore:
         return group_id in self._open
 
     def has_any(self, group_id: str, place: Place) -> bool:
-        """Whether there is an offset for this place, committed or pending."""
+        """Whether there is a committed or pending offset for this partition."""
         return self.get(group_id, place) is not None or self.is_pending(group_id, place)
 
     def places(self, group_id: str) -> list[Place]:
@@ -157,7 +157,7 @@ def expired_places(store: OffsetStore, group: Group, now_ms: int, config: GroupC
         else:
             start_ms = offset.committed_at_ms if since_ms is None else since_ms
             expired = now_ms - start_ms >= config.offsets_retention_ms
-        # A transaction that is open on the offset still needs its place.
+        # A partition with a pending offset is kept until the transaction ends.
         if expired and not group.is_subscribed_to(place[0]) and not store.is_pending(group.group_id, place):
             places.append(place)
     return places

@@ -1,13 +1,13 @@
-"""The records of `__consumer_offsets`, in Kafka's own bytes.
+"""Records of `__consumer_offsets`, in Kafka's format.
 
-A key starts with an int16 that tells the kind of record, a value with one that tells its version; a null
-value is a tombstone.
+A key begins with an int16, the kind of record; a value begins with an int16, its version. A null value is a
+tombstone.
 
     kind  key                            value
     0, 1  group, topic, partition        an offset, versions 0 to 4
     2     group                          a classic group with its members, versions 0 to 4
 
-Other kinds belong to groups of other types; they are kept in the log and not read.
+Other kinds belong to groups of other types; such records are ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bytes of record batches as arrays: headers of many batches, numbers and byte strings of many records at once."""
+"""Read record batches as arrays: the headers of many batches, and the integers and byte strings of many records at once."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from stuntbroker.protocol.batches.records import HEADER, HEADER_SIZE, BatchHeade
 Array = npt.NDArray[Any]
 
 HEADERS: Final = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
-"""The headers of a record."""
+"""Arrow type of a record's headers."""
 FAR: Final = 1 << 59
-"""A position behind every end; a few of them can be added up in 64 bits."""
+"""A position after the end of any buffer, small enough that a few of them can be added in 64 bits."""
 _NUMPY = {"q": ">i8", "i": ">i4", "I": ">u4", "h": ">i2", "b": "i1"}
 HEADER_TYPE: Final = np.dtype(list(zip(BatchHeader._fields, map(_NUMPY.__getitem__, HEADER.format[1:]), strict=True)))
-"""A batch's header as it is in the file."""
+"""A batch header as stored in the file (big-endian)."""
 _NATIVE: Final = HEADER_TYPE.newbyteorder("=")
 
 
 def headers_at(data: Array, positions: Array) -> Array:
-    """The headers at these positions, with the fields of BatchHeader; each must be whole."""
+    """Return the batch headers at these positions, with the fields of BatchHeader; each must be complete."""
     gathered = data[positions[:, None] + np.arange(HEADER_SIZE)]
     return gathered.view(HEADER_TYPE).ravel().astype(_NATIVE)
 
 
 def varints(data: Array, at: Array) -> tuple[Array, Array]:
-    """(zigzag varlongs at these positions, the positions behind them); one of more than 64 bits ends at FAR."""
+    """Return (zigzag varlongs at these positions, the positions after them); one of more than 64 bits ends at FAR."""
     byte = data.take(at, mode="clip")
     longer = byte >= 0x80
     if not longer.any():
@@ -57,9 +57,9 @@ def varints(data: Array, at: Array) -> tuple[Array, Array]:
 
 
 def byte_strings(buffer: pa.Buffer, at: Array, sizes: Array) -> pa.Array:
-    """Byte strings at rising positions of a buffer; a size below 0 is a null.
+    """Return the byte strings at ascending positions of a buffer; a negative size means null.
 
-    The whole buffer is taken for an array of them and of the gaps between; then every second element is copied out.
+    The buffer is viewed as an array of the byte strings and the gaps between them; then every second element is copied.
     """
     count = len(at)
     null = sizes < 0

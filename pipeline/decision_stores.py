@@ -1,4 +1,4 @@
-"""Where the decisions of a sink are kept, as users name it, and the store that is meant."""
+"""Parse the option that names where a sink's decisions are stored, and open that store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KINDS: Final = ("dir", "kafka")
 
 
 class DecisionsPlace(NamedTuple):
-    """Where decisions are kept: a folder, or a topic of the cluster that is written to."""
+    """Where decisions are stored: in a folder, or in a topic of the sink's cluster."""
 
     kind: str
     """dir or kafka"""
@@ -21,12 +21,12 @@ class DecisionsPlace(NamedTuple):
 
     @property
     def is_topic(self) -> bool:
-        """Whether it is a topic."""
+        """Whether decisions are stored in a topic."""
         return self.kind == "kafka"
 
 
 def decisions_place(text: str) -> DecisionsPlace:
-    """The place that `dir:PATH` or `kafka:TOPIC` names. Raises ValueError."""
+    """Parse `dir:PATH` or `kafka:TOPIC`. Raises ValueError."""
     kind, _, name = text.partition(":")
     if kind not in KINDS or not name:
         raise ValueError(f"decisions={text!r}: it must be kafka:TOPIC or dir:PATH")
@@ -34,7 +34,7 @@ def decisions_place(text: str) -> DecisionsPlace:
 
 
 def open_decisions(place: DecisionsPlace, sink_id: str, cluster: ChannelCluster) -> Decisions:
-    """The store in a place; a topic is one of this cluster."""
+    """Open the store at a place; `cluster` holds the topic of a `kafka:TOPIC` place."""
     if place.is_topic:
         return DecisionTopic(cluster, place.name, sink_id)
     return DecisionFolder(Path(place.name), sink_id, cluster.pause)

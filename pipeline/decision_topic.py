@@ -1,10 +1,10 @@
-"""Decisions in a compacted topic, `kafka:TOPIC`: one key for each sink, whose value is its owner and its last decision.
+"""Decisions in a compacted topic (`kafka:TOPIC`): one key per sink, whose value holds the owner and the last decision.
 
-Every change is a transaction of one transactional id, `SINK-decisions`, which cannot be one of the sink's own. Who
-initialises that id shuts out whoever had it (KIP-98, KIP-360) and ends what that one left open, so that what is read
-after it is the truth; and a change that is committed proves that nobody initialised the id since. So a change is: read,
-check the claim, write, commit; and from the start again when the producer was fenced meanwhile, by another process of
-the same driver or by another driver.
+Every change is a transaction of the transactional id `SINK-decisions`, which is never an id of the sink's own producers.
+Initialising that id fences its earlier producers (KIP-98, KIP-360) and ends their open transaction, so the values read
+afterwards are current. A change that commits proves that no other process has initialised the id since. A change therefore
+is: read, check the claim, write, commit. It is retried from the start if another process of the same driver, or another
+driver, has fenced the producer meanwhile.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from stuntbroker.protocol.batches.records import build_batch
 
 CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(4 << 20), "min.cleanable.dirty.ratio": "0.1"}
 ATTEMPTS: Final = 5
-"""Attempts of a change that is repeated because another process has initialised the id."""
+"""Maximum attempts of a change that is retried because another process has initialised the id."""
 
 State = dict[str, Any]
-"""`owner`, and with a decision `done` and what `decisions.to_json` gives."""
+"""`owner` and, if there is a decision, `done` and the fields of `decisions.to_json`."""
 
 
 class DecisionTopic:
-    """For one sink. Not for more than one thread, nor across a fork, as the cluster that it is given."""
+    """Decisions of one sink in a topic. Like its cluster, it must not be shared between threads or used across a fork."""
 
     def __init__(self, cluster: ChannelCluster, topic: str, sink_id: str) -> None:
         check_sink_id(sink_id)
@@ -67,7 +67,7 @@ class DecisionTopic:
         return self._claim
 
     def resume(self, claim: int) -> None:
-        """Go on as the owner of a claim. Raises Superseded when there is a newer one."""
+        """Continue as the owner with a claim. Raises Superseded when there is a newer owner."""
         self._claim = claim
         self._current = False
         self._read()
@@ -85,7 +85,7 @@ class DecisionTopic:
         """Return the last decision without being the owner."""
         try:
             self._values.read_on()
-        except NotFound:  # The topic is made by who takes a sink.
+        except NotFound:  # `take` creates the topic.
             return None
         return stored(self._read_state())
 
@@ -108,7 +108,7 @@ class DecisionTopic:
         self._change(marked)
 
     def close(self) -> None:
-        """The cluster is the caller's."""
+        """Do nothing: the caller closes the cluster."""
 
     def _read(self) -> State:
         """Fence other writers, then return the current state. Raises Superseded."""
@@ -145,13 +145,13 @@ class DecisionTopic:
                 if attempt == ATTEMPTS:
                     raise
             except BaseException:
-                self._current = False  # Whether it was committed or not has to be read.
+                self._current = False  # Only reading shows whether the change was committed.
                 raise
         raise AssertionError("the last attempt returns or raises")
 
 
 def make_decision_topic(cluster: ChannelCluster, topic: str) -> None:
-    """Raises DecisionError when there is one that forgets."""
+    """Create the compacted topic for decisions if missing. Raises DecisionError if the existing topic is not compacted."""
     create_topic(cluster, topic, 1, CONFIGS, if_not_exists=True)
     policy = topic_config(cluster, topic, "cleanup.policy")
     if policy != "compact":

@@ -1,18 +1,18 @@
-"""What became of a batch, decided once and durably: the commit point of the two-phase sink.
+"""Durable commit decisions, one per batch: the commit point of the two-phase sink.
 
-A decision names every transaction of a batch that has to be committed; all others of the sink have to be aborted. Its
-rules, whichever store keeps it:
+A decision names every transaction of a batch that must be committed; all other transactions of the sink must be aborted.
+Every store follows these rules:
 
-- One owner at a time. `take` makes the caller the owner and shuts out every one before, however alive: a driver that was
-  thought dead cannot decide any more. The claim that it gives is handed to the other processes of the same driver.
-- Batch ids go up. A batch that was decided stays as it was decided; the same decision may be stored again.
-- One decision at a time: the next batch is decided when the one before it is done, so at most the last is not.
-- One query. Batch ids of another query, with another checkpoint, mean other rows.
-- Batch writes that may be repeated have a version. A decision names the last version of each, so that a version is
+- One owner at a time. `take` makes the caller the owner and fences all earlier owners, so that a driver that seemed dead
+  cannot decide any more. `take` returns a claim, which the driver passes to its other processes.
+- Batch ids increase. A decided batch cannot be decided differently; storing the same decision again is allowed.
+- One decision at a time: a batch can be decided only when the previous batch is done, so at most the last is not done.
+- One query per sink. The batch ids of another query (another checkpoint) refer to other rows.
+- Repeatable batch writes have a version. A decision names the last version of each write id, so that a version is
   recorded exactly when its write is decided.
 
-`dir:PATH` is one file a decision, in a folder that all processes of the driver see. `kafka:TOPIC` is one key of a
-compacted topic, see `decision_topic`.
+`dir:PATH` stores one file per decision in a folder that all processes of the driver share. `kafka:TOPIC` stores one key in a
+compacted topic; see `decision_topic`.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     pass
 
 SINK_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,180}")
-"""Part of transactional ids, file names and patterns."""
+"""Valid sink ids, which become part of transactional ids, file names and patterns."""
 KEPT: Final = 100
-"""Decided batches that the folder remembers."""
+"""Number of decided batches that the folder keeps."""
 LOCK_WAIT_S: Final = 30.0
-"""Taking a sink locks its folder for some milliseconds. After this time the holder is stuck."""
+"""Taking a sink locks its folder for some milliseconds; if the lock is held this long, its holder is stuck."""
 POLL_INTERVAL_S: Final = 0.02
 WRITE_IDS_MAX: Final = 1_000
 """Maximum number of write ids per sink, as every decision lists all of them."""
 
 
 class DecisionError(Exception):
-    """A decision that is not allowed. The message is one line: the problem and what to do."""
+    """A decision is not allowed. The message is one line: the problem and what to do."""
 
 
 class Superseded(DecisionError):
@@ -68,15 +68,15 @@ class DecidedOtherwise(DecisionError):
 
 
 class NotDone(DecisionError):
-    """The batch before is decided, and not all of its transactions are known to be committed."""
+    """The previous batch is decided, but not all of its transactions are known to be committed."""
 
 
 class TooManyWriteIds(DecisionError):
-    """Each decision would have to name more of them than is allowed."""
+    """The sink would have more than WRITE_IDS_MAX write ids."""
 
 
 class Transaction(NamedTuple):
-    """One transaction, named exactly: later ones of the same id have another pair."""
+    """One transaction: later transactions of the same transactional id have another producer id or epoch."""
 
     transactional_id: str
     producer_id: int
@@ -84,16 +84,16 @@ class Transaction(NamedTuple):
 
 
 class BatchWrite(NamedTuple):
-    """One version of a batch write that may be repeated."""
+    """One version of a repeatable batch write."""
 
     write_id: str
     version: int
 
 
 class Decision(NamedTuple):
-    """To commit these transactions, which together are a batch.
+    """The decision to commit the transactions of a batch.
 
-    A task that wrote nothing is not among them: its coordinator has no transaction to commit, and would refuse.
+    Tasks that wrote nothing are left out: their coordinators have no transaction and would refuse to commit one.
     """
 
     sink_id: str
@@ -105,55 +105,55 @@ class Decision(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A decision, and whether its transactions have ended."""
+    """A decision as read from the store."""
 
     decision: Decision
     done: bool
-    """All transactions are known to be committed."""
+    """Whether all its transactions are known to be committed."""
 
 
 class Decisions(Protocol):
     """Store of one sink's decisions. After `take` or `resume`, all methods raise Superseded if another driver took the sink."""
 
     def take(self) -> int:
-        """Becomes the owner. Gives the claim: a number, higher than all before."""
+        """Become the owner; return the claim, a number higher than all earlier claims."""
 
     def resume(self, claim: int) -> None:
-        """Becomes the owner that holds this claim, in another process."""
+        """Become the owner with the claim that another process of the same driver obtained."""
 
     def check(self) -> None:
-        """Whether the claim still holds. Who took the sink before this was called is seen."""
+        """Raise Superseded if another driver took the sink before this call."""
 
     def last(self) -> Stored | None:
-        """The decision with the highest batch id."""
+        """Return the decision with the highest batch id, None if there is none."""
 
     def peek(self) -> Stored | None:
-        """Return the last decision without becoming the owner; it may be slightly outdated."""
+        """Return the last decision without being the owner; it may be slightly outdated."""
 
     def decide(self, decision: Decision) -> None:
         """Store a decision durably. After an exception other than DecisionError, only `last` shows whether it was stored."""
 
     def done(self, batch_id: int) -> None:
-        """Mark the last decision."""
+        """Record that all transactions of the last decision are committed."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 def check_sink_id(sink_id: str) -> None:
-    """Raise ValueError for an id that cannot be part of a transactional id and of a file's name."""
+    """Raise ValueError for an id that cannot be part of a transactional id or a file name."""
     if not SINK_ID.fullmatch(sink_id) or sink_id in (".", ".."):
         raise ValueError(f"sink id {sink_id!r}: it must be 1 to 180 of letters, digits, '.', '_' and '-'")
 
 
 def is_decided(last: Stored | None, query_id: str, batch_id: int) -> bool:
-    """Whether a batch must not be written again, as it was decided before. Raises OtherQuery."""
+    """Whether a batch was decided before and must not be written again. Raises OtherQuery."""
     check_query(last, query_id)
     return last is not None and batch_id <= last.decision.batch_id
 
 
 def check_query(last: Stored | None, query_id: str) -> None:
-    """Raises OtherQuery unless this query may decide what follows."""
+    """Raise OtherQuery if the last decision belongs to another query."""
     if last is not None and last.decision.query_id != query_id:
         raise OtherQuery(
             f"sink {last.decision.sink_id!r} has batches up to {last.decision.batch_id} of query "
@@ -167,7 +167,7 @@ def is_written(last: Stored | None, write: BatchWrite | None) -> bool:
 
 
 def writes_after(last: Stored | None, write: BatchWrite | None) -> tuple[BatchWrite, ...]:
-    """The last versions of all write ids once `write` is decided. Raises TooManyWriteIds."""
+    """Return the last versions of all write ids once `write` is decided. Raises TooManyWriteIds."""
     if write is None:
         return _writes(last)
     others = tuple(other for other in _writes(last) if other.write_id != write.write_id)
@@ -184,7 +184,7 @@ def _writes(last: Stored | None) -> tuple[BatchWrite, ...]:
 
 
 def is_new(last: Stored | None, decision: Decision) -> bool:
-    """Whether a decision has to be stored; not when it is stored already. Raises DecisionError."""
+    """Whether a decision must still be stored; False if it is already stored. Raises DecisionError."""
     if not is_decided(last, decision.query_id, decision.batch_id):
         if last is not None and not last.done:
             raise NotDone(f"batch {decision.batch_id} cannot be decided before batch {last.decision.batch_id} is done")
@@ -209,7 +209,7 @@ def to_json(decision: Decision) -> dict[str, object]:
 
 
 def from_json(document: dict[str, object]) -> Decision:
-    """Return the decision of a JSON object that `to_json` made."""
+    """Return the decision that a JSON object of `to_json` holds."""
     transactions, writes = document["transactions"], document.get("writes", {})
     assert isinstance(transactions, list) and isinstance(writes, dict)
     return Decision(
@@ -222,11 +222,11 @@ def from_json(document: dict[str, object]) -> Decision:
 
 
 class DecisionFolder:
-    """`dir:PATH`: PATH/SINK/owner-N holds `BATCH.decided`, and `BATCH.done` once it is.
+    """Decisions in a folder (`dir:PATH`): PATH/SINK/owner-N holds `BATCH.decided`, and `BATCH.done` once the batch is done.
 
-    To take the sink is to rename that folder, to the next N: whoever had it finds no folder to write into any more. Those
-    who take it do so one after the other, by a lock of the file `.lock`, which says who has it. A decision comes into being
-    by link(2): whole, and only if there is none of its batch.
+    A driver takes the sink by renaming that folder to the next N, so that the earlier owner has no folder to write to. A lock
+    on the file `.lock`, which names its holder, serialises taking the sink. link(2) creates a decision atomically, and only
+    if its batch has none.
     """
 
     def __init__(
@@ -258,9 +258,9 @@ class DecisionFolder:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Alone among all who want this. Raises FolderLocked.
+        """Hold the lock of the sink's folder. Raises FolderLocked.
 
-        The kernel gives the lock back when its process ends, however it does; not while that is stopped or hangs.
+        The kernel releases the lock whenever its process ends, but not while the process is stopped or hangs.
         """
         path, deadline = self._base / ".lock", Deadline(self._wait_s)
         with path.open("a+", encoding="utf-8") as lock:
@@ -286,12 +286,12 @@ class DecisionFolder:
                 lock.truncate(0)
 
     def _owner(self) -> int:
-        """The highest N; 0 when there is none."""
+        """Return the highest N of the owner folders; 0 if there is none."""
         names = [path.name.removeprefix("owner-") for path in self._base.iterdir() if path.name.startswith("owner-")]
         return max((int(name) for name in names if name.isdigit()), default=0)
 
     def resume(self, claim: int) -> None:
-        """Go on as the owner of a claim. Raises Superseded when there is a newer one."""
+        """Continue as the owner with a claim. Raises Superseded when there is a newer owner."""
         self._claim = claim
         self.check()
 
@@ -331,7 +331,7 @@ class DecisionFolder:
             self._put(f"{batch_id}.done", "")
 
     def _put(self, name: str, text: str) -> None:
-        """A file that is there whole, on disk, or not at all."""
+        """Create a file atomically and durably."""
         partial = self._folder / f".{name}-{os.getpid()}"
         with partial.open("w", encoding="utf-8") as file:
             file.write(text)
@@ -353,7 +353,7 @@ class DecisionFolder:
             raise Superseded(f"{self._folder} is gone: another driver has taken the sink") from fault
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing, as the folder holds no connection or file open."""
 
 
 def _last_in(folder: Path) -> Stored | None:

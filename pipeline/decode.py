@@ -1,7 +1,6 @@
-"""Record batches, as a Fetch brings them, as Arrow columns.
+"""Decode the record batches of a Fetch response as Arrow columns.
 
-Batches are checked one by one; the records of all batches of a response are read at once, in numpy and Arrow. What is
-between two fields is taken for an array element too, and left out when the fields are copied.
+Batches are checked one by one; numpy and Arrow read the records of all batches of a response at once.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ class BadBatch(ValueError):
 
 
 class Batches(NamedTuple):
-    """Whole batches in the order of their offsets."""
+    """Complete batches in offset order."""
 
     data: bytes
     positions: Array
     headers: Array
-    """With the fields of protocol.records.BatchHeader."""
+    """Batch headers, with the fields of protocol.records.BatchHeader."""
 
     @property
     def next_offset(self) -> int:
@@ -59,20 +58,20 @@ class Batches(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """One element a record."""
+    """Records as columns with one element per record."""
 
     offset: Array
     timestamp_ms: Array
     timestamp_type: Array
-    """0 the producer's, 1 the broker's."""
+    """0 for CreateTime (set by the producer), 1 for LogAppendTime (set by the broker)."""
     key: pa.Array
     value: pa.Array
     headers: pa.Array | None
-    """Rows of HEADERS, null for a record without any. None if headers were not requested."""
+    """Column of type HEADERS, null for a record without headers; None if headers were not requested."""
 
 
 def find_batches(records: Buffer) -> Batches:
-    """The batches of a response, without the last one if it is cut off. Raises BadBatch for older formats."""
+    """Return the batches of a response, without a last batch that is cut off. Raises BadBatch for older formats."""
     data = bytes(records)
     positions, at, end = array("q"), 0, len(data)
     while at + LOG_OVERHEAD <= end:
@@ -88,10 +87,10 @@ def find_batches(records: Buffer) -> Batches:
 
 
 def aborted_rows(headers: Array, producer_ids: Sequence[int], first_offsets: Sequence[int]) -> Array:
-    """Which of these batches belong to the aborted transactions that begin there.
+    """Return a mask of the batches that belong to aborted transactions with these producer ids and first offsets.
 
-    A transaction goes from its first offset to its producer's next marker. So a batch counts as aborted if and only if
-    the last thing of its producer up to it was such a beginning, and no marker.
+    A transaction extends from its first offset to its producer's next marker. A batch is therefore aborted if and only if
+    the last preceding event of its producer is the start of an aborted transaction and not a marker.
     """
     data_rows = np.flatnonzero((headers["attributes"] & (TRANSACTIONAL | CONTROL)) == TRANSACTIONAL)
     aborted = np.zeros(len(headers), bool)
@@ -103,7 +102,7 @@ def aborted_rows(headers: Array, producer_ids: Sequence[int], first_offsets: Seq
     offset = np.concatenate((first_offsets, headers["base_offset"][marker_rows], headers["base_offset"][data_rows]))
     kind = np.repeat([0, 1, 2], [beginnings, markers, len(data_rows)])
     order = np.lexsort((kind, offset, producer))
-    # The last event that is no data, among all that come before in the same order; of another producer it says nothing.
+    # The last start or marker at or before each row in this order; ignored below if it is another producer's.
     places = np.arange(len(order))
     last = np.maximum.accumulate(np.where(kind[order] < 2, places, -1))
     event = order[np.maximum(last, 0)]
@@ -114,7 +113,7 @@ def aborted_rows(headers: Array, producer_ids: Sequence[int], first_offsets: Seq
 
 
 def decode(batches: Batches, with_headers: bool) -> Iterator[Columns]:
-    """Decode the records of batches that include no control batch. Raises BadBatch."""
+    """Decode the records of data batches (no control batches). Raises BadBatch."""
     _check_crcs(batches)
     codecs = batches.headers["attributes"] & CODEC_MASK
     if not len(codecs):
@@ -139,7 +138,7 @@ def _check_crcs(batches: Batches) -> None:
 
 
 def _opened(batches: Batches) -> Iterator[tuple[list[int], list[Buffer]]]:
-    """(rows, their records), some batches at a time."""
+    """Yield (row numbers, their decompressed records), a group of batches at a time."""
     view = memoryview(batches.data)
     rows: list[int] = []
     parts: list[Buffer] = []
@@ -190,7 +189,7 @@ def _not_as_declared(header: Any) -> BadBatch:
 
 
 def _headers(view: Array, buffer: pa.Buffer, places: Places) -> pa.Array | int:
-    """Rows of HEADERS, or the index of a record whose headers do not fit into it."""
+    """Return a column of type HEADERS, or the index of a record whose headers do not fit."""
     counts = places.header_count
     if not counts.any():
         return pa.nulls(len(counts), HEADERS)
@@ -202,7 +201,7 @@ def _headers(view: Array, buffer: pa.Buffer, places: Places) -> pa.Array | int:
     keys = byte_strings(buffer, record_headers.key_at, record_headers.key_size)
     try:
         names = keys.cast(pa.string())
-    except pa.ArrowInvalid:  # A key that is no UTF-8.
+    except pa.ArrowInvalid:  # A key is not valid UTF-8.
         names = pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
     pairs = pa.StructArray.from_arrays(
         [names, byte_strings(buffer, record_headers.value_at, record_headers.value_size)],

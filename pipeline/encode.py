@@ -1,12 +1,11 @@
-"""Arrow columns as record batches, without a step of Python for each record.
+"""Encode Arrow columns as record batches, without Python code per record.
 
-A record is `size | attributes, time, offset | key size | key | value size | value | headers`, joined of columns by one
-call of Arrow for a whole batch. All sizes are zigzag varints: the small ones come from a table, in order of their
-value, and so do the offset deltas, which count up from 0. What comes out is, byte for byte, what
-`protocol.records.build_batch` makes of the same records; the producer's pair, the sequence and the CRC are the client's
-to fill in (`client.producer.batches.stamp`), so the CRC is left 0.
+A record is `size | attributes, time, offset | key size | key | value size | value | headers`; one Arrow call joins these
+columns for a whole batch. All sizes are zigzag varints. Small sizes and the offset deltas, which count up from 0, are
+looked up in a table. The result is byte for byte that of `protocol.records.build_batch` for the same records. The client
+fills in producer id, epoch, sequence and CRC (`client.producer.batches.stamp`); the CRC is 0 until then.
 
-Partitions of keys are those of Kafka's default partitioner: murmur2 of the key's bytes.
+Keys are partitioned as by Kafka's default partitioner: murmur2 of the key's bytes.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from numpy.typing import NDArray
 from stuntbroker.protocol.batches.records import CODECS, HEADER, HEADER_SIZE, LOG_OVERHEAD
 
 BATCH_BYTES_MAX: Final = 1_000_000
-"""Below Kafka's own limit, `max.message.bytes`, which is 1048588."""
+"""Maximum batch size in bytes, below Kafka's default limit (`max.message.bytes`, 1048588)."""
 TABLE_SIZE: Final = 1 << 14
 _OFFSET_SIZE_MAX: Final = 5
 Ints = NDArray[np.int64]
 
 
 class Encoded(NamedTuple):
-    """A batch that lacks its producer and its CRC."""
+    """A batch without producer id, epoch, sequence and CRC, and its number of records."""
 
     data: bytearray
     records: int
 
 
 def varints(values: Ints) -> pa.BinaryArray:
-    """Zigzag varints of any 64-bit numbers."""
+    """Encode 64-bit integers as zigzag varints."""
     zigzag = ((values << 1) ^ (values >> 63)).astype(np.uint64)
     sizes = _sizes_of(zigzag)
     offsets = np.zeros(len(values) + 1, np.int32)
@@ -55,7 +54,7 @@ def _sizes_of(zigzag: NDArray[np.uint64]) -> Ints:
 
 _LIMITS: Final = np.array([1 << 7 * n for n in range(1, 10)], np.uint64)
 _TABLE: Final = varints(np.arange(-1, TABLE_SIZE))
-"""-1, which is the size of null, at index 0."""
+"""Index 0 holds -1, the size of null."""
 _TABLE_SIZES: Final = pc.binary_length(_TABLE).to_numpy().astype(np.int64)
 
 
@@ -78,10 +77,11 @@ def encode(
     batch_bytes_max: int = BATCH_BYTES_MAX,
     headers: pa.Array | None = None,
 ) -> Iterator[Encoded]:
-    """The records as batches, in order, each of at most `batch_bytes_max` bytes unless it is of a single record.
+    """Yield the records as batches, in order, each of at most `batch_bytes_max` bytes unless it has a single record.
 
-    Columns are binary or strings; one that is None is null everywhere. Times are milliseconds since 1970: one for all,
-    a column of integers or of Arrow's timestamps, without nulls. Headers are a list of structs of a name and a value.
+    Key and value columns are binary or strings; None means null in every record. Timestamps are milliseconds since 1970:
+    one for all records, or a column of integers or Arrow timestamps without nulls. Headers are lists of structs of name
+    and value.
     """
     count = len(key if key is not None else value if value is not None else ())
     if not count:
@@ -97,7 +97,7 @@ def encode(
         + _varint_sizes(value_sizes)
         + np.maximum(value_sizes, 0)
     )
-    # The most that a record can take: how far it is from the start of its batch is not known yet.
+    # An upper bound for each record's size: its deltas depend on where its batch starts, which is not known yet.
     spread = (
         1
         if times is None
@@ -158,7 +158,7 @@ def _batch(
 
 
 def compressed(batch: bytearray, codec: str) -> bytearray:
-    """A batch that lacks its CRC, with its records compressed as one: gzip, snappy, lz4 or zstd. `none` leaves it alone."""
+    """Return a batch without CRC with its records compressed (gzip, snappy, lz4 or zstd); `none` returns it unchanged."""
     if codec == "none":
         return batch
     from aiokafka import codec as codecs
@@ -174,9 +174,9 @@ _CODECS: Final = {name: number for number, name in CODECS.items()}
 
 
 def header_bytes(column: pa.Array) -> pa.BinaryArray:
-    """The headers of every row as they are in a record: their number, then name and value of each.
+    """Encode the headers of every row as in a record: their number, then the name and value of each.
 
-    A row whose list is null has none. Raises ValueError for a header without a name.
+    A null list means no headers. Raises ValueError for a header without a name.
     """
     counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     pairs = column.flatten()
@@ -195,7 +195,7 @@ def header_bytes(column: pa.Array) -> pa.BinaryArray:
 
 
 def _bytes_of(column: pa.BinaryArray) -> memoryview:
-    """The values of a column one after the other, as they lie in memory."""
+    """Return the concatenated values of a column, without copying."""
     _, offsets, data = column.buffers()
     at = np.frombuffer(offsets, np.int32, len(column) + 1, column.offset * 4)
     return memoryview(data)[int(at[0]) : int(at[-1])]
@@ -206,7 +206,7 @@ def _binary(column: pa.Array | None) -> pa.Array | None:
 
 
 def _sizes(column: pa.Array | None, count: int) -> Ints:
-    """Bytes of every value, -1 for null."""
+    """Return the size in bytes of every value, -1 for null."""
     if column is None:
         return np.full(count, -1, np.int64)
     sizes: NDArray[np.int32] = pc.binary_length(column).fill_null(-1).to_numpy(zero_copy_only=False)
@@ -229,7 +229,7 @@ _M: Final = np.uint32(0x5BD1E995)
 
 
 def murmur2(column: pa.Array) -> NDArray[np.uint32]:
-    """Kafka's hash of every value, 32 bits; of null it is that of no bytes. Word by word over all values at once."""
+    """Return Kafka's 32-bit hash of every value, computed for all values at once; null hashes like an empty value."""
     column = _binary(column.fill_null(b""))
     _, offset_buffer, data_buffer = column.buffers()
     starts = np.frombuffer(offset_buffer, np.int32, len(column) + 1, column.offset * 4).astype(np.int64)
@@ -259,11 +259,11 @@ def murmur2(column: pa.Array) -> NDArray[np.uint32]:
 def partitions_of(
     key: pa.Array | None, count: int, partitions: int, chosen: pa.Array | None = None, sticky: int = 0
 ) -> Ints:
-    """The partition of every one of `count` rows.
+    """Return the partition of each of `count` rows.
 
-    The one in `chosen` where that is not null; else by the key; rows without a key go to partition `sticky` (taken
-    modulo their number) together: callers move it on from one call to the next. Raises ValueError for a partition that
-    is not there.
+    A row goes to its partition in `chosen` unless that is null, else to the partition of its key. Rows without a key all go
+    to partition `sticky` modulo `partitions`; callers change `sticky` between calls. Raises ValueError for a partition that
+    does not exist.
     """
     result = np.full(count, sticky % partitions, np.int64)
     if key is not None:

@@ -1,4 +1,4 @@
-"""A range of a partition's offsets as Arrow columns, one Fetch at a time: the next is under way while one is decoded."""
+"""Fetch a range of a partition's offsets as Arrow columns; the next Fetch is in flight while a response is decoded."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from stuntbroker.protocol.primitives import INT32_MAX
 RECORD_BYTES_GUESS: Final = 1_024
 """Assumed bytes per record until the partition's first records are read."""
 MISSING_S: Final = 2.0
-"""A partition is gone when it is missing for that long: a broker may have heard of it later than another one."""
+"""A partition missing for this long is treated as deleted; brokers learn of a new partition at different times."""
 POLL_INTERVAL_S: Final = 0.2
 SPARE_BYTES: Final = 1 << 16
-"""More than was expected; a batch that is cut off has to be fetched again."""
+"""Bytes requested beyond the estimate, as a batch that is cut off has to be fetched again."""
 
 
 class Wanted(NamedTuple):
-    """Offsets to fetch, from `start` (inclusive) to `end` (exclusive), which existed when it was looked up."""
+    """Offsets to fetch, from `start` (inclusive) to `end` (exclusive); `end` existed when it was looked up."""
 
     where: TopicPartition
     start: int
@@ -37,7 +37,7 @@ class Wanted(NamedTuple):
     sizes: FetchSizes
     with_headers: bool
     timeout_s: float
-    """How long nothing at all may come."""
+    """Maximum time without any batch from the broker."""
 
 
 def fetch_range(cluster: ChannelCluster, wanted: Wanted, lost: Callable[[str], None]) -> Iterator[Columns]:
@@ -82,14 +82,14 @@ def fetch_range(cluster: ChannelCluster, wanted: Wanted, lost: Callable[[str], N
 
 
 def _bytes_for(record_bytes: float, count: int) -> int:
-    """32 bits, as a Fetch has it."""
+    """Return the number of bytes to request for `count` records; Fetch has a 32-bit field for it."""
     return int(min(record_bytes * count * 1.1 + SPARE_BYTES, INT32_MAX))
 
 
 def _after_loss(
     cluster: ChannelCluster, wanted: Wanted, at: int, fault: NotFound | BrokerError, lost: Callable[[str], None]
 ) -> int:
-    """The next offset to read when `at` is not there any more. Any other fault is raised again."""
+    """Report the loss and return the next offset to read if `at` no longer exists; raise any other fault again."""
     where, end = wanted.where, wanted.end
     if isinstance(fault, NotFound):
         lost(f"partition {where} is gone with the offsets from {at} to {end - 1}")
@@ -105,7 +105,7 @@ def _after_loss(
 
 
 def _counting(batches: Batches, part: PartitionData, wanted: Wanted, at: int) -> Batches:
-    """Return the batches with records that are to be seen."""
+    """Return the batches in the wanted range without control batches and, with READ_COMMITTED, aborted batches."""
     headers = batches.headers
     last_offsets = headers["base_offset"] + headers["last_offset_delta"]
     keep: Any = (headers["attributes"] & CONTROL) == 0
@@ -118,7 +118,7 @@ def _counting(batches: Batches, part: PartitionData, wanted: Wanted, at: int) ->
 
 
 def _cut(columns: Columns, start: int, end: int) -> Columns:
-    """The rows from `start` up to `end`; offsets rise from one to the next."""
+    """Return the rows from offset `start` (inclusive) to `end` (exclusive); offsets are ascending."""
     first, stop = np.searchsorted(columns.offset, (start, end)).tolist()
     if first == 0 and stop == len(columns.offset):
         return columns

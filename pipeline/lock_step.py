@@ -1,7 +1,7 @@
-"""Where the parts of records are, found for all records of many batches at once.
+"""Find the positions of the fields of all records of many batches at once.
 
-Where records begin is known of all of them first (`record_starts`); a field of all records is then read together. The
-headers of a record can only be read from the first to the last, but header n of every record can be read together.
+`record_starts` first finds where all records begin; then each field is read for all records together. The headers of one
+record can only be read in order, but header n of all records can be read together.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from stuntbroker.protocol.primitives import Buffer
 
 HEADER_SIZE_MIN: Final = 2
 BLOCK_RECORDS: Final = 16_384
-"""Records of which fields are read at once: few enough that what is made on the way stays in the processor's caches."""
+"""Records whose fields are read together: few enough that intermediate arrays stay in the processor's caches."""
 
 
 class Places(NamedTuple):
-    """One element a record, batch after batch. Positions are in the buffer, sizes are negative for null."""
+    """One element per record, batch after batch. Positions are in the buffer; a negative size means null."""
 
     batch: Array
     timestamp_delta: Array
@@ -35,7 +35,7 @@ class Places(NamedTuple):
 
 
 class HeaderPlaces(NamedTuple):
-    """One element a header of a record, record after record."""
+    """One element per record header, record after record."""
 
     key_at: Array
     key_size: Array
@@ -44,15 +44,16 @@ class HeaderPlaces(NamedTuple):
 
 
 def _sized(at: Array, size: Array) -> Array:
-    """Behind a field of that size."""
+    """Return the positions after fields of these sizes."""
     behind: Array = at + np.minimum(np.maximum(size, 0), FAR)
     return behind
 
 
 def find_records(data: Buffer, starts: Array, ends: Array, counts: Array, deltas_max: Array) -> tuple[Places, Array]:
-    """The records of batches whose payloads are data[start:end], and which batches are not as they declare.
+    """Return (fields of the records of batches, mask of the bad batches); the records of a batch are data[start:end].
 
-    `deltas_max` bounds the offset deltas. The records of a bad batch are left out, or mean nothing.
+    A batch is bad if its records do not match `counts` or exceed the offset delta `deltas_max`. The records of a bad batch
+    are left out or meaningless.
     """
     begins, bad = find_starts(data, starts, ends, counts, deltas_max)
     view = np.frombuffer(data, np.uint8)
@@ -73,7 +74,7 @@ def find_records(data: Buffer, starts: Array, ends: Array, counts: Array, deltas
 
 
 def _fields(view: Array, begins: Array, deltas_max: Array) -> tuple[tuple[Array, ...], Array]:
-    """(the fields of Places behind `batch`, which records are not as they should be)."""
+    """Return (the fields of Places after `batch`, mask of the invalid records)."""
     size, at = varints(view, begins)
     stop = _sized(at, size)
     timestamp_delta, at = varints(view, at + 1)
@@ -81,7 +82,7 @@ def _fields(view: Array, begins: Array, deltas_max: Array) -> tuple[tuple[Array,
     key_size, key_at = varints(view, at)
     value_size, value_at = varints(view, _sized(key_at, key_size))
     header_count, headers_at = varints(view, _sized(value_at, value_size))
-    # Positions only rise: what runs past its record anywhere leaves less than no room here.
+    # Positions only rise, so a field that runs past the end of its record makes `room` negative.
     room = stop - headers_at
     wrong = (header_count < 0) | (header_count > room) | ((header_count == 0) & (room != 0))
     wrong |= (offset_delta < 0) | (offset_delta > deltas_max)
@@ -99,7 +100,7 @@ def _fields(view: Array, begins: Array, deltas_max: Array) -> tuple[tuple[Array,
 
 
 def find_headers(data: Array, starts: Array, stops: Array, counts: Array) -> tuple[HeaderPlaces, Array]:
-    """The headers of records that have some, and which records they do not fit into."""
+    """Return (the headers of records that have headers, mask of the records whose headers do not fit)."""
     bad = counts * HEADER_SIZE_MIN > stops - starts
     counts = np.where(bad, 0, counts)
     rows = np.cumsum(counts) - counts

@@ -1,4 +1,4 @@
-"""What compressed batches hold, never more than was allowed: a megabyte of zstd can stand for 32 gigabytes."""
+"""Decompress the records of batches up to a size limit: one megabyte of zstd can expand to 32 gigabytes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from stuntbroker.protocol.primitives import Buffer
 
 GZIP, SNAPPY, LZ4, ZSTD = range(1, 5)
 SIZE_MAX: Final = 1 << 28
-"""Bytes that one batch may open to."""
+"""Maximum size in bytes of a decompressed batch."""
 XERIAL: Final = b"\x82SNAPPY\x00"
 """How Java clients frame snappy: this, two int32 versions, then blocks of int32 length and snappy data."""
 
 
 class PayloadError(ValueError):
-    """The payload is not what its codec says, or opens to more than was allowed."""
+    """The payload is not valid for its codec, or decompresses to more than the limit."""
 
 
 def open_payload(codec: int, payload: Buffer, size_max: int = SIZE_MAX) -> bytes:
-    """The records of a batch, as they were before they were compressed. Raises PayloadError."""
+    """Return the decompressed records of a batch. Raises PayloadError."""
     openers: dict[int, Callable[[bytes, int], bytes]] = {GZIP: _gzip, SNAPPY: _snappy, LZ4: _lz4, ZSTD: _zstd}
     if codec not in openers:
         raise PayloadError(f"codec {codec} is unknown")
@@ -28,7 +28,7 @@ def open_payload(codec: int, payload: Buffer, size_max: int = SIZE_MAX) -> bytes
         return openers[codec](bytes(payload), size_max)
     except PayloadError:
         raise
-    except Exception as fault:  # Each codec library has its own kinds.
+    except Exception as fault:  # Each codec library raises its own exceptions.
         raise PayloadError(f"{CODECS[codec]}: {fault}") from fault
 
 
@@ -88,7 +88,7 @@ def _zstd(payload: bytes, size_max: int) -> bytes:
 
 
 def _into(codec: Any, payload: bytes, size_max: int) -> bytes:
-    """These tell no size beforehand: into room that grows until all of it fits."""
+    """Decompress a format without a size field into a buffer that grows until the output fits."""
     size = min(4 * len(payload) + 1_024, size_max)
     while True:
         room = bytearray(size)

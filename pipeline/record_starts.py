@@ -1,18 +1,19 @@
-"""Where the records of batches begin.
+"""Find the positions where the records of batches begin.
 
-A record begins where the one before it ends, and its size is a varint: a batch is a chain that can only be followed from
-its front. In numpy it is followed at many places at once: all batches together, a record of each at every step, and a
-batch of many records in lanes. Where a lane begins is guessed: in a window behind a cut, at what looks like a record that
-another one follows.
+A record begins where the previous record ends, and its size is a varint, so a batch is a chain that can only be followed
+from its start. numpy follows many chains at once: one record of every batch per step, and a batch with many records is
+split into lanes. The start of a lane is guessed: the first position after a cut that looks like a record and is followed
+by another record.
 
-What comes out does not depend on the guesses. A lane counts only if it begins where its batch does, or exactly where
-one that counts has arrived. From a place where none begins, records are read one by one until one does or the batch ends:
-a wrong guess costs the reading of a lane. All records of a large batch are so read only if the batch was made for it:
-more than CANDIDATES_MAX chains of what looks like records go through it, or its records have attributes, of which
-there are none yet. That takes up to two and a half times as long as without guesses; to follow all that could be a
-record would take longer still.
+The result does not depend on the guesses. A lane counts only if it begins at the start of its batch, or exactly where a
+lane that counts has ended. Where no lane begins, records are read one by one until a lane begins or the batch ends, so a
+wrong guess only costs the time of reading a lane. All records of a large batch are read one by one only if the batch was
+crafted for it: more than CANDIDATES_MAX chains that look like records run through it, or its records have attributes (Kafka
+defines none yet). Such a batch takes up to two and a half times as long as without guesses; following every possible
+record would take even longer.
 
-A few records are read one by one at once, as numpy would take longer: some hundreds, or GUESS_RECORDS_MIN of few batches.
+Small numbers of records (some hundreds, or up to GUESS_RECORDS_MIN in few batches) are read one by one, which is faster
+than numpy.
 """
 
 from __future__ import annotations
@@ -29,25 +30,25 @@ from stuntbroker.protocol.primitives import Buffer, DecodeError
 
 RECORD_SIZE_MIN: Final = 7
 _SIZE_MIN: Final = RECORD_SIZE_MIN - 1
-"""Behind the size, which does not count itself."""
+"""Minimum value of the size field, which does not count its own byte."""
 LANES_MIN: Final = 24
-"""A step of so many lanes takes as long as to read so many records one by one."""
+"""Number of lanes from which a step is no slower than reading as many records one by one."""
 RECORDS_MIN: Final = 600
-"""Fewest records for which the work besides the steps is worth it."""
+"""Minimum number of records for which the fixed cost of numpy pays off."""
 GUESS_RECORDS_MIN: Final = 3_000
-"""Fewest records for which it is worth it to guess."""
+"""Minimum number of records for which guessing lane starts pays off."""
 CANDIDATES_MAX: Final = 8
-"""Chains that may begin in one window."""
+"""Maximum number of chains that may begin in one window."""
 _LANE: Final = 0.6
-"""Records between two cuts, times the square root of all: the more there are, the more lanes share a step."""
+"""Records between two cuts, divided by the square root of all records: more records make more lanes, which share a step."""
 _SPARE: Final = 1.15
-"""Steps before it is looked which lanes are at their ends, for each record that a lane has on average."""
+"""Steps to take before checking which lanes have ended, per record of an average lane."""
 _WINDOW: Final = 1.5
-"""Records of mean size."""
+"""Width of a window after a cut, in records of mean size."""
 
 
 class _Payloads(NamedTuple):
-    """One element a batch of at least one record, in the order of their places."""
+    """One element for each batch that has records, by position."""
 
     starts: Array
     ends: Array
@@ -56,22 +57,22 @@ class _Payloads(NamedTuple):
 
 
 class _Lanes(NamedTuple):
-    """Chains that were followed, in the order of their beginnings."""
+    """Chains that were followed, ordered by their start."""
 
     entries: Array
     exits: Array
-    """Where a lane was left: behind its bound, or where few lanes were still going. -1: at a record that is wrong."""
+    """Where a lane stopped: at or after its bound, or earlier when few lanes were left; -1 at an invalid record."""
     counts: Array
     pieces: list[tuple[Array, Array, Array]]
-    """(lanes, where their records begin: a row for each step, how many of the rows count)."""
+    """(lane numbers, positions of their records with one row per step, number of valid rows of each lane)."""
 
 
 def find_starts(data: Buffer, starts: Array, ends: Array, counts: Array, last_deltas: Array) -> tuple[Array, Array]:
-    """(where the records of all good batches begin, which batches are bad).
+    """Return (positions of the records of all good batches, mask of the bad batches).
 
-    The records of a batch are data[start:end], those of the next are behind it. A batch is bad if they are not as many as
-    it counts or the last does not end where the batch does. One with a size that no record can have may be found good:
-    its fields do not fit then. `last_deltas`, the offset deltas of the last records, serve to guess.
+    The records of a batch are data[start:end]; the batches are in ascending order. A batch is bad if it does not have `count`
+    records or its last record does not end at `end`. A batch with an impossible record size may still pass here; decoding
+    its fields then fails. `last_deltas`, the offset deltas of the last records, are used for the guesses only.
     """
     if _few(counts.tolist()):
         return _one_by_one(data, starts, ends, counts)
@@ -102,7 +103,7 @@ def find_starts(data: Buffer, starts: Array, ends: Array, counts: Array, last_de
 
 
 def _few(counts: list[int]) -> bool:
-    """Whether to read one by one, a batch being as much work as some records, is quicker than steps of all batches."""
+    """Whether reading one by one is faster than numpy steps; a batch costs about as much as three records."""
     total = sum(counts)
     return total < GUESS_RECORDS_MIN and total + 3 * len(counts) < RECORDS_MIN + LANES_MIN * max(counts, default=0)
 
@@ -119,7 +120,7 @@ def _one_by_one(data: Buffer, starts: Array, ends: Array, counts: Array) -> tupl
 
 
 def _walk(data: Buffer, at: int, end: int, count_max: int, starts: array[int]) -> int:
-    """Read on from a record until `end` or behind it, and give where that is; -1 for a record that is wrong."""
+    """Append the positions of records from `at` on; return the first position at or after `end`, -1 at an invalid record."""
     append = starts.append
     try:
         for _ in range(count_max):
@@ -144,9 +145,9 @@ def _walk(data: Buffer, at: int, end: int, count_max: int, starts: array[int]) -
 
 
 def _guess(view: Array, payloads: _Payloads, length: int) -> tuple[Array, Array]:
-    """(where lanes begin besides those of the batches, the cuts that they are behind).
+    """Return (guessed starts of lanes within batches, the cuts that they follow).
 
-    There is a cut every `length` records of mean size. Windows without a beginning grow, as long as there are many.
+    There is a cut every `length` records of mean size. Windows without a candidate grow while a quarter of them is left.
     """
     mean = int((payloads.ends - payloads.starts).sum() // payloads.counts.sum()) + 1
     span, width = length * mean, int(_WINDOW * mean) + 8
@@ -167,12 +168,12 @@ def _guess(view: Array, payloads: _Payloads, length: int) -> tuple[Array, Array]
 
 
 def _heads(view: Array, payloads: _Payloads, windows: Array, cuts: Array) -> tuple[Array, Array]:
-    """(where something looks like a record, as does what follows it, the row of the window that it is in).
+    """Return (positions that look like a record followed by another record, the window of each).
 
-    What follows another one is left out.
+    Positions that follow another such position are left out.
     """
     starts, ends, counts, last_deltas = payloads
-    # The last byte of a size that is not 0, then the attributes, which are.
+    # The last byte of a size is not 0; the attributes after it are 0.
     candidates = np.flatnonzero((windows[:, 1:] == 0) & ((windows[:, :-1] - 1) < 0x7F))
     row, column = np.divmod(candidates, windows.shape[1] - 1)
     at = cuts[row] + column + 1
@@ -198,7 +199,7 @@ def _heads(view: Array, payloads: _Payloads, windows: Array, cuts: Array) -> tup
 
 
 def _as_record(view: Array, begin: Array, end: Array, last_delta: Array) -> tuple[Array, Array, Array]:
-    """(whether this looks like a record, of less than 8 KiB; its offset delta; where it stops)."""
+    """Return (whether a record of less than 8 KiB may begin there, its offset delta, its end) for each position."""
     pair = _pairs(view)[np.minimum(begin, len(view) - 2)]
     stop = begin + _ADVANCES.take(pair)
     at = begin + 1 + ((pair & 0x80) != 0)
@@ -209,7 +210,7 @@ def _as_record(view: Array, begin: Array, end: Array, last_delta: Array) -> tupl
 
 
 def _pairs(view: Array) -> Array:
-    """Each byte with the one behind it."""
+    """View each byte and the next byte as a little-endian 16-bit number."""
     return np.ndarray((len(view) - 1,), "<u2", view.data, 0, (1,))
 
 
@@ -226,7 +227,7 @@ _ADVANCES: Final = _advances()
 
 
 def _follow(view: Array, entries: Array, bounds: Array, steps: int) -> _Lanes:
-    """Each lane from where it begins to its bound or behind it. `steps` should take most of them there."""
+    """Follow each lane from its entry until it reaches its bound; most lanes should need no more than `steps` steps."""
     exits, counts = entries.copy(), np.zeros(len(entries), np.int64)
     pieces: list[tuple[Array, Array, Array]] = []
     lanes, long, more = np.arange(len(entries)), False, steps // 4 + 2
@@ -253,7 +254,7 @@ def _follow(view: Array, entries: Array, bounds: Array, steps: int) -> _Lanes:
 def _stepped(view: Array, begins: Array, steps: int, long: bool) -> Array:
     """Return the starts of the following records, one row per step; a lane stops where the size cannot be read.
 
-    With `long`, sizes may be of more than two bytes.
+    With `long`, sizes may have more than two bytes.
     """
     rows = np.empty((steps + 1, len(begins)), np.int64)
     rows[0] = begins
@@ -273,7 +274,7 @@ def _stepped(view: Array, begins: Array, steps: int, long: bool) -> Array:
 def _hanging_together(
     data: Buffer, lanes: _Lanes, batch: Array, payloads: _Payloads
 ) -> tuple[Array, Array, array[int]]:
-    """(the lanes that count, the batches that are good, where records begin that are in no lane)."""
+    """Return (mask of the lanes that count, mask of the good batches, positions of records in no lane)."""
     starts, ends, counts, _ = payloads
     following = np.append(lanes.entries[1:], -1)
     linked = lanes.exits == np.where(np.append(batch[1:] != batch[:-1], True), ends[batch], following)

@@ -1,17 +1,17 @@
-"""How the transactions of a sink come to an end: one procedure, for commit, abort and recovery alike.
+"""End the transactions of a sink: one procedure for commit, abort and recovery.
 
-    settle:  commit what was decided and is not done; mark it; then abort whatever else of the sink is open
+    settle:  commit decided transactions that are not done; mark the decision done; abort all other open transactions of the sink
 
-It is run before every batch, after the decision of a batch, and when a batch is aborted: so the abort of a batch that
-was decided commits it, and the losers of retries and of speculation, which nobody reported, are found by their name.
+It runs before every batch, after the decision of a batch, and when a batch is aborted. Aborting a batch that was already
+decided therefore commits it, and transactions of retried or speculative tasks, which nobody reported, are found by name.
 
-Transactional ids of a sink are `SINK-PARTITION-SLOT`. They are found by listing, not by counting, so that a sink that had
-more partitions before leaves none behind. Two-phase transactions have no time-out: each that is forgotten would hold
-back the last stable offset for ever.
+Transactional ids of a sink are `SINK-PARTITION-SLOT`. They are found by listing, not by counting, so that a sink that once
+had more partitions leaves none behind. Two-phase transactions have no time-out: a forgotten transaction would hold back the
+last stable offset for ever.
 
-Why no abort can hit a transaction that is or will be decided, though drivers may be thought dead and come back: a
-transaction is aborted by its exact pair, which was listed; the owner of the sink is looked at *after* the listing. If
-another driver was the owner when one of its transactions could be listed, it is seen then, and nothing is aborted.
+Why no abort can hit a transaction that is or will be decided, even if a driver that seemed dead comes back: a transaction is
+aborted by the exact producer id and epoch that were listed, and the owner of the sink is checked *after* the listing. If a
+listed transaction belongs to another driver, that driver owns the sink by then, the check fails, and nothing is aborted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PARTITION_AND_SLOT: Final = re.compile("[0-9]+-[0-9]+")
 
 
 class DecisionLost(Exception):
-    """A transaction was decided to be committed, and cannot be."""
+    """The coordinator refuses to end a transaction as decided."""
 
 
 class Plan(NamedTuple):
@@ -49,21 +49,20 @@ class Plan(NamedTuple):
 
     commits: tuple[End, ...]
     batch_id: int | None
-    """The batch that is done after the commits."""
+    """The batch to mark as done after the commits."""
     aborts: tuple[End, ...]
 
 
 class Settled(NamedTuple):
-    """Result of recovery: the last decision, and the numbers of committed and aborted transactions."""
+    """Result of `settle`: the last decision, and the numbers of committed and aborted transactions."""
 
     last: Stored | None
     committed: int
     aborted: int
-    """Both count transactions."""
 
 
 def transactional_id(sink_id: str, partition: int, slot: int) -> str:
-    """No id of a sink is one of another sink: the last two parts are numbers, whatever the sink is called."""
+    """Return the transactional id of a sink's slot; two sinks never share an id, as the last two parts are numbers."""
     check_sink_id(sink_id)
     return f"{sink_id}-{partition}-{slot}"
 
@@ -75,7 +74,7 @@ def pattern(sink_id: str) -> str:
 
 
 def is_of_sink(transactional_id: str, sink_id: str) -> bool:
-    """Whether `transactional_id()` has made it for this sink."""
+    """Whether this is an id that `transactional_id()` makes for this sink."""
     prefix = f"{sink_id}-"
     return transactional_id.startswith(prefix) and bool(PARTITION_AND_SLOT.fullmatch(transactional_id, len(prefix)))
 
@@ -83,8 +82,8 @@ def is_of_sink(transactional_id: str, sink_id: str) -> bool:
 def plan(last: Stored | None, descriptions: Iterable[Description] = ()) -> Plan:
     """Return the commits and aborts required by the last decision and the coordinators' descriptions of the sink's ids.
 
-    An id without a transaction (Empty) may belong to a slow task that would still begin one: aborting it, which
-    transaction version 2 allows, invalidates the task's producer id and epoch.
+    An id without a transaction (Empty) may belong to a slow task that has not begun its transaction yet. Aborting the id,
+    which transaction version 2 allows, invalidates the task's producer id and epoch.
     """
     decided: Collection[Transaction] = last.decision.transactions if last else ()
     named = set(decided)
@@ -99,9 +98,9 @@ def plan(last: Stored | None, descriptions: Iterable[Description] = ()) -> Plan:
 
 
 def settle(cluster: ChannelCluster, store: Decisions, sink_id: str) -> Settled:
-    """End all transactions of the sink as they were decided. The caller has taken or resumed the sink.
+    """Commit the decided transactions of the sink and abort all others. The caller must have taken or resumed the sink.
 
-    May be repeated, whenever it was interrupted. Raises Superseded, DecisionLost, ClientError.
+    May be repeated after any interruption. Raises Superseded, DecisionLost, ClientError.
     """
     admin = Admin(cluster)
     last = store.last()
@@ -124,7 +123,7 @@ def settle(cluster: ChannelCluster, store: Decisions, sink_id: str) -> Settled:
 
 
 def running(admin: Admin, sink_id: str) -> list[Description]:
-    """The ids of the sink that have a transaction, or could begin one."""
+    """Return descriptions of the sink's ids that have a transaction (Ongoing) or could begin one (Empty)."""
     listed = admin.list_transactions(states=(ONGOING, EMPTY), pattern=pattern(sink_id)).listings
     described = admin.describe_transactions(
         item.transactional_id for item in listed if is_of_sink(item.transactional_id, sink_id)
@@ -133,7 +132,7 @@ def running(admin: Admin, sink_id: str) -> list[Description]:
 
 
 def _end(cluster: ChannelCluster, admin: Admin, ends: Sequence[End], empty: Collection[str]) -> None:
-    """End all of them; `empty` are ids that had no transaction when they were listed."""
+    """End transactions; `empty` are ids that had no transaction when they were listed."""
     faults = [ended for ended in end_all(cluster, ends) if ended.code]
     gone = [ended for ended in faults if ended.code in GONE]
     described = admin.describe_transactions(ended.end.transactional_id for ended in gone) if gone else {}
@@ -158,7 +157,7 @@ def _end(cluster: ChannelCluster, admin: Admin, ends: Sequence[End], empty: Coll
 
 
 def _end_kept(cluster: ChannelCluster, end: End) -> bool:
-    """End a transaction that another client kept, by keeping it (KIP-939); return False if it has ended."""
+    """Keep a transaction that another client has kept (KIP-939), then end it; return False if it had already ended."""
     try:
         initialised = init_producer(cluster, end.transactional_id, TIMEOUT_MS, two_phase=True, keep=True)
     except UnsupportedVersion:

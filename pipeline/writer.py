@@ -1,13 +1,13 @@
-"""Encoded batches into the transactions of one transactional id: the client's producer, as the pipeline uses it.
+"""Write encoded batches in the transactions of one transactional id: the pipeline's wrapper of the client's producer.
 
     writer = TransactionalWriter(cluster, "sink-0-0")
     writer.init(two_phase=True)
-    writer.produce("topic", 0, batch)        # returns while the batch is on its way
-    state = str(writer.prepare())            # everything is in the log; store this where it is decided
+    writer.produce("topic", 0, batch)        # returns while the batch is in flight
+    state = str(writer.prepare())            # all records are in the log; store this with the decision
     writer.close()                           # the transaction stays open
 
-All rules of Kafka are those of `client.blocking.TransactionalProducer`. Here are the names and the errors that the rest of the
-pipeline has (`client.errors`), and the offsets that were written.
+`client.blocking.TransactionalProducer` implements the protocol. This module translates its errors to those of
+`client.errors`, which the rest of the pipeline uses, and records the written offsets.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from stuntbroker.protocol.topic_names import TopicPartition
 
 TIMEOUT_MS: Final = 60_000
 BUFFER_BYTES: Final = 20 << 20
-"""Batches that are on their way: they are kept in memory."""
+"""Maximum bytes of in-flight batches, which are kept in memory."""
 FAULTS: Final[dict[int, type[BrokerError]]] = {
     ErrorCode.INVALID_PRODUCER_EPOCH: ProducerFenced,
     ErrorCode.PRODUCER_FENCED: ProducerFenced,
@@ -66,19 +66,19 @@ class Written(NamedTuple):
 
 
 class TransactionalWriter:
-    """One transactional id. Not for more than one thread, nor across a fork.
+    """Producer of one transactional id. It must not be shared between threads or used across a fork.
 
-    After TransactionAbortable only abort() is left, after any other error nothing but a new init().
+    After TransactionAbortable, only abort() is allowed; after any other error, only a new init().
     """
 
     def __init__(self, cluster: ChannelCluster, transactional_id: str, timeout_ms: int = TIMEOUT_MS) -> None:
-        """`cluster`: its connections for producers are used, and its time-out."""
+        """Use the producer connections and the time-out of `cluster`."""
         self.transactional_id = transactional_id
         self._cluster = cluster
         self._timeout_ms = timeout_ms
         self._producer: TransactionalProducer | None = None
         self._known: set[TopicPartition] = set()
-        """Partitions that the cluster has."""
+        """Partitions that are known to exist."""
         self._sent: list[tuple[TopicPartition, SentRecord, int]] = []
 
     @property
@@ -94,7 +94,7 @@ class TransactionalWriter:
             if not sent.done() or sent.exception() is not None:
                 continue
             first = sent.result().offset
-            if first < 0:  # The broker knows of the batch, and no longer where it is.
+            if first < 0:  # The broker recognised a duplicate but no longer knows the offset of the original batch.
                 continue
             before = written.get(where, Written(first, -1, 0))
             written[where] = Written(
@@ -118,7 +118,7 @@ class TransactionalWriter:
         return producer.state is State.PREPARED_TRANSACTION
 
     def join(self, pair: PreparedTxnState) -> None:
-        """Take part in the transaction of a producer that another process has initialised, with partitions of its own."""
+        """Join the transaction of a producer that another process has initialised; each process writes to its own partitions."""
         with self._translated("joining"):
             self._start({}).join_transaction(pair)
 
@@ -130,7 +130,7 @@ class TransactionalWriter:
     # --- records
 
     def produce(self, topic: str, partition: int, batches: bytearray | Iterable[bytearray]) -> None:
-        """Send batches. Waits while too many are on their way.
+        """Send batches; block while BUFFER_BYTES are in flight.
 
         Raises NotFound, ProducerFenced, ProducerUnknown, TransactionAbortable, TimedOut.
         """
@@ -153,18 +153,18 @@ class TransactionalWriter:
             self._ready().flush()
 
     def prepare(self) -> PreparedTxnState:
-        """Wait for all records; from now on the transaction can only be completed (KIP-939)."""
+        """Wait for all records and prepare the transaction: from then on it can only be committed or aborted (KIP-939)."""
         with self._translated("preparing"):
             return self._ready().prepare_transaction()
 
     # --- end
 
     def commit(self) -> None:
-        """Raises TransactionAbortable: then it has to be aborted. After TimedOut it may or may not be committed."""
+        """Commit the transaction. After TransactionAbortable, abort it; after TimedOut, the outcome is unknown."""
         self._end(commit=True)
 
     def abort(self) -> None:
-        """Abort the transaction, with what was refused in it. Raises the error that made the writer unusable."""
+        """Abort the transaction, also after refused batches. Raises the error that made the writer unusable."""
         self._end(commit=False)
 
     def _end(self, commit: bool) -> None:
@@ -187,7 +187,7 @@ class TransactionalWriter:
         self.close()
 
     def close(self) -> None:
-        """Leave what is open as it is, and end the producer."""
+        """Close the producer; an open transaction stays open."""
         producer, self._producer = self._producer, None
         self._sent.clear()
         if producer is not None:
@@ -218,7 +218,7 @@ class TransactionalWriter:
         kinds = {
             UnsupportedVersionError: UnsupportedVersion,
             OperationTimedOutError: TimedOut,
-            TransactionAbortableError: TimedOut,  # No broker refused anything: records were on their way for too long.
+            TransactionAbortableError: TimedOut,  # No broker refused a batch: the delivery time-out has expired.
             KafkaConnectionError: ConnectionFailed,
         }
         translation = next((kinds[cls] for cls in type(fault).__mro__ if cls in kinds), ClientError)

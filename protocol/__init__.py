@@ -1,5 +1,5 @@
 """Kafka's wire protocol: bytes to messages and back, record batches, error codes. No input or output.
 
-`messages/` is generated, one module a message for all its versions, and `primitives` are what they are made of. `batches/` is
-about record batches. Not here: what a request does.
+`messages/` is generated: one module per message, for all its versions. `primitives` reads and writes the types of their fields.
+`batches/` reads, checks and builds record batches. What a request does is decided elsewhere.
 """

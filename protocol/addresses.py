@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 PORT_MAX: Final = 65_535
 HOST: Final = re.compile(r"[0-9A-Za-z._:%-]*")
-"""As Kafka's: the text of an IPv6 address has colons, and a zone behind `%`."""
+"""Characters of a host name or IP address, as in Kafka; an IPv6 address has colons, and may have a zone after `%`."""
 EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""What stands for all addresses of a machine, and the loopback address of the same family."""
+"""Wildcard address (all addresses of a machine) -> loopback address of the same family."""
 
 
 class Address(NamedTuple):
@@ -19,7 +19,7 @@ class Address(NamedTuple):
     port: int
 
     def reachable(self) -> Address:
-        """The loopback address instead of the one that stands for all addresses: no client can connect to that."""
+        """Return the address with a wildcard host replaced by the loopback address, to which a client can connect."""
         return Address(EVERY_ADDRESS.get(self.host, self.host), self.port)
 
     def __str__(self) -> str:
@@ -27,9 +27,9 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """Return the address in `HOST:PORT`, where an IPv6 host stands in brackets. Raises ValueError.
+    """Return the address in `HOST:PORT`, with an IPv6 host in brackets. Raises ValueError.
 
-    It may be one that only a listener has: without a host, for every address, or with port 0, for a free one.
+    As for a listener, the host may be empty (all addresses), and the port may be 0 (any free port).
     """
     host, colon, port = text.rpartition(":")
     if not (colon and port.isascii() and port.isdigit() and len(port) < 6 and int(port) <= PORT_MAX):

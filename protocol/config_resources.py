@@ -1,4 +1,4 @@
-"""What can be configured, by Kafka's numbers (DescribeConfigs, AlterConfigs and their like)."""
+"""Types of resources that have a configuration (DescribeConfigs, AlterConfigs and similar requests)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ResourceType(IntEnum):
-    """A kind of thing that has a configuration (ConfigResource.Type)."""
+    """Type of a resource with a configuration, by Kafka's numbers (ConfigResource.Type)."""
 
     TOPIC = 2
     BROKER = 4

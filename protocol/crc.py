@@ -1,7 +1,7 @@
-"""CRC-32C (Castagnoli), as record batches carry it.
+"""CRC-32C (Castagnoli), the checksum of record batches.
 
-The extension module of `crc32c` is loaded without its package, whose own imports (importlib.metadata, argparse) would
-take longer than the whole start of the broker: 39 ms against 0.3.
+The extension module of the package `crc32c` is loaded directly, because the imports of the package itself
+(importlib.metadata, argparse) take 39 ms, compared with 0.3 ms.
 """
 
 from __future__ import annotations
@@ -29,4 +29,4 @@ def _load() -> Callable[..., int]:
 
 
 crc32c = _load()
-"""crc32c(buffer) -> unsigned 32 bits; takes any contiguous buffer without copying it."""
+"""crc32c(buffer) -> the CRC as an unsigned 32-bit integer; accepts any contiguous buffer and does not copy it."""

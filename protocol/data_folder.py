@@ -1,4 +1,4 @@
-"""Names of the files in a data folder: those of Apache Kafka where it has the file too, as tools look for them."""
+"""Names of the files in a data folder. Files that Apache Kafka has too have the same names, so that tools find them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final
 PROPERTIES: Final = "meta.properties"
 LOCK: Final = ".lock"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
-"""There while nobody works on the folder, and the last broker closed its logs in order."""
+"""Exists after a clean shutdown, until the next broker starts."""
 START_OFFSETS: Final = "log-start-offset-checkpoint"
 JOURNAL: Final = "metadata.journal"
-"""Changes of topics and the like. Kafka has a log of its cluster's metadata instead."""
+"""Changes of topics and other metadata. Kafka has the `__cluster_metadata` log instead."""
 PARTITION_METADATA: Final = "partition.metadata"
-"""The first file in a partition's folder, and the last to go."""
+"""Metadata of a partition, with its topic id; the last file that is removed when a partition is deleted."""
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 LARGE_BATCH_SUFFIX: Final = ".large"
-"""Suffix of a file with a large batch that is written ahead of its place in the log."""
+"""Suffix of a file with a large batch that is written before it is appended to the log."""
 UNFINISHED_SUFFIXES: Final = (".cleaned", ".swap", ".deleted", ".new", LARGE_BATCH_SUFFIX)
-"""Suffixes of what a compaction, deletion or write leaves behind when the process ends in the middle."""
+"""Suffixes of the files that an interrupted compaction, deletion or write leaves behind."""

@@ -1,6 +1,6 @@
-"""Error codes of the protocol, and what a client may conclude from each.
+"""Error codes of the protocol, and which of them are retriable.
 
-An answer is one of these values; a fault (a frame that cannot be read, a disk that cannot be written) is an exception.
+Errors in a response are these values. Faults (a frame that cannot be decoded, a failed disk write) are exceptions.
 """
 
 from __future__ import annotations
@@ -188,4 +188,4 @@ RETRIABLE: Final = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
-"""Codes after which Apache's clients send the same request again by themselves."""
+"""Codes after which Apache Kafka's clients retry the request (RetriableException)."""

@@ -1,10 +1,10 @@
-"""Partition of a key: in an internal topic by Java's string hash, in others by the murmur2 of Kafka's default partitioner."""
+"""Hashes that map keys to partitions: Java's string hash for internal topics, murmur2 for Kafka's default partitioner."""
 
 from __future__ import annotations
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode()`: over UTF-16 code units, as a signed 32-bit number."""
+    """Return Java's `String.hashCode()`, computed over UTF-16 code units, as a signed 32-bit integer."""
     value = 0
     if text.isascii():
         for unit in text.encode("ascii"):
@@ -18,16 +18,16 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """The partition of an internal topic that holds `key`.
+    """Return the partition of an internal topic that holds `key`.
 
-    -2^31 has no absolute value in 32 bits: Kafka takes 0 for it.
+    -2^31 has no absolute value in 32 bits: Kafka uses partition 0 then.
     """
     value = java_hash(key)
     return 0 if value == -0x8000_0000 else abs(value) % partitions
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:
-    """The partition that Kafka's default partitioner chooses for a record's key."""
+    """Return the partition that Kafka's default partitioner chooses for a record's key."""
     return (murmur2(key) & 0x7FFF_FFFF) % partitions
 
 

@@ -1,8 +1,8 @@
-"""Strings, byte strings, variable-length integers and tagged fields, as the generated codecs need them.
+"""Readers and writers of strings, byte strings, variable-length integers and tagged fields, for the generated codecs.
 
-A reader takes `(buf, pos)`, where `buf` holds exactly one frame, and gives `(value, pos after it)`. A length or count
-is compared with the bytes that are there before anything is made of it. Reading past the end raises DecodeError, or
-IndexError or struct.error, which `decode` of a message turns into one.
+A reader takes `(buf, pos)`, where `buf` holds exactly one frame, and returns `(value, position after it)`. A length or
+count is compared with the remaining bytes before memory is allocated. Reading past the end raises DecodeError, or
+IndexError or struct.error, which `decode` of a message converts to DecodeError.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ INT64_MIN: Final = -(2**63)
 STRING_MAX: Final = INT16_MAX
 """Maximum bytes of a string; a compact length can encode more, which Kafka refuses too."""
 _REPLACED_MAX: Final = STRING_MAX // 3
-"""A byte that is no UTF-8 becomes a character of three: a longer string may be too long for an answer, or for a log."""
-# Unlike Kafka: it takes any number of tagged fields in one section, and tens of millions of them took it down.
+"""Bytes up to which a string cannot exceed STRING_MAX when each invalid UTF-8 byte is replaced by a 3-byte character."""
+# Unlike Kafka: Kafka accepts any number of tagged fields in a section; tens of millions of them crashed it.
 TAGS_MAX: Final = 1_024
-# Unlike Kafka: it takes as many elements as a frame has room for; a hundred million of them would stop us for minutes.
+# Unlike Kafka: Kafka accepts as many elements as fit into a frame; a hundred million would block this broker for minutes.
 ELEMENTS_MAX: Final = 50_000
-"""Elements of all arrays of a request together, and tagged fields in them."""
+"""Maximum number of elements in all arrays of a request together, including the tagged fields in them."""
 
 _unpack_h = Struct(">h").unpack_from
 _unpack_i = Struct(">i").unpack_from
@@ -35,7 +35,7 @@ _pack_i = Struct(">i").pack
 
 
 class DecodeError(ValueError):
-    """The peer sent bytes that are no such message. `position` is where, in bytes from the start of the frame."""
+    """The bytes are not a valid message. `position`: byte at which decoding failed, from the start of the frame."""
 
     def __init__(self, what: str, position: int) -> None:
         super().__init__(f"{what} (at byte {position})")
@@ -43,7 +43,7 @@ class DecodeError(ValueError):
 
 
 class Message:
-    """A message or a structure in one: equal by value, shown by its fields."""
+    """Base of messages and the structures in them; compared by value."""
 
     __slots__: Sequence[str] = ()
 
@@ -63,11 +63,11 @@ class Message:
 
     @classmethod
     def decode(cls, buf: Buffer, version: int, pos: int = 0) -> Self:
-        """The message that starts at `pos` of `buf`, which ends where the message does. Raises DecodeError."""
+        """Decode the message from `pos` to the end of `buf`. Raises DecodeError."""
         raise NotImplementedError
 
     def encode(self, out: bytearray, version: int) -> None:
-        """Append the message to `out`; what the version cannot carry is left out."""
+        """Append the message to `out`; fields that the version does not have are left out."""
         raise NotImplementedError
 
 
@@ -109,7 +109,7 @@ def _stop(buf: Buffer, pos: int, length: int) -> int:
 
 
 def _long_string(buf: Buffer, pos: int, stop: int) -> str:
-    """A string of more than `_REPLACED_MAX` bytes, that can be written again."""
+    """Decode a string of more than `_REPLACED_MAX` bytes. Raises DecodeError if it would be too long when it is encoded again."""
     text = str(buf[pos:stop], "utf-8", "replace")
     if len(text.encode()) > STRING_MAX:
         raise DecodeError(f"a string of {stop - pos} bytes is no UTF-8", pos)
@@ -233,7 +233,7 @@ def read_compact_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
 
 
 def read_tags(buf: Buffer, pos: int) -> tuple[dict[int, tuple[int, int]], int]:
-    """Tag -> where its payload starts and stops, and the position after the section."""
+    """Return (tag -> (start, end) of its payload, position after the section). Raises DecodeError."""
     count, pos = read_uvarint(buf, pos)
     if count > TAGS_MAX:
         raise DecodeError(f"{count} tagged fields, more than {TAGS_MAX}", pos)
@@ -257,7 +257,7 @@ def skip_tags(buf: Buffer, pos: int) -> int:
 
 
 def skip_counted_tags(buf: Buffer, pos: int, left: int) -> tuple[int, int]:
-    """The position after the section, and how many elements the request may still have."""
+    """Return (position after the section, number of elements that the request may still have). Raises DecodeError."""
     tags, pos = read_tags(buf, pos)
     left -= len(tags)
     if left < 0:
@@ -337,10 +337,10 @@ def write_compact_nullable_bytes(out: bytearray, value: Buffer | None) -> None:
 
 
 def write_records_length(out: bytearray, value: Buffer | None) -> None:
-    """Append the length of records in 4 bytes; the records themselves are sent apart."""
+    """Append the length of records in 4 bytes; the records themselves are sent separately."""
     out += _pack_i(-1 if value is None else len(value))
 
 
 def write_compact_records_length(out: bytearray, value: Buffer | None) -> None:
-    """Append the length of records plus one as a varint; the records themselves are sent apart."""
+    """Append the length of records plus one as a varint; the records themselves are sent separately."""
     write_uvarint(out, 0 if value is None else len(value) + 1)

@@ -1,7 +1,7 @@
-"""Produce as nearly all clients send it, read and written by hand: one topic, no tagged fields, no error messages.
+"""Hand-written codec for the usual form of Produce: one topic, no tagged fields, no error messages.
 
-A transaction sends one such request. The generated codec makes an object of every part of it, and takes three times as
-long. What is of another shape, or malformed, is left to it: a test holds the two against each other.
+A transaction sends one such request. The generated codec creates an object for each of its parts and takes three times as
+long. It is used for all other requests, and for malformed ones; a test compares the two codecs.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from stuntbroker.protocol.primitives import ZERO_UUID, Buffer
 FLEXIBLE_FROM: Final = 9
 TOPIC_IDS_FROM: Final = 13
 ONE: Final = 2
-"""A compact count of one."""
+"""Encoding of the compact count 1."""
 COUNT_MAX: Final = 0x7F
-"""Compact counts up to it are one byte."""
+"""Largest encoded compact count or length that takes one byte."""
 ACKS_TO_TOPICS: Final = 7
 """Bytes of acks, time-out and the number of topics."""
 TOPIC_ID_AND_COUNT: Final = 17
 Head = tuple[str | None, int, str, bytes, int]
-"""(transactional id, acks, name, topic id, number of partitions): what a request has before its partitions."""
+"""(transactional id, acks, topic name, topic id, number of partitions): the fields of a request before its partitions."""
 heads_by_name: dict[bytes, Head] = {}
 heads_by_id: dict[bytes, Head] = {}
-"""Heads that were read just now, by their bytes: a client sends the same again and again."""
+"""Caches: encoded head -> its fields. A client sends the same head repeatedly."""
 
 _unpack_acks = Struct(">hiB").unpack_from
 _unpack_topic = Struct(">16sB").unpack_from
 _unpack_partition = Struct(">iBBB").unpack_from
 pack_partition = Struct(">ihqqqBBB").pack
-"""Index, error, base offset, log append time in ms, log start offset, then 1, 0, 0: no record errors, message or tags."""
+"""Encodes index, error, base offset, log append time in ms, log start offset, and 1, 0, 0: no record errors, message, tags."""
 _pack_start = Struct(">iix").pack
 _LAST = bytes(6)
 """Tags of the topic, throttle time, tags of the response."""
@@ -48,7 +48,7 @@ ProduceFields = tuple[str | None, int, TopicBatches]
 
 
 def read_request(buf: Buffer, version: int, pos: int) -> ProduceFields:
-    """The request that starts at `pos` and ends where `buf` does. Raises DecodeError."""
+    """Decode the request from `pos` to the end of `buf`. Raises DecodeError."""
     return _read_one_topic(buf, version, pos) or _from_message(ProduceRequest.decode(buf, version, pos))
 
 
@@ -131,7 +131,7 @@ def _from_message(request: ProduceRequest) -> ProduceFields:
 
 
 class Answer:
-    """A response that is written by hand where that is possible."""
+    """A Produce response, encoded by hand if it has the usual form."""
 
     def __init__(self, responses: list[TopicProduceResponse]) -> None:
         self.responses = responses
@@ -144,7 +144,7 @@ class Answer:
 
 
 def _write_one_topic(out: bytearray, version: int, topic: TopicProduceResponse) -> bool:
-    """False, and nothing written, when it has what is left to the generated encoder."""
+    """Append the response for one topic; return False and write nothing if it needs the generated encoder."""
     partitions = topic.partition_responses
     head = topic.topic_id if version >= TOPIC_IDS_FROM else topic.name.encode()
     parts = []
@@ -170,12 +170,12 @@ def _write_one_topic(out: bytearray, version: int, topic: TopicProduceResponse) 
 
 
 def _one_topic(version: int, head: bytes, partitions: list[bytes]) -> bytes:
-    """The response, from its topics on; `head` is the topic's name or its id."""
+    """Return the response from its topics on; `head` is the topic's name or id."""
     sized = b"\x02" if version >= TOPIC_IDS_FROM else bytes((ONE, len(head) + 1))
     return b"".join((sized, head, bytes((len(partitions) + 1,)), *partitions, _LAST))
 
 
 def pack_one_topic(correlation: int, version: int, head: bytes, partitions: list[bytes]) -> bytes:
-    """The whole answer from the frame's length on, of partitions that `pack_partition` packed; fewer than COUNT_MAX."""
+    """Return the whole response frame. `partitions`: fewer than COUNT_MAX results of `pack_partition`."""
     body = _one_topic(version, head, partitions)
     return _pack_start(len(body) + 5, correlation) + body

@@ -1,4 +1,4 @@
-"""Which names a topic may have, those of the internal topics, and how a partition is named."""
+"""Rules for topic names, the names of the internal topics, and the type that names a partition."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ NAME = re.compile(r"[a-zA-Z0-9._-]+")
 NAME_LENGTH_MAX: Final = 249
 
 TopicPartition = tuple[str, int]
-"""The name of a topic, and the number of a partition."""
+"""(topic name, partition index)"""
 
 
 class TopicNameError(ValueError):
-    """The name cannot be a topic's; the text is Kafka's reason."""
+    """The topic name is invalid; the text is Kafka's error message."""
 
 
 def check_name(name: str) -> None:
-    """Raise TopicNameError, with Kafka's message, for a name that no topic can have."""
+    """Raise TopicNameError, with Kafka's message, if a topic name is invalid."""
     if not name:
         raise TopicNameError("Topic name is invalid: the empty string is not allowed")
     if name in (".", ".."):

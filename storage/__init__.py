@@ -1,5 +1,5 @@
 """Records in files: segments and their indexes, the log of a partition, recovery, compaction, and the data folder.
 
-`PartitionLog` is what others append to and read from; `DataDir` opens and closes a folder of them. A log checks producers'
-sequence numbers and keeps open transactions, because recovery needs both. Not here: who may write, and when.
+Other packages append to a `PartitionLog` and read from it; `DataDir` opens and closes a folder of them. A log checks
+producers' sequence numbers and tracks open transactions, because recovery needs both. The broker decides who may write.
 """

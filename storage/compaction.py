@@ -1,25 +1,25 @@
-"""Log compaction: the last value of each key stays.
+"""Log compaction: keep the last record of each key.
 
 A cleaning reads every closed segment below the last stable offset that is old enough (`min.compaction.lag.ms`) twice, in
-slices small enough for an event loop: once to learn the last offset of each key, once to write what stays. Neighbours that
-fit into one segment become one: first `<base>-<end>.cleaned`, then `.swap`, the moment from which it counts (see
-recovery.py); then the old segments go and it takes their place.
+slices small enough for an event loop: first to find the last offset of each key, then to write the records that are kept.
+Adjacent segments that fit into one are merged. The new segment is written as `<base>-<end>.cleaned` and renamed to `.swap`,
+which makes the cleaning final (see recovery.py); then the old segments are deleted and the new one takes their place.
 
-| batch | what stays |
+| batch | what is kept |
 |---|---|
-| data | records whose key has no later record; whole batches as they came, others rebuilt with their codec |
-| data of an aborted transaction | nothing, and its entry in the aborted index goes with it |
-| tombstone | nothing once its timestamp is older than delete.retention.ms |
-| marker of a transaction | while data of its producer before it stays, or it is a known producer's last |
-| without a key | nothing |
-| that cannot be opened, or opens to too much | all of it, unless it was aborted |
+| data | records whose key has no later record; a batch that loses none is unchanged, others are rebuilt with their codec |
+| data of an aborted transaction | nothing; its entry in the aborted-transaction index is removed too |
+| tombstone | the record, until its timestamp is older than delete.retention.ms |
+| transaction marker | the marker, while earlier data of its producer is kept or it is the last one of a known producer |
+| records without a key | nothing |
+| batch that cannot be decompressed or is too large to be rewritten | all of it, unless its transaction was aborted |
 
-Between slices anything may happen to the log. Appends do not matter. When its first segments go (retention,
-DeleteRecords, deletion of the topic), the cleaning gives up; the next one begins anew.
+Between slices the log may change. Appends do not affect the cleaning. When the first segments are deleted (retention,
+DeleteRecords, deletion of the topic), the cleaning is abandoned; the next one starts from the beginning.
 """
 
-# Unlike Kafka: it keeps tombstones and markers for `delete.retention.ms` from the first cleaning that found them, and an
-# empty batch for the last one of each producer; here the snapshot of the producers remembers them. It opens any batch.
+# Unlike Kafka: Kafka keeps tombstones and markers for `delete.retention.ms` after the first cleaning that found them, and an
+# empty batch for the last batch of each producer; here the producer snapshot has the producers. Kafka decompresses any batch.
 
 from __future__ import annotations
 
@@ -55,44 +55,44 @@ SLICE_BYTES: Final = 65_536
 DIRTY_MIN: Final = 1_024
 DIRTY_MAX: Final = 1 << 20
 OPENED_MAX: Final = 2 << 20
-"""A batch that opens to more bytes than this is kept whole: to compress more of them anew would make a slice too long."""
+"""Uncompressed bytes above which a batch is kept whole, because compressing more again would make a slice too long."""
 RECORDS_MAX: Final = 131_072
-"""A batch of more records stays whole too."""
+"""Number of records above which a batch is kept whole too."""
 RECORD_COST: Final = 64
-"""A record that is looked at counts for so many bytes of a slice, whatever its size."""
+"""Bytes of a slice that inspecting one record counts as, whatever the record's size."""
 FREED_PER_STEP: Final = 100
 _NEVER: Final = 1 << 63
 _last_offset = attrgetter("last_offset")
 
 
 class _Overtaken(Exception):
-    """The segments that were being cleaned are no longer the log's."""
+    """The segments that were being cleaned are no longer in the log."""
 
 
 class Cleaning:
-    """One pass over one log. Each `next()` does a bounded piece of the work; the pass is over when it ends."""
+    """One compaction pass over one log, run in bounded pieces by the iterator that `slices` returns."""
 
     def __init__(self, log: PartitionLog, now_ms: int) -> None:
         self._points = log.points
         self.log = log
         self.now_ms = now_ms
         self.last_offset: dict[bytes, int] = {}
-        """Offset of the last record of each key, during the first reading."""
+        """Key -> offset of its last record, filled by the first reading."""
         self.live: set[int] = set()
-        """These offsets, for the second one."""
+        """The offsets in `last_offset`, for the second reading."""
         self.opaque: set[int] = set()
-        """Base offsets of batches that cannot be opened: they stay whole."""
+        """Base offsets of batches that cannot be decompressed and are kept whole."""
         self.last_marker: dict[int, int] = {}
         """Producer id -> offset of its last marker."""
         self.kept_by: set[int] = set()
-        """Producers of whose current transaction something stays, while the log is written."""
+        """Second reading: ids of producers with kept records in the transaction at the current position."""
         self.read = 0
-        """Bytes since the last slice ended, those that were opened and RECORD_COST for each record among them."""
+        """Cost of the current slice in bytes: bytes read and decompressed, and RECORD_COST for each record."""
         self.first: Segment | None = None
-        """The log's first segment, as this cleaning knows it."""
+        """The first segment of the log when it was last seen; if another one is first, the cleaning is abandoned."""
 
     def slices(self) -> Iterator[None]:
-        """Raises StorageError when the disk refuses; the log is whole then, cleaned or not."""
+        """Clean the log, one slice for each `next()`. Raises StorageError on a disk error; the log is intact then."""
         log = self.log
         try:
             finish_compaction(log.disk, log.folder)
@@ -121,7 +121,7 @@ class Cleaning:
             raise StorageError(f"cannot clean {log.folder}: {fault.strerror}") from fault
 
     def _slice(self, cost: int) -> Iterator[None]:
-        """End a slice when it has cost enough: the event loop goes on, and then the log may be another."""
+        """End the slice when its cost reaches SLICE_BYTES. Raises _Overtaken if the first segments were deleted meanwhile."""
         self.read += cost
         if self.read < SLICE_BYTES:
             return
@@ -141,7 +141,7 @@ class Cleaning:
         yield from self._empty(self.last_offset.popitem, len(self.last_offset))
 
     def _empty(self, take: Callable[[], object], count: int) -> Iterator[None]:
-        """Let go of the elements of a collection: of a million at once would take too long for one slice."""
+        """Remove the elements of a collection in slices: freeing a million at once would take too long."""
         for _ in range(0, count, FREED_PER_STEP):
             for _ in range(min(FREED_PER_STEP, count)):
                 take()
@@ -189,7 +189,7 @@ class Cleaning:
                     yield from self._slice(header.size)
             if cleaned.max_timestamp < 0:  # Without timestamps, retention uses the file's modification time.
                 disk.set_modified_ns(cleaned.fd, disk.modified_ns(group[-1].path + ".log"))
-            if self.log.touched is not None:  # The segments that it replaces were synced.
+            if self.log.touched is not None:  # The segments that are being replaced were synced.
                 cleaned.sync()
             self._points.passing("compaction.swap.before", self.log.topic, self.log.index)
             disk.rename(path + ".cleaned", path + ".swap")
@@ -223,7 +223,7 @@ class Cleaning:
         return remaining
 
     def _open(self, header: BatchHeader, batch: Buffer) -> Buffer:
-        """The records of a batch. Raises CompressionError, also where that would be too much."""
+        """Return the uncompressed records of a batch. Raises CompressionError, also above OPENED_MAX or RECORDS_MAX."""
         if header.count > RECORDS_MAX:
             raise TooLarge(f"{header.count} records")
         return decompress(header.codec, batch[HEADER_SIZE:], OPENED_MAX) if header.codec else batch[HEADER_SIZE:]
@@ -259,7 +259,7 @@ class Cleaning:
         return _rebuilt(header, b"".join(payload[start:stop] for start, stop in pieces), len(pieces), latest)
 
     def _swap(self, group: list[Segment], cleaned: Segment, path: str, end: int) -> None:
-        """Replace segments in memory, then on disk: if that fails, the `.swap` file tells recovery what to finish."""
+        """Replace segments in memory, then on disk. If that fails, recovery finishes the replacement from the `.swap` file."""
         log = self.log
         passing = partial(self._points.passing, topic=log.topic, partition=log.index)
         at = log.segments.index(group[0])
@@ -276,12 +276,12 @@ class Cleaning:
         passing("compaction.swap.middle")
         log.disk.rename(path + ".swap", cleaned.path + ".log")
         passing("compaction.swap.after")
-        OPEN_FILES.opened(cleaned)  # Not before: it would open another file again than the one that it is.
+        OPEN_FILES.opened(cleaned)  # Only after the rename: a segment that is closed and reopened uses its final name.
         cleaned.write_indexes()
 
 
 def groups(segments: list[Segment], end: int, size_max: int) -> Iterator[list[Segment]]:
-    """Yield groups of adjacent segments that fit into one: up to `size_max` bytes, and offsets relative to its base in int32."""
+    """Yield groups of adjacent segments that fit into one segment: at most `size_max` bytes, relative offsets within int32."""
     group: list[Segment] = []
     ends = [segment.base_offset for segment in segments[1:]] + [end]
     for segment, segment_end in zip(segments, ends, strict=True):
@@ -296,11 +296,11 @@ def groups(segments: list[Segment], end: int, size_max: int) -> Iterator[list[Se
 
 
 class _AbortedOffsets:
-    """Which batches belong to an aborted transaction: those of its producer between its first offset and its marker."""
+    """The offsets of aborted transactions: from the first offset of each transaction to its marker."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.spans: dict[int, list[tuple[int, int]]] = {}
-        """Producer id -> (first offset, offset of the marker) of each, in order: a producer has one at a time."""
+        """Producer id -> (first offset, marker offset) of each of its aborted transactions, in order of offset."""
         for entry in log.aborted:
             self.spans.setdefault(entry.producer_id, []).append((entry.first_offset, entry.last_offset))
 
@@ -313,7 +313,7 @@ class _AbortedOffsets:
 
 
 def _rebuilt(header: BatchHeader, body: bytes, count: int, max_timestamp: int) -> bytearray:
-    """The batch with only these records of it; offsets and sequence numbers stay as they were."""
+    """Return a batch with only the kept records, `body`; offsets and sequence numbers do not change."""
     out = bytearray(HEADER_SIZE)
     out += compress(header.codec, body) if header.codec else body
     fields = header._replace(length=len(out) - 12, crc=0, count=count, max_timestamp=max_timestamp)
@@ -323,7 +323,7 @@ def _rebuilt(header: BatchHeader, body: bytes, count: int, max_timestamp: int) -
 
 
 def old_enough(log: PartitionLog, now_ms: int) -> list[Segment]:
-    """The segments, from the first on, that `min.compaction.lag.ms` lets be cleaned: a young one keeps what follows it too."""
+    """Return the leading segments that are older than `min.compaction.lag.ms`; the first younger segment ends the list."""
     lag_ms = log.config.min_compaction_lag_ms
     return list(
         takewhile(lambda segment: segment.newest_ms <= now_ms - lag_ms, log.segments) if lag_ms else log.segments
@@ -331,39 +331,39 @@ def old_enough(log: PartitionLog, now_ms: int) -> list[Segment]:
 
 
 def may_need_cleaning(log: PartitionLog) -> bool:
-    """Whether `needs_cleaning` or `close_for_cleaning` may find something to do, whatever the time is.
+    """Whether `needs_cleaning` or `close_for_cleaning` may find something to do now or later.
 
-    Strict: while it is true, a clock that is moved on makes every call of the cleaner on the way.
+    While this is true, a clock that a test advances runs the cleaner at every interval on the way.
     """
     return log.config.compact and (_pays(log, log.size, True) or must_close(log))
 
 
 def needs_cleaning(log: PartitionLog, quiet: bool, now_ms: int) -> bool:
-    """Whether so much came since the last cleaning, and is old enough, that another pays.
+    """Whether enough old data was appended since the last cleaning for another one.
 
-    While a log is written to, and where it keeps its history, it is cleaned by the megabyte; when it has fallen `quiet`, as
-    soon as half of it is new.
+    More than half of the old segments' bytes must be new, and more than DIRTY_MAX bytes; in a `quiet` log, to which nothing
+    is written any more, DIRTY_MIN bytes are enough, unless the log keeps its history.
     """
     return log.config.compact and _pays(log, sum(segment.size for segment in old_enough(log, now_ms)), quiet)
 
 
 def _pays(log: PartitionLog, size: int, quiet: bool) -> bool:
-    """Whether a cleaning of the first `size` bytes pays. Where it does not, it does for no smaller size."""
+    """Whether the first `size` bytes have enough new data for a cleaning. If they do not, no smaller size has."""
     dirty = size - log.clean_size
     least = DIRTY_MIN if quiet and not log.config.keeps_history else DIRTY_MAX
     return dirty > size // 2 and dirty > least
 
 
 def close_for_cleaning(log: PartitionLog) -> None:
-    """Close the active segment of a log that keeps its history once it is large: what is in it grows old, and can be cleaned.
+    """Close a large active segment of a log that keeps its history, so that it can be cleaned. Raises StorageError.
 
-    A segment is as young as its newest record, and one that is always written to would never be cleaned. Raises StorageError.
+    The age of a segment is that of its newest record: an active segment that is always written to would never be old enough.
     """
     if must_close(log):
         log.roll()
 
 
 def must_close(log: PartitionLog) -> bool:
-    """Whether `close_for_cleaning` has something to close."""
+    """Whether `close_for_cleaning` would close the active segment."""
     active = log.active.size
     return log.config.keeps_history and active > DIRTY_MAX and active > (log.size - active) // 2

@@ -1,15 +1,15 @@
-"""A data folder: who may work on it, which partitions are in it, and what was noted when it was closed.
+"""A data folder: its lock, its cluster and node id, the journal of its topics, and its partitions.
 
     meta.properties                  cluster id and node id, as Kafka writes them
-    .lock                            held by the process that works here
-    .kafka_cleanshutdown             there only while nobody does, and the last one left in order
-    log-start-offset-checkpoint      "0", number of lines, then `topic partition offset` a line
-    metadata.journal                 one JSON line a change (journal.py): topics, their configuration, producer id blocks
-    <topic>-<partition>/             one folder a partition: segments (segment.py), partition.metadata,
+    .lock                            locked by the broker that uses the folder
+    .kafka_cleanshutdown             exists after a clean shutdown, until the next start
+    log-start-offset-checkpoint      "0", number of lines, then one line `topic partition offset` for each partition
+    metadata.journal                 one JSON line per change (journal.py): topics, their configuration, producer id blocks
+    <topic>-<partition>/             one folder per partition: segments (segment.py), partition.metadata,
                                      leader-epoch-checkpoint
-    <topic>-<partition>.<uuid>-stray/  a partition that the journal knows nothing of: set aside, as Kafka does, and kept
+    <topic>-<partition>.<uuid>-stray/  a partition that is not in the journal: renamed and kept, as Kafka does
 
-Which folder may become one, and what else may be in it, says ownership.py.
+ownership.py decides which folder may become a data folder, and what else it may contain.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from stuntbroker.storage.points import Points
 from stuntbroker.storage.recovery import recover
 
 LISTED_FROM: Final = 64
-"""Partitions whose names are looked for in one listing of the folder."""
+"""Number of partitions above which their names are looked up in one listing of the folder."""
 JOURNAL_SLACK: Final = 1_000
-"""Lines above twice the number of topics at which the journal is written anew."""
+"""The journal is compacted when it has more lines than twice the number of its live changes, plus this."""
 _PROPERTIES_ADVICE: Final = "put back a copy of that file, or delete it for a new cluster id"
 _OWN_NAME: Final = re.compile(
     r"[0-9]{20}\.(log|index|timeindex|txnindex|crc|snapshot)|partition\.metadata|leader-epoch-checkpoint"
@@ -60,14 +60,14 @@ _NO_FOLDER: Final[dict[type[OSError], str]] = {
 
 
 class DataDir:
-    """An open data folder. One process at a time."""
+    """An open data folder, locked so that only one process uses it."""
 
     def __init__(self, path: str, truncate_damaged: bool = False, disk: Disk = LOCAL_DISK) -> None:
         self.path = path
         self.disk = disk
         self.points = Points()
         self.truncate_damaged = truncate_damaged
-        """Cut a damaged log where the damage begins, instead of refusing it."""
+        """Truncate a damaged log where the damage begins, instead of refusing to start."""
         try:
             check_ownership(disk, path)
             disk.make_folder(path)
@@ -94,21 +94,21 @@ class DataDir:
         self.path_created: Callable[[str], None] | None = None
         """Called with each new or changed path that must be synced; None unless acknowledged writes survive a power cut."""
         self.check_writable: Callable[[], None] = allow_writing
-        """Raises StorageError when a write has failed: then nothing more is written."""
+        """Raises StorageError after a write has failed, so that nothing more is written."""
         self._journal = -1
         self._journal_lines = 0
         self._journal_ends_torn = False
-        """A line was cut short, and what there is of it could not be removed."""
+        """The journal ends in an incomplete line that could not be removed."""
 
     @property
     def log_dir(self) -> str:
         """The folder as Kafka's protocol names a log directory: an absolute path."""
         return self.disk.absolute(self.path)
 
-    # --- who we are
+    # --- cluster id and node id
 
     def properties(self) -> dict[str, str]:
-        """meta.properties; empty when there is none."""
+        """Return the properties in meta.properties; empty if there is no such file. Raises StorageError."""
         try:
             text = self.disk.read_file(f"{self.path}/{PROPERTIES}").decode()
             lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
@@ -135,9 +135,9 @@ class DataDir:
     # --- topics
 
     def read_journal(self) -> Iterator[dict[str, Any]]:
-        """Every change to topics, oldest first, a line each. A last line that is not whole was never acknowledged: it is cut.
+        """Yield every change in the journal, oldest first. Raises StorageError at a damaged line.
 
-        Raises StorageError at a line that is not what was written.
+        An incomplete last line was never acknowledged: it is cut off.
         """
         path = f"{self.path}/{JOURNAL}"
         try:
@@ -152,7 +152,7 @@ class DataDir:
             except ValueError as fault:
                 raise self.damaged(number, str(fault)) from fault
             self._journal_lines += 1
-        if is_whole(torn[:-1]):  # A write that was cut short ends within the line.
+        if is_whole(torn[:-1]):  # An unfinished write ends within the line: here only the line end is damaged.
             raise self.damaged(len(lines) + 1, "another byte in the place of its end")
         if torn:
             try:
@@ -168,14 +168,14 @@ class DataDir:
         return self._journal_lines
 
     def damaged(self, number: int, why: str) -> StorageError:
-        """What to say of a line of the journal, counted from 1."""
+        """Return the error for a damaged line of the journal; lines are counted from 1."""
         return StorageError(
             f"{self.path}/{JOURNAL}, line {number}: {why}; nothing was changed: "
             "put back a copy of that file, or give another --data-dir"
         )
 
     def open_journal(self) -> None:
-        """From now on the folder is ours. Raises StorageError."""
+        """Open the journal for writing and create it if it is missing; then the folder is a data folder. Raises StorageError."""
         if self._journal >= 0:
             return
         is_new = self.disk.kind(f"{self.path}/{JOURNAL}") is None
@@ -187,9 +187,9 @@ class DataDir:
             self.path_created(self.path)
 
     def mark_in_use(self) -> None:
-        """From now on the logs change, and only `close` leaves them in order. Raises StorageError.
+        """Remove the clean-shutdown file, because the logs change from now on. Raises StorageError.
 
-        Not before everything was read: a start that is refused must be refused again.
+        Called after everything was read: a start that is refused must leave the folder as it was.
         """
         try:
             if self.was_clean:
@@ -198,7 +198,7 @@ class DataDir:
             raise StorageError(f"cannot remove {self.path}/{CLEAN_SHUTDOWN}: {fault.strerror}") from fault
 
     def journal(self, change: dict[str, Any]) -> None:
-        """Write a change. Raises StorageError, and then the change is not in the journal."""
+        """Append a change to the journal. Raises StorageError if it could not be written; then it is not in the journal."""
         self.check_writable()
         if self._journal_ends_torn:
             raise StorageError(f"cannot write {self.path}/{JOURNAL}: it ends in the middle of a line; start again")
@@ -215,14 +215,14 @@ class DataDir:
         self.points.passing("journal.write.after")
 
     def _cut_journal(self, end: int) -> None:
-        """Remove what there is of a line that was cut short: else the next line would follow half a line."""
+        """Remove an incomplete line from the end of the journal, so that the next line does not follow half a line."""
         try:
             self.disk.truncate(self._journal, end)
         except OSError:
             self._journal_ends_torn = True
 
     def compact_journal(self, changes: list[dict[str, Any]]) -> None:
-        """Replace the journal by these changes when it has grown far beyond them."""
+        """Replace the journal with these changes if it has many more lines. Raises StorageError."""
         if self._journal_lines <= 2 * len(changes) + JOURNAL_SLACK:
             return
         if self._journal >= 0:
@@ -247,9 +247,10 @@ class DataDir:
     def partition(
         self, topic: str, index: int, topic_id: bytes, config: LogConfig, is_new: bool = False, has_moved: bool = False
     ) -> tuple[PartitionLog, int]:
-        """The log of a partition, read from disk if it is there, and the bytes that were cut from its end.
+        """Return the log of a partition, recovered from disk if it exists, and the number of bytes cut from its end.
 
-        `is_new`: it is not there, as `check_free` has found. `has_moved`: it may have had several leader epochs.
+        `is_new`: the folder does not exist (`check_free` was called). `has_moved`: the partition may have had several leader
+        epochs. Raises StorageError.
         """
         folder = f"{self.path}/{topic}-{index}"
 
@@ -278,7 +279,10 @@ class DataDir:
         return log, cut
 
     def _read_leader_epochs(self, folder: str) -> LeaderEpochs:
-        """Raises StorageError. A folder without a file of records may be one whose making a kill cut short."""
+        """Read the checkpoint of leader epochs. Raises StorageError.
+
+        It may be missing only in a folder without segments: the broker may have been killed while it created the partition.
+        """
         path = f"{folder}/{LEADER_EPOCHS}"
         try:
             if self.disk.kind(path) is None and not any(name.endswith(".log") for name in self.disk.names_in(folder)):
@@ -293,7 +297,9 @@ class DataDir:
         """Start a new leader epoch in a partition. Raises StorageError, in which case nothing has changed."""
         log.begin()
         log.settle()
-        kept = from_offset(log.leader_epochs, log.segments[0].base_offset)  # A start reads all of these batches.
+        kept = from_offset(
+            log.leader_epochs, log.segments[0].base_offset
+        )  # Recovery needs the epochs of all batches on disk.
         epochs = begin_epoch(kept, epoch, log.next_offset)
         try:
             self._replace(f"{log.topic}-{log.index}/{LEADER_EPOCHS}", as_checkpoint(epochs).encode())
@@ -302,9 +308,10 @@ class DataDir:
         log.use_leader_epochs(epochs)
 
     def check_free(self, topic: str, indexes: range) -> None:
-        """Raises StorageError when something is where a new partition's folder would be: it would be taken for its data.
+        """Raise StorageError if something exists at the path of a new partition: it would be taken for the partition's data.
 
-        The checkpoint must not name a deleted partition of that name either: after a crash the new one would begin there.
+        Also removes deleted partitions from the start offset checkpoint: after a crash, a new partition of the same name would
+        begin at the old offset.
         """
         self.forget_deleted_start_offsets()
         try:
@@ -317,9 +324,9 @@ class DataDir:
                 raise StorageError(f"there is something else at {self.path}/{topic}-{index}: move it away")
 
     def delete_partition(self, log: PartitionLog) -> None:
-        """Remove a partition's folder. After a crash, the next start removes the remains. Raises StorageError.
+        """Delete a partition's folder. After a crash, the next start removes what is left. Raises StorageError.
 
-        Callers call `forget_deleted_start_offsets` after the last partition of a request.
+        The caller must call `forget_deleted_start_offsets` after the last partition of a request.
         """
         self.logs.pop((log.topic, log.index), None)
         self._start_offsets_changed |= (log.topic, log.index) in self.start_offsets
@@ -333,14 +340,14 @@ class DataDir:
     def reconcile(
         self, topics: Mapping[str, tuple[bytes, int]], deleted: Mapping[str, Deleted], new_uuid: Callable[[], bytes]
     ) -> list[tuple[str, str]]:
-        """Brings the partitions' folders in line with the journal, before any is opened; (folder, new name) of each stray.
+        """Reconcile the partition folders with the journal before any is opened; return (folder, new name) of each stray.
 
-        `topics`: id and number of partitions by name; `new_uuid`: one for the name of each stray. Raises StorageError.
+        `topics`: name -> (topic id, number of partitions). `new_uuid`: returns a UUID for a stray's name. Raises StorageError.
         """
         strays = []
         judged = judge(self.disk, self.path, topics, deleted, not self._journal_lines)
         known = self.start_offsets
-        # A crash may have come between the deletion of a topic and the checkpoint that no longer names its partitions.
+        # After a crash, the checkpoint may still have partitions of a deleted topic.
         self.start_offsets = {(t, i): offset for (t, i), offset in known.items() if t in topics and i < topics[t][1]}
         try:
             for action, folder, topic, index in judged:
@@ -370,9 +377,9 @@ class DataDir:
     # --- log start offsets
 
     def forget_deleted_start_offsets(self) -> None:
-        """Write the checkpoint unless every line of it is right. Raises StorageError.
+        """Write the start offset checkpoint if partitions in it were deleted. Raises StorageError.
 
-        Once for everything that a request deletes: the checkpoint has a line for every partition that lost its beginning.
+        Called once per request, because the whole checkpoint is written.
         """
         if self._start_offsets_changed:
             self.write_start_offsets()
@@ -380,7 +387,7 @@ class DataDir:
     def write_start_offsets(self) -> None:
         """Write the start offsets of all logs, so that deleted records stay deleted after a crash. Raises StorageError."""
         self._start_offsets_changed = True
-        # Unlike Kafka: it does so once a minute, and deleted records are back when it is killed before.
+        # Unlike Kafka: Kafka writes the checkpoint once a minute; if it is killed before, deleted records reappear.
         starts = {key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset}
         self._write_start_offsets(starts)
         self.start_offsets = starts
@@ -417,7 +424,7 @@ class DataDir:
     # --- copies
 
     def own_files(self) -> list[str]:
-        """The files of the broker, without the lock, as paths from the folder. Raises OSError."""
+        """Return the broker's own files except the lock, as paths relative to the data folder. Raises OSError."""
         kind = self.disk.kind
         files = [
             name
@@ -444,15 +451,15 @@ class DataDir:
         return sorted(foreign)
 
     def remove_empty_folder(self, topic: str, index: int) -> None:
-        """Remove the folder of a partition whose files are gone. Raises OSError when something else is in it."""
+        """Remove a partition's folder after its files were removed. Raises OSError if the folder is not empty."""
         folder = f"{self.path}/{topic}-{index}"
         if self.disk.kind(folder) is Kind.FOLDER:
             self.disk.remove_folder(folder)
 
-    # --- the end
+    # --- closing
 
     def close(self) -> None:
-        """Close every log in order, and say so."""
+        """Close every log and write the clean-shutdown file. Raises StorageError, OSError."""
         for log in self.logs.values():
             log.close()
         self.write_start_offsets()
@@ -462,7 +469,7 @@ class DataDir:
         self.disk.close(self._lock)
 
     def abandon(self) -> None:
-        """Lets go of everything as it is, as a crash would. Once is enough."""
+        """Close all files without writing anything, as a crash would. Further calls have no effect."""
         if self._lock < 0:
             return
         for log in self.logs.values():

@@ -1,11 +1,10 @@
-"""Files of a data folder. Everything in this room that touches a file does it through a `Disk`.
+"""File access for data folders. Every file operation of the storage package goes through a `Disk`.
 
 `Disk` is the disk of this machine; `MemoryDisk` (memory_disk.py) has the same methods and keeps files in memory. Descriptors and
-paths belong to the disk that gave them. On both, no file is reached through a link, and only the user who runs the broker may
-read it.
+paths belong to the disk that returned them. Neither follows links, and only the user who runs the broker may read a file.
 
-A link in a data folder leads somewhere else, and start-up cuts, replaces and removes files. Whatever is opened here must be a
-regular file: anything else is refused with a StorageError that names it.
+Start-up truncates, replaces and removes files, and a link could lead out of the data folder. Only regular files are opened:
+anything else is refused with a StorageError that names it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from stuntbroker.storage.errors import StorageError
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 MAP_FROM: Final = 65_536
-"""Reads from this size on are mapped, smaller ones copied."""
+"""Reads of at least this many bytes are memory-mapped; smaller ones are copied."""
 PAGE: Final = mmap.ALLOCATIONGRANULARITY
 READ: Final = os.O_RDONLY
 WRITE: Final = os.O_RDWR
@@ -47,16 +46,16 @@ class DiskSpace(NamedTuple):
 
     total_bytes: int
     usable_bytes: int
-    """What a user without privileges may still write."""
+    """Bytes that an unprivileged user can still write."""
 
 
 class Disk:
-    """The disk of this machine. Methods raise OSError as the system does, and StorageError for what is not a regular file."""
+    """The disk of this machine. Methods raise OSError on a system error, and StorageError if a path is not a regular file."""
 
     # --- whole files
 
     def read_file(self, path: str) -> bytes:
-        """The content of a regular file."""
+        """Return the content of a regular file."""
         fd = self.open_file(path)
         try:
             return self.read(fd, self.size(fd), 0)
@@ -64,7 +63,7 @@ class Disk:
             self.close(fd)
 
     def write_file(self, path: str, data: bytes, *, sync: bool = False) -> None:
-        """Write a whole regular file, in place of what it held."""
+        """Replace the content of a regular file, in place."""
         fd = self.open_file(path, CREATE)
         try:
             self.truncate(fd, 0)
@@ -75,9 +74,9 @@ class Disk:
             self.close(fd)
 
     def replace_file(self, path: str, data: bytes, *, sync: bool = False) -> None:
-        """Put a new file in the place of an old one, which a reader may have mapped.
+        """Replace a file by renaming a new one over it; readers that have mapped the old file keep its content.
 
-        `sync`: the content is on the disk before the file gets its name.
+        `sync`: sync the content before the rename.
         """
         self.write_file(path + ".new", data, sync=sync)
         self.rename(path + ".new", path)
@@ -98,11 +97,11 @@ class Disk:
         return fd
 
     def read(self, fd: int, size: int, position: int) -> bytes:
-        """Up to `size` bytes from `position`: fewer where the file ends."""
+        """Read up to `size` bytes from `position`; fewer at the end of the file."""
         return os.pread(fd, size, position)
 
     def map(self, fd: int, size: int, position: int) -> Buffer:
-        """What `read` returns: a copy, or from MAP_FROM on a view of the file's own pages, which outlives the file."""
+        """Read as `read` does; from MAP_FROM bytes on, return a memory-mapped view, which stays valid if the file is removed."""
         if size < MAP_FROM:
             return os.pread(fd, size, position)
         start = position - position % PAGE
@@ -113,7 +112,7 @@ class Disk:
         return memoryview(mapped)[position - start :]
 
     def write(self, fd: int, data: Buffer, position: int) -> int:
-        """Write at `position`; return how many bytes were written, which may be fewer than there are."""
+        """Write at `position`; return the number of bytes written, which may be less than the size of `data`."""
         return os.pwrite(fd, data, position)
 
     def write_all(self, fd: int, data: Buffer, position: int) -> None:
@@ -125,15 +124,15 @@ class Disk:
                 written += self.write(fd, view[written:], position + written)
 
     def size(self, fd: int) -> int:
-        """Size of an open file in bytes."""
+        """Return the size of an open file in bytes."""
         return os.fstat(fd).st_size
 
     def truncate(self, fd: int, size: int) -> None:
-        """Cut an open file to so many bytes."""
+        """Truncate an open file to `size` bytes."""
         os.ftruncate(fd, size)
 
     def sync(self, fd: int) -> None:
-        """Return when everything that was written to the file survives a power cut. The file's name may not yet: `sync_path`."""
+        """Sync a file's content, so that it survives a power cut. A new file's name needs `sync_path` of its folder."""
         os.fdatasync(fd)
 
     def set_modified_ns(self, fd: int, modified_ns: int) -> None:
@@ -141,11 +140,11 @@ class Disk:
         os.utime(fd, ns=(modified_ns, modified_ns))
 
     def duplicate(self, fd: int) -> int:
-        """Another descriptor of an open file, which stays when this one is closed."""
+        """Return another descriptor of an open file, which stays open when this one is closed."""
         return os.dup(fd)
 
     def close(self, fd: int) -> None:
-        """Give back a descriptor."""
+        """Close a descriptor."""
         os.close(fd)
 
     def lock(self, fd: int) -> bool:
@@ -171,40 +170,40 @@ class Disk:
         return Kind.FOLDER if stat.S_ISDIR(mode) else Kind.LINK if stat.S_ISLNK(mode) else Kind.OTHER
 
     def not_regular(self, path: str) -> StorageError:
-        """The refusal of a path at which a file of the broker is expected and something else is."""
+        """Return the error for a path that should be one of the broker's files but is not a regular file."""
         kind = self.kind(path) or Kind.OTHER
         return StorageError(
             f"{path} is {kind.value}, and the broker keeps a file there; nothing was changed: move it away"
         )
 
     def file_size(self, path: str) -> int:
-        """Size in bytes of the file at a path."""
+        """Return the size in bytes of the file at a path."""
         return os.stat(path).st_size
 
     def modified_ns(self, path: str) -> int:
-        """When the file at a path was last written, in ns since 1970."""
+        """Return the time at which the file at a path was last written, in ns since 1970."""
         return os.stat(path).st_mtime_ns
 
     def absolute(self, path: str) -> str:
-        """The path from the root of the disk."""
+        """Return the absolute form of a path."""
         return os.path.abspath(path)
 
     def space(self, path: str) -> DiskSpace:
-        """How large the file system of a path is, and how much is left of it."""
+        """Return the total and usable size of the file system that a path is on."""
         figures = os.statvfs(path)
         return DiskSpace(figures.f_frsize * figures.f_blocks, figures.f_frsize * figures.f_bavail)
 
     def names_in(self, folder: str) -> list[str]:
-        """The names in a folder, in no order."""
+        """Return the names in a folder, in arbitrary order."""
         return os.listdir(folder)
 
     def entries_in(self, folder: str) -> list[tuple[str, Kind]]:
-        """The names in a folder, in no order, and what each is of."""
+        """Return (name, type) of each entry of a folder, in arbitrary order."""
         with os.scandir(folder) as entries:
             return [(entry.name, _kind_of(entry)) for entry in entries]
 
     def make_folder(self, path: str) -> None:
-        """Make a folder, and those above it, unless it is there."""
+        """Create a folder and its missing parents; do nothing if it exists."""
         os.makedirs(path, FOLDER_MODE, exist_ok=True)
 
     def remove_folder(self, path: str) -> None:
@@ -212,15 +211,15 @@ class Disk:
         os.rmdir(path)
 
     def rename(self, path: str, new_path: str) -> None:
-        """Give a file or folder another name; a file that has that name already is replaced."""
+        """Rename a file or folder; an existing file of the new name is replaced."""
         os.replace(path, new_path)
 
     def remove(self, path: str) -> None:
-        """Remove a file. Descriptors and views of it stay good."""
+        """Remove a file. Its open descriptors and mapped views stay valid."""
         os.unlink(path)
 
     def sync_path(self, path: str) -> None:
-        """Sync a file, or the names in a folder. One that is gone needs no sync."""
+        """Sync a file, or the names in a folder; do nothing if it does not exist any more."""
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:

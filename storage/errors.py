@@ -1,4 +1,4 @@
-"""What can go wrong with files. Raised as exceptions: a fault is no answer, the shell turns it into one."""
+"""Errors of the storage package. The broker translates them into error codes of the protocol."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import errno
 
 
 class StorageError(Exception):
-    """The disk refused, or a file is not what it must be. Nothing of the append that raised it is kept."""
+    """A disk operation failed, or a file is damaged. Nothing of an append that raises this is kept."""
 
 
 class DataDirLocked(StorageError):
-    """Another process works on the data folder."""
+    """Another process uses the data folder."""
 
 
 class LogDeleted(StorageError):
-    """The topic was deleted while a request waited that would append to it."""
+    """The topic was deleted while a request to append to it was waiting."""
 
 
 class TooManyOpenFiles(StorageError):
-    """The process may not open another file now. Nothing was changed, and the same request may succeed later."""
+    """The limit of open files is reached. Nothing was changed, and the request may succeed later."""
 
 
 def storage_error(doing: str, fault: OSError) -> StorageError:
-    """The fault with what was being done, as "cannot open FILE"; TooManyOpenFiles where that is the reason."""
+    """Return the StorageError for an OSError; `doing` is its first part, such as "cannot open FILE"."""
     kind = TooManyOpenFiles if fault.errno in (errno.EMFILE, errno.ENFILE) else StorageError
     return kind(f"{doing}: {fault.strerror}")

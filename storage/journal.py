@@ -1,9 +1,9 @@
-"""One line of `metadata.journal`: a change as a JSON object in ASCII, whose last member is the CRC-32C of the rest.
+"""Lines of `metadata.journal`: each is a change as a JSON object in ASCII, whose last member is a CRC-32C.
 
     {"delete":"orders","crc":"d2efbfdf"}
 
-The CRC is that of the line as it would be without it: `{"delete":"orders"}`. Lines without one are older than it; both may
-stand in one journal.
+The CRC is computed over the line without that member: `{"delete":"orders"}`. Older versions wrote lines without a CRC; a
+journal may contain both kinds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SEAL_SIZE: Final = len(_CRC) + 8 + len(b'"}')
 
 
 def line_of(change: dict[str, Any]) -> bytes:
-    """The line, its end included."""
+    """Return the journal line of a change, including the line end."""
     body = json.dumps(change, separators=(",", ":")).encode()
     comma = b"," if change else b""
     return b'%s%s%s%08x"}\n' % (body[:-1], comma, _CRC, crc32c(body))
@@ -41,7 +41,7 @@ def change_of(line: bytes) -> dict[str, Any]:
 
 
 def is_whole(line: bytes) -> bool:
-    """Whether this was written as a line to its last byte but the end. Only known of lines with a CRC."""
+    """Whether a line without its line end is complete, as its CRC shows; False for a line without a CRC."""
     try:
         change_of(line)
     except ValueError:

@@ -1,8 +1,8 @@
 """Batches that are too large to be written in one turn of the event loop.
 
-Such a batch is written in pieces to a file of its own, `N.large`, while the partition serves others. When the batch is
-appended, that file gets the batch's offset and becomes the next segment, which costs the same for any size. A file that
-a crash leaves behind is removed by the next start.
+Such a batch is written in pieces to a file of its own, `N.large`, while the partition serves other requests. When the batch
+is appended, its base offset is written into that file, which becomes the next segment; this takes the same time for any
+size. After a crash, the next start removes such files.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from stuntbroker.storage.disk import CREATE_NEW, WRITE, Disk
 from stuntbroker.storage.errors import storage_error
 
 LARGE_BATCH_SIZE: Final = 4 << 20
-"""Batches of more bytes are large. Writing so many bytes takes a few milliseconds."""
+"""Bytes above which a batch is large. Writing this many takes a few milliseconds."""
 PIECE_SIZE: Final = 2 << 20
-"""Bytes that are written in one piece."""
+"""Bytes of one piece."""
 _numbers = count(1)
 
 
 class LargeBatch:
-    """A batch that waits to be appended to the log in `folder` on `disk`.
+    """A large batch that is to be appended to the log in `folder` on `disk`.
 
     `is_filled`: result of `records_fill` if it was already computed, else None.
     """
@@ -34,7 +34,7 @@ class LargeBatch:
     def __init__(self, disk: Disk, folder: str, batch: Buffer, size: int) -> None:
         self.batch = batch
         self.size = size
-        """Bytes of the batch itself; fewer than the buffer has when something follows it."""
+        """Bytes of the batch; the buffer may contain more after it."""
         self.is_filled: bool | None = None
         self._disk = disk
         self._folder = folder
@@ -74,8 +74,8 @@ class LargeBatch:
         return fd
 
     def discard(self) -> None:
-        """Remove the file of a batch that was not appended. What cannot be removed goes at the next start."""
+        """Remove the file of a batch that was not appended. If that fails, the next start removes it."""
         if self._path:
-            with contextlib.suppress(OSError):  # Mostly its topic was deleted, and the folder with it.
+            with contextlib.suppress(OSError):  # Usually the topic was deleted, and its folder too.
                 self._disk.remove(self._path)
         self._path, self._written = "", 0

@@ -1,7 +1,7 @@
-"""The leader epochs of a partition: a number that rises with every change of its leader, and where each epoch begins.
+"""The leader epochs of a partition: each change of its leader begins a new epoch, with a higher number.
 
-Every batch carries the epoch in which it was appended. Kept as Kafka does, in `leader-epoch-checkpoint` of the partition's
-folder: a version, how many epochs there are, and a line for each with its first offset.
+Every batch carries the epoch in which it was appended. As in Kafka, the file `leader-epoch-checkpoint` in the partition's
+folder has a version, the number of epochs, and a line `epoch first-offset` for each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class LeaderEpoch(NamedTuple):
 
 
 LeaderEpochs = tuple[LeaderEpoch, ...]
-"""Both numbers rise; never empty."""
+"""In order: epochs and offsets both rise. Never empty."""
 FIRST_LEADER: Final[LeaderEpochs] = (LeaderEpoch(FIRST_EPOCH, 0),)
 """Leader epochs of a partition that always had the same leader."""
 _epoch = attrgetter("epoch")
@@ -31,14 +31,14 @@ _first_offset = attrgetter("first_offset")
 
 
 def epoch_at(epochs: LeaderEpochs, offset: int) -> int:
-    """Return the epoch in which a record of this offset was, or would be, appended."""
+    """Return the epoch in which the record at this offset was, or would be, appended."""
     return epochs[max(0, bisect_right(epochs, offset, key=_first_offset) - 1)].epoch
 
 
 def end_of_epoch(epochs: LeaderEpochs, epoch: int, log_start_offset: int, next_offset: int) -> tuple[int, int]:
-    """Return the largest epoch that is not above `epoch`, and the offset at which it ended; (-1, -1) for one yet to come.
+    """Return the largest epoch that is not above `epoch`, and its end offset; (-1, -1) for a future epoch.
 
-    An epoch below the first one ends where the log begins (KIP-320, KIP-279).
+    The end offset of an epoch before the first one is the log start offset (KIP-320, KIP-279).
     """
     position = bisect_right(epochs, epoch, key=_epoch)
     if epoch == NO_EPOCH or (position == len(epochs) and epochs[-1].epoch != epoch):
@@ -50,18 +50,18 @@ def end_of_epoch(epochs: LeaderEpochs, epoch: int, log_start_offset: int, next_o
 
 
 def begin_epoch(epochs: LeaderEpochs, epoch: int, offset: int) -> LeaderEpochs:
-    """Return the epochs with a new one from this offset on; one in which nothing was appended is forgotten."""
+    """Return the epochs with a new one that begins at this offset; epochs without records are dropped."""
     return (*(each for each in epochs if each.first_offset < offset), LeaderEpoch(epoch, offset))
 
 
 def from_offset(epochs: LeaderEpochs, start: int) -> LeaderEpochs:
-    """Return the epochs of what is left of a log whose first batch may have this offset."""
+    """Return the epochs that a log needs after its records below offset `start` were deleted."""
     first = max(0, bisect_right(epochs, start, key=_first_offset) - 1)
     return tuple(LeaderEpoch(epoch, max(offset, start)) for epoch, offset in epochs[first:])
 
 
 def up_to_offset(epochs: LeaderEpochs, end: int) -> LeaderEpochs:
-    """Return the epochs of a log that ends here; the last one stays, as appends are of that epoch."""
+    """Return the epochs of a log that is truncated to the end offset `end`; the last epoch is kept for new appends."""
     return begin_epoch(epochs[:-1], epochs[-1].epoch, min(epochs[-1].first_offset, end))
 
 

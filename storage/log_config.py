@@ -1,4 +1,4 @@
-"""Configuration of a log: its topic's properties, and constants common to all logs."""
+"""Configuration of a log, from its topic's properties."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_LIMIT: Final = INT64_MAX
 
 @dataclass(slots=True)
 class LogConfig:
-    """Kafka's names, units last."""
+    """Configuration of one log. The names are Kafka's, with the unit at the end."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 604_800_000
@@ -28,11 +28,11 @@ class LogConfig:
     timestamp_after_ms_max: int = 3_600_000
     timestamp_before_ms_max: int = NO_LIMIT
     keeps_history: bool = False
-    """One of the broker's own logs: it is cleaned only when that pays, so that an audit finds what has just happened."""
+    """Whether this is one of the broker's own logs, which is cleaned rarely, so that an audit finds recent records in it."""
     zstd: bool = False
-    """The topic's `compression.type` is zstd."""
+    """Whether the topic's `compression.type` is zstd."""
     plain_bytes_max: int = field(init=False)
-    """Up to this size a batch may be accepted for its header and the chain of its records; -1 where every record is read."""
+    """Maximum size in bytes of a batch that is accepted by its header and record lengths; -1 if every record must be read."""
 
     def __post_init__(self) -> None:
         every_record = self.compact or self.timestamp_before_ms_max != NO_LIMIT

@@ -8,7 +8,7 @@ from stuntbroker.protocol.batches.records import marker_body
 from stuntbroker.storage.leader_epochs import FIRST_EPOCH
 
 MARKER_SIZE: Final = 78
-"""Bytes of the batch that holds it."""
+"""Bytes of a marker's batch."""
 
 
 class Marker(NamedTuple):
@@ -21,7 +21,7 @@ class Marker(NamedTuple):
     transaction_version: int
     time_ms: int
     body: bytes
-    """The batch from its ninth byte on, as one of a partition's first leader."""
+    """The batch without its base offset (the first 8 bytes), with partition leader epoch FIRST_EPOCH."""
 
 
 def new_marker(
@@ -33,6 +33,6 @@ def new_marker(
     now_ms: int,
     time_type: int = 0,
 ) -> Marker:
-    """`time_type` is LOG_APPEND_TIME in a topic whose timestamps are the broker's."""
+    """Return a marker and its encoded batch. `time_type` is LOG_APPEND_TIME in a topic with log append timestamps, else 0."""
     body = marker_body(commit, producer_id, producer_epoch, coordinator_epoch, now_ms, FIRST_EPOCH, time_type)
     return Marker(commit, producer_id, producer_epoch, coordinator_epoch, transaction_version, now_ms, body)

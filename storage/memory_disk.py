@@ -1,14 +1,14 @@
-"""A disk in memory, for tests: it can lose its power, fill up, and refuse any call.
+"""A disk in memory, for tests, which can lose its power, fill up, and refuse any call.
 
-What was written is in a cache first, as on a real machine. `sync` puts a file's content on the disk, `sync_path` of a folder its
-names. Two things can happen to a broker:
+As on a real machine, writes go to a cache first. `sync` puts a file's content on the disk, and `sync_path` of a folder puts the
+names in the folder on the disk. A test can end a broker in two ways:
 
-- It is killed. The cache stays: the next broker goes on with the same disk, once `release` has let go of what was open.
-- The power goes. `after_power_cut` returns the disk that the next broker finds. Each write since the last sync of its file is
-  there whole, in part (in sectors of 512 bytes), or not at all, whatever became of those before it. Of the changes to the names
-  in a folder since its last sync, the first few are there, whatever became of those in other folders.
+- The broker is killed. The cache survives: after `release` has closed the open files, the next broker uses the same disk.
+- The power is cut. `after_power_cut` returns the disk that the next broker finds. Each write since the last sync of its file
+  has survived wholly, in part (in sectors of 512 bytes), or not at all, independently of earlier writes. Of the changes to the
+  names in a folder since its last sync, the first few have survived, independently of other folders.
 
-Both are drawn from the chance that is handed in, so that one seed gives one disk.
+All outcomes of a power cut are drawn from a random generator that the test passes in, so that they can be reproduced.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from stuntbroker.storage.disk import Disk, DiskSpace, Kind
 
 SECTOR: Final = 512
 _FIRST_DESCRIPTOR: Final = 1 << 20
-"""Far from those of the process, so that one in the wrong hands is noticed."""
+"""Far above the descriptors of the process, so that mixing them up causes an error."""
 _NS_PER_WRITE: Final = 1_000_000
 SPACE_WITHOUT_LIMIT: Final = 1 << 40
-"""Bytes that a disk without a limit says it has."""
+"""Total bytes that a disk without `capacity` reports."""
 OnCall = Callable[[str, str], int | None]
-"""Gets the name of a method of Disk and the path that the call is about. Returns an errno to have the call refused, or None.
+"""Called with the name of a Disk method and the path of the call; returns an errno to refuse the call, or None.
 
-May raise anything else: then the call does nothing, as when the process was killed before it.
+If the callback raises an exception, the call does nothing, as if the process had been killed before it.
 """
 
 
 class Chance(Protocol):
-    """The part of `random.Random` that is used."""
+    """Interface of the random generator; `random.Random` implements it."""
 
     def random(self) -> float:
-        """A number from 0 up to 1."""
+        """Return a number from 0 to 1, exclusive."""
 
     def randrange(self, stop: int, /) -> int:
-        """A whole number from 0 up to `stop`."""
+        """Return an integer from 0 to `stop`, exclusive."""
 
     def choice(self, seq: tuple[str, ...], /) -> str:
-        """One of several."""
+        """Return one element of `seq`."""
 
 
 class _File:
@@ -55,7 +55,7 @@ class _File:
         self.cached = bytearray()
         self.synced = b""
         self.unsynced: list[tuple[int, bytes] | int] = []
-        """(position, data) of a write; the new size of a truncation."""
+        """(position, data) for a write, or the new size for a truncation."""
         self.modified_ns = 0
         self.is_locked = False
 
@@ -98,7 +98,7 @@ def _put(content: bytearray, position: int, data: bytes) -> None:
 
 
 def _tear(content: bytearray, position: int, data: bytes, chance: Chance) -> None:
-    """Put some sectors of a write on the disk; elsewhere is what was there, or zeros where the file has grown."""
+    """Put some sectors of a write on the disk; the others keep their old content, or zeros where the file has grown."""
     if len(data) < SECTOR:
         _put(content, position, data[: chance.randrange(len(data) + 1)])
         return
@@ -116,16 +116,16 @@ class _Gone(Enum):
 Entry = _File | None
 """A file, or None for a folder."""
 Changes = dict[str, Entry | _Gone]
-"""Path -> what it stands for from then on: one step, as a file system has it."""
+"""Path -> its new entry; all changes of one file system operation, which are applied together."""
 
 
 class MemoryDisk(Disk):
-    """Files in memory. `capacity`: bytes that all files together may have; beyond it, writes end in ENOSPC."""
+    """Files in memory. `capacity`: maximum bytes of all files together; writes beyond it fail with ENOSPC."""
 
     def __init__(self, capacity: int | None = None) -> None:
         self.capacity = capacity
         self.write_size_max: int | None = None
-        """Bytes that one `write` takes at most: a caller must go on with what is left."""
+        """Maximum bytes that one `write` accepts; the caller must write the remaining bytes."""
         self.on_call: OnCall | None = None
         """Called before every operation, except read-only ones."""
         self._entries: dict[str, Entry] = {"/": None}
@@ -138,7 +138,7 @@ class MemoryDisk(Disk):
         self._next_descriptor = _FIRST_DESCRIPTOR
         self._writes = 0
 
-    # --- what a test does
+    # --- operations of a test
 
     def release(self) -> None:
         """Close everything that a killed broker had open."""
@@ -147,11 +147,11 @@ class MemoryDisk(Disk):
         self._open.clear()
 
     def copy(self) -> MemoryDisk:
-        """Another disk with the same files, as after a kill; what is written to one is not in the other."""
+        """Return an independent disk with the same files, as after a kill."""
         return self._with(self._entries, _copy_of)
 
     def after_power_cut(self, chance: Chance) -> MemoryDisk:
-        """The disk that the next start finds when the power goes now."""
+        """Return the disk that the next start finds after a power cut now."""
         entries = dict(self._synced_entries)
         for changes in self._unsynced_changes.values():
             for change in changes[: chance.randrange(len(changes) + 1)]:
@@ -173,7 +173,7 @@ class MemoryDisk(Disk):
         return disk
 
     def files(self) -> dict[str, bytes]:
-        """Path and content of every file."""
+        """Return path -> content of every file."""
         return {path: bytes(entry.cached) for path, entry in sorted(self._entries.items()) if entry is not None}
 
     @property
@@ -305,7 +305,7 @@ class MemoryDisk(Disk):
         return len(self._existing_file(path).cached)
 
     def modified_ns(self, path: str) -> int:
-        """As Disk: the writes of a disk are a millisecond apart."""
+        """As Disk; the times of successive writes are a millisecond apart."""
         return self._existing_file(path).modified_ns
 
     def names_in(self, folder: str) -> list[str]:
@@ -380,7 +380,7 @@ class MemoryDisk(Disk):
             _apply(self._synced_entries, change)
 
     def _enter(self, changes: Changes) -> None:
-        """Change names, in one step of the folder that the first is in."""
+        """Apply changes to names as one step of the folder that contains the first of them."""
         _apply(self._entries, changes)
         for path, entry in changes.items():
             name = path.rpartition("/")[2]
@@ -421,7 +421,7 @@ def _copy_of(file: _File) -> _File:
 
 
 def _has_folders(entries: dict[str, Entry], path: str) -> bool:
-    """Whether every folder above a path is there."""
+    """Whether every parent folder of a path exists."""
     while path != "/":
         path = _parent(path)
         if path not in entries or entries[path] is not None:

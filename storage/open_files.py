@@ -1,7 +1,7 @@
-"""The descriptors of segments: so many of the process's open files, and no more.
+"""Limit on the number of file descriptors that segments hold open.
 
-Partitions are many and most of them are silent. A segment opens its file when it is used; when too many are open, the one that
-was opened longest ago is closed, and opens its file again when it is used again.
+There may be many partitions, most of them idle. A segment opens its file on first use; when too many files are open, the one
+that was opened longest ago is closed, and reopened on its next use.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from typing import Final, Protocol
 
 
 class Closable(Protocol):
-    """A segment with an open file. `close` keeps everything but the descriptor."""
+    """A segment with an open file."""
 
     @property
     def pending(self) -> bool:
-        """Whether the file must stay open, as something waits to be written to it."""
+        """Whether the file must stay open because batches are waiting to be written to it."""
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; the segment reopens it on its next use."""
 
 
 class OpenFiles:
-    """Open segments in the order in which they were opened. The limit belongs to the process, as its descriptors do."""
+    """Open segments, in the order in which they were opened. The limit applies to the whole process."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -31,7 +31,7 @@ class OpenFiles:
         return len(self._open)
 
     def opened(self, segment: Closable) -> None:
-        """Count a segment that has just opened its file; close others that were opened before it when there are too many."""
+        """Add a segment that has just opened its file; above the limit, close those that were opened longest ago."""
         self._open[segment] = None
         while len(self._open) > self.limit:
             other = next((each for each in self._open if each is not segment and not each.pending), None)
@@ -40,7 +40,7 @@ class OpenFiles:
             other.close()
 
     def closed(self, segment: Closable) -> None:
-        """Count a segment no more."""
+        """Remove a segment that has closed its file."""
         self._open.pop(segment, None)
 
 

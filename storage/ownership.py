@@ -1,16 +1,16 @@
-"""Whose a folder is: what a broker may take for its data folder, and which folders in it are partitions, and of which topic.
+"""Ownership checks: whether a broker may use a folder as its data folder, and which partitions the folders in it belong to.
 
-Nothing is changed here. What can only be damage, or belongs to another program, is refused with a StorageError.
+This module only decides and changes nothing. Damage and the data of another program are refused with a StorageError.
 
-A folder is ours when it has a journal. One without is new: it must be empty but for hidden files, lost+found, and what a broker
-leaves that never had a topic. With the meta.properties of Apache Kafka it is Kafka's.
+A folder with a journal is a data folder. A folder without one is new: it must be empty, except for hidden files, lost+found and
+the files of a broker that never had a topic. If its meta.properties is Apache Kafka's, the folder is Kafka's and is refused.
 
-| folder in it | what becomes of it |
+| folder in the data folder | action |
 |---|---|
-| of a topic that the journal says was deleted | removed: a crash cut its deletion short |
-| of a partition that there is | taken; PARTITION_METADATA is written again when it cannot be read |
-| the same, and PARTITION_METADATA has the id of a topic that never was | refused |
-| of another partition, as its files say | renamed and kept, as Kafka does: a stray |
+| of a topic that was deleted, by the journal | removed: a crash interrupted its deletion |
+| of an existing partition | used; PARTITION_METADATA is written again if it cannot be read |
+| of an existing partition, but PARTITION_METADATA has an unknown topic id | refused |
+| with the files of a partition that is not in the journal | renamed and kept, as Kafka does: a stray |
 | anything else | left alone |
 """
 
@@ -27,7 +27,7 @@ from stuntbroker.storage.disk import Disk, Kind
 from stuntbroker.storage.errors import StorageError
 
 KRAFT: Final = "__cluster_metadata-0"
-"""Folder of Apache Kafka's cluster metadata, for which we use the journal."""
+"""Folder of Apache Kafka's cluster metadata; this broker uses the journal instead."""
 NEW_MAY_HOLD: Final = frozenset(
     {"lost+found", *(name + new for name in (PROPERTIES, START_OFFSETS, JOURNAL) for new in ("", ".new"))}
 )
@@ -35,16 +35,16 @@ FILE_NAME_MAX: Final = 255
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
 _SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
 _KAFKA_S_PROPERTIES: Final = re.compile(rb"^(#|directory\.id=|broker\.id=)", re.MULTILINE)
-"""Kafka's PROPERTIES begins with a comment that has the time; ours has none of these and never had."""
+"""Lines that only Kafka writes to PROPERTIES: a comment with the time, and these two properties."""
 _TOPIC_ID: Final = re.compile(rb"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
 
 
 class Deleted(NamedTuple):
-    """Deleted topics of one name: their ids and largest number of partitions."""
+    """The deleted topics of one name."""
 
     ids: set[bytes]
     partitions: int
-    """The most that one of them had."""
+    """Largest number of partitions that one of them had."""
 
 
 class FolderAction(Enum):
@@ -52,7 +52,7 @@ class FolderAction(Enum):
 
     STAYS = 0
     DESCRIBED = 1
-    """Its PARTITION_METADATA is written again."""
+    """PARTITION_METADATA must be written again."""
     REMOVED = 2
     SET_ASIDE = 3
 
@@ -67,12 +67,12 @@ class Judged(NamedTuple):
 
 
 def uuid_text(uuid: bytes) -> str:
-    """A UUID as Kafka prints it: base64url without padding."""
+    """Return a UUID as Kafka prints it: base64url without padding."""
     return base64.urlsafe_b64encode(uuid).decode().rstrip("=")
 
 
 def check_ownership(disk: Disk, path: str) -> None:
-    """Raises StorageError for a folder that is neither ours nor new; OSError when it cannot be looked into."""
+    """Raise StorageError for a folder that is neither a data folder nor new; OSError if it cannot be read."""
     try:
         names = set(disk.names_in(path))
     except (FileNotFoundError, NotADirectoryError):  # It does not exist yet, or creating it will fail.
@@ -127,7 +127,7 @@ def judge(
 
 
 def stray_name(topic: str, index: int, uuid: bytes) -> str:
-    """As Kafka names it; a long topic name is cut so that the whole may be a file's."""
+    """Return Kafka's name for a stray partition's folder; a long topic name is cut to keep within FILE_NAME_MAX."""
     suffix = f"-{index}.{uuid.hex()}-stray"
     return topic[: FILE_NAME_MAX - len(suffix)] + suffix
 
@@ -167,7 +167,7 @@ def _unclaimed(disk: Disk, folder: str, index: int, deleted: Deleted | None) -> 
 
 
 def _topic_id(disk: Disk, folder: str) -> bytes | None:
-    """The id in a partition's PARTITION_METADATA; None when there is none that can be read."""
+    """Return the topic id in a partition's PARTITION_METADATA; None if the file is missing or malformed."""
     try:
         match = _TOPIC_ID.fullmatch(disk.read_file(f"{folder}/{PARTITION_METADATA}"))
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""The log of one partition: what producers may append, what transactions hide from readers, and how it comes to the disk.
+"""The log of one partition: appends, producer state, the last stable offset, and writing to disk.
 
-One process holds every replica, so the high watermark is the end of the log: what has been written.
+One process holds all replicas of a partition, so the high watermark is the end of the log.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from stuntbroker.storage.segmented_log import NO_SEGMENT, OwnRecord, SegmentedLo
 from stuntbroker.storage.turn import Turn
 
 BUFFERED_BELOW: Final = 8_192
-"""Smaller appends are buffered until the end of the turn, larger ones written at once."""
+"""Batches below this many bytes are buffered until the end of the turn; larger ones are written immediately."""
 OK = ErrorCode.NONE
 _stamp = Struct(">q")
 _pack_offset = _stamp.pack
@@ -57,7 +57,7 @@ def allow_writing() -> None:
 
 
 class PartitionLog(SegmentedLog):
-    """Everything about the records of one partition. Not safe for threads: one event loop owns it."""
+    """The log of one partition. Not thread-safe: only the event loop may use it."""
 
     __slots__ = (
         "batch_of",
@@ -103,42 +103,43 @@ class PartitionLog(SegmentedLog):
         self.disk = disk
         self.config = config
         self.create = create
-        """Makes the folder, before the first byte is written."""
+        """Creates the partition's folder; called before the first segment is created."""
         self.exists = False
         self.is_deleted = False
-        """Its topic was deleted: nothing may be appended, and no file made, any more."""
+        """Whether the topic was deleted: nothing may be appended and no file created any more."""
         self.leader_epoch = FIRST_EPOCH
         """Partition leader epoch written into appended batches."""
         self.leader_epochs: LeaderEpochs = FIRST_LEADER
-        """All there have been, up to `leader_epoch`."""
+        """All leader epochs so far; the last one is `leader_epoch`."""
         self.producers = ProducerStates()
         self.clean_size = 0
-        """Bytes that the last compaction left."""
+        """Size in bytes of the segments that the last compaction wrote."""
         self.dirty = False
-        """Something was written since the last sync. Only kept when `touched` is there to hear of it."""
+        """Whether appends are buffered for the end of the turn, or (with `touched`) written and not synced."""
         self.touched: Callable[[PartitionLog], None] | None = None
+        """Called with the log at its first write after a sync; None if writes need no sync."""
         self.waiters: set[Callable[[], None]] = set()
-        """Called after every append, before producers and markers are noted: they may only take note of it."""
+        """Called after every write, before producers and markers are updated: a waiter may only note that there is new data."""
         self.failed: Callable[[StorageError], None] = _ignore_fault
         """Called with the error of every failed write."""
         self.check_writable: Callable[[], None] = allow_writing
-        """Raises StorageError when a write has failed, to whatever log: then nothing more is written."""
+        """Raises StorageError after a write to any log of the broker has failed, so that nothing more is written."""
         self.points = Points()
         self.turn: Turn | None = None
-        """When there is one, small appends are buffered, and written when it ends."""
+        """If set, small appends are buffered and written at the end of the turn."""
         self.flush_first = False
-        """Written before others when a turn ends: the transaction log."""
+        """Whether a turn writes this log before the others: True for the transaction log."""
         self.batch_of: Callable[[int, int, int, Any, Any], bytes] = one_record_batch
-        """Makes a batch of one of `records`: of base offset, leader epoch, timestamp, key and value."""
+        """Encodes one of `records` as a batch: (base offset, leader epoch, timestamp in ms, key, value)."""
         self.large_batches: list[LargeBatch] = []
-        """Batches of requests that are being handled, which are written ahead."""
+        """Batches of pending requests that are written to files of their own before they are appended."""
         self.deferred: dict[Any, OwnRecord] = {}
-        """By key, those of `append_deferred`, until the turn is over."""
+        """Key -> record of `append_deferred`, until the end of the turn."""
 
     def attach_to(self, turn: Turn, *, buffers: bool) -> None:
-        """Become one of the logs of a broker: the first write that fails, to whichever log, is the last one.
+        """Attach the log to a broker's turn: after the first failed write to any of its logs, none of them is written.
 
-        `buffers`: small appends are written when a turn ends.
+        `buffers`: buffer small appends and write them at the end of the turn.
         """
         self.failed, self.check_writable, self.points = turn.fail, turn.check, turn.points
         if buffers:
@@ -148,7 +149,7 @@ class PartitionLog(SegmentedLog):
 
     @property
     def last_stable_offset(self) -> int:
-        """Offset up to which read_committed consumers read: that of the first open transaction, or the end of the log."""
+        """End offset for read_committed consumers: the first offset of the oldest open transaction, or the end of the log."""
         offset = self.producers.first_unstable_offset()
         if offset is None:
             return self.next_offset
@@ -167,7 +168,10 @@ class PartitionLog(SegmentedLog):
     def append_client(
         self, batch: Buffer, header: BatchHeader, now_ms: int, opens_transaction: bool = False
     ) -> Appended:
-        """Append a client's batch whose header and CRC were checked. Raises StorageError."""
+        """Append a client's batch, whose header and CRC the caller has checked. Raises StorageError.
+
+        `opens_transaction`: as for `ProducerStates.admit`.
+        """
         config, producers, producer = self.config, self.producers, None
         if header.length > config.segment_bytes - LOG_OVERHEAD:
             return ErrorCode.RECORD_LIST_TOO_LARGE, -1, -1
@@ -199,7 +203,7 @@ class PartitionLog(SegmentedLog):
         size = length + LOG_OVERHEAD
         if batch.__class__ is bytes:
             batch = _stamped(base_offset, length, self.leader_epoch) + batch[16:]
-        elif size < BUFFERED_BELOW:  # It may lie in a buffer that is used again before the turn is over.
+        elif size < BUFFERED_BELOW:  # The batch may be in a buffer that is reused before the end of the turn.
             batch = _stamped(base_offset, length, self.leader_epoch) + bytes(batch[16:])
         else:
             _stamp.pack_into(batch, 0, base_offset)
@@ -213,7 +217,7 @@ class PartitionLog(SegmentedLog):
         return base_offset
 
     def append_own(self, batch: bytearray) -> int:
-        """Append a batch that the broker made (internal topics). Raises StorageError."""
+        """Append a batch of the broker's own (internal topics); return its base offset. Raises StorageError."""
         header = read_header(batch)
         base_offset = self.next_offset
         _stamp.pack_into(batch, 0, base_offset)
@@ -226,8 +230,8 @@ class PartitionLog(SegmentedLog):
     def append_record(self, key: Any, value: Any, timestamp_ms: int) -> None:
         """Append one record of the broker's own, or a tombstone. Raises StorageError.
 
-        `key` and `value`: bytes, None, or what `batch_of` takes. In a turn, batches are made and offsets given when it is over:
-        the same steps for many records in a row take half the time.
+        `key` and `value`: bytes, None, or other objects that `batch_of` accepts. With a turn, batches are encoded and offsets
+        assigned at its end, because encoding many records in a row takes half the time.
         """
         if self.deferred and key in self.deferred:
             assert self.turn is not None
@@ -241,9 +245,9 @@ class PartitionLog(SegmentedLog):
             self.turn.touched(self)
 
     def append_deferred(self, key: Any, value: Any, timestamp_ms: int) -> None:
-        """Append a record that must come after everything that this turn writes, and for which nobody waits.
+        """Append a record that must follow everything written in this turn, and for which no response waits.
 
-        It is written together with the next one, or by `settle`.
+        The record is written with the next append to this log, or by `settle`.
         """
         if self.turn is None:
             self.append_record(key, value, timestamp_ms)
@@ -253,7 +257,7 @@ class PartitionLog(SegmentedLog):
         self.deferred[key] = key, value, timestamp_ms
 
     def take_deferred(self) -> None:
-        """Append the deferred records, behind everything of this turn."""
+        """Append the deferred records after everything that was written in this turn."""
         self.records += self.deferred.values()
         self.deferred = {}
 
@@ -266,7 +270,7 @@ class PartitionLog(SegmentedLog):
             self._write(batch, len(batch), offset, timestamp_ms, True)
 
     def settle(self) -> None:
-        """Write everything that is buffered, whether the turn is over or not."""
+        """Write all buffered appends without waiting for the end of the turn. Raises StorageError."""
         if self.turn is not None and (self.turn.armed or self.deferred):
             self.turn.flush()
             self.take_deferred()
@@ -279,7 +283,10 @@ class PartitionLog(SegmentedLog):
             raise
 
     def append_marker(self, marker: Marker) -> ErrorCode:
-        """End the producer's transaction here. Written even when none is open, as in Kafka. Raises StorageError."""
+        """Append a marker, which ends the producer's transaction in this partition. Raises StorageError.
+
+        As in Kafka, the marker is written even if no transaction is open.
+        """
         commit, producer_id, epoch, coordinator_epoch, transaction_version, now_ms, body = marker
         producers = self.producers
         error = producers.check_marker(producer_id, epoch, coordinator_epoch, transaction_version)
@@ -300,10 +307,10 @@ class PartitionLog(SegmentedLog):
         return OK
 
     def _write(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int, settled: bool = False) -> None:
-        """Put a batch at the end of the active segment: every append ends here. Raises StorageError.
+        """Write or buffer a batch at the end of the active segment; every append ends here. Raises StorageError.
 
-        Small batches are kept for the end of the turn, which is told of them unless it is ending (`settled`). As long as a
-        segment's fast path limits hold, a batch needs neither an index entry nor another segment.
+        Small batches are buffered until the end of the turn. `settled`: the turn is ending, so the log is not registered with
+        it. Within a segment's fast path limits, a batch needs neither an index entry nor a new segment.
         """
         segment = self.active
         stop = segment.size + size
@@ -320,7 +327,7 @@ class PartitionLog(SegmentedLog):
             segment, config = self._segment_for(size, last_offset, max_timestamp), self.config
             segment.pending_batches.append(batch)
             segment.note(size, last_offset, max_timestamp)
-            # Until one of these is exceeded, the fast path above is taken.
+            # Until one of these limits is exceeded, the fast path above is taken.
             segment.fast_path_size_max = min(config.segment_bytes, segment.indexed_to + INDEX_INTERVAL)
             segment.fast_path_timestamp_max = segment.first_timestamp + config.segment_ms
             if (
@@ -339,7 +346,7 @@ class PartitionLog(SegmentedLog):
             self.turn.flush()
         large = self.find_large(batch) if self.large_batches else None
         ahead = large if large is not None and large.is_written else None
-        # Unlike Kafka: a large batch begins a segment, whatever room is left in the active one.
+        # Unlike Kafka: a large batch begins a new segment, even if it would fit into the active one.
         segment = self._segment_for(size, last_offset, max_timestamp) if ahead is None else self._roll()
         try:
             self._passing("log.write.before")
@@ -358,11 +365,11 @@ class PartitionLog(SegmentedLog):
                 waiter()
 
     def find_large(self, batch: Buffer) -> LargeBatch | None:
-        """The large batch with these very bytes, when its request has it written ahead."""
+        """Return the LargeBatch of this buffer, if its request writes the batch ahead; else None."""
         return next((large for large in self.large_batches if large.batch is batch), None)
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp: int) -> Segment:
-        """The segment that takes a batch of this size: the active one, or a new one."""
+        """Return the segment for a batch of this size: the active one, or a new one. Raises StorageError."""
         segments = self.segments
         segment = segments[-1] if segments else self._roll()
         config = self.config
@@ -378,14 +385,14 @@ class PartitionLog(SegmentedLog):
         return segment
 
     def flush(self) -> None:
-        """Write what this turn has appended. Raises StorageError."""
+        """Write everything that was appended in this turn. Raises StorageError."""
         self.dirty = False
         if self.records:
             self.batch_records()
         self.active.flush()
 
     def _roll(self) -> Segment:
-        """Close the active segment and begin another at the end of the log. Raises StorageError."""
+        """Close the active segment and open a new one at the end of the log. Raises StorageError."""
         if self.is_deleted:
             raise LogDeleted(f"the topic {self.topic} was deleted")
         if self.segments and not self.active.size:
@@ -411,7 +418,7 @@ class PartitionLog(SegmentedLog):
         return segment
 
     def _passing(self, point: str) -> None:
-        """Raises StorageError when a test has it fail there."""
+        """Pass a stop point. Raises StorageError if a test makes the broker fail there."""
         self.points.passing(point, self.topic, self.index)
 
     def _end_segment(self) -> None:
@@ -421,7 +428,7 @@ class PartitionLog(SegmentedLog):
                 self.turn.flush()
             last.flush()
         try:
-            if self.touched is not None:  # Only the last segments are synced with what waits for an answer.
+            if self.touched is not None:  # The syncer syncs only the last two segments.
                 last.sync()
             last.write_indexes()
             self._write_snapshot()
@@ -429,7 +436,7 @@ class PartitionLog(SegmentedLog):
             raise storage_error(f"cannot close {last.path}.log", fault) from fault
 
     def begin(self) -> None:
-        """Make the folder and the first file, unless they are there. Raises StorageError, and nothing is lost by it."""
+        """Create the folder and the first segment if they do not exist. Raises StorageError; no data is lost then."""
         if not self.segments:
             self._roll()
 
@@ -439,7 +446,7 @@ class PartitionLog(SegmentedLog):
         self.leader_epoch = epochs[-1].epoch
 
     def roll(self) -> None:
-        """Close the active segment, so that deletion and compaction may look at it."""
+        """Close the active segment unless it is empty, so that retention and compaction can process it. Raises StorageError."""
         self.settle()
         if self.segments and self.segments[-1].size:
             self._roll()
@@ -450,16 +457,16 @@ class PartitionLog(SegmentedLog):
         self.disk.replace_file(path, self.producers.snapshot())
         self._passing("snapshot.write.after")
 
-    # --- forgetting
+    # --- deleting records
 
     def delete_records(self, before_offset: int) -> None:
-        """Move the log start; what lies wholly below it goes."""
+        """Raise the log start offset; delete segments that are wholly below it."""
         if before_offset > self.log_start_offset:
             self.log_start_offset = before_offset
         self.drop_below_start()
 
     def drop_below_start(self) -> None:
-        """Delete segments and aborted transactions below the log start offset, except the last segment."""
+        """Delete segments and aborted-transaction entries below the log start offset, but never the last segment."""
         while len(self.segments) > 1 and self.segments[1].base_offset <= self.log_start_offset:
             self.drop_first()
         keep = bisect_left(self.aborted, self.log_start_offset, key=last_offset_of)
@@ -475,7 +482,7 @@ class PartitionLog(SegmentedLog):
     # --- opening and closing
 
     def close(self) -> None:
-        """Write what a clean start needs."""
+        """Close the log and write the indexes and the snapshot that a clean start needs. Raises StorageError, OSError."""
         self.settle()
         if self.segments:
             self.segments[-1].write_indexes()

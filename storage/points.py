@@ -1,4 +1,4 @@
-"""Places on the way to the disk that a test can know of: there it ends the process, or has the disk refuse."""
+"""Stop points of disk writes, at which a test can end the process or make a write fail."""
 
 from __future__ import annotations
 

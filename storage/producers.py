@@ -1,7 +1,7 @@
-"""What a partition remembers of its producers: sequences, epochs, open transactions (Kafka: ProducerStateManager).
+"""Producer state of a partition: sequence numbers, epochs and open transactions (Kafka: ProducerStateManager).
 
-Snapshot file `<20-digit offset>.snapshot`, state as of that offset: int16 version 1, uint32 CRC-32C of byte 6 to the
-end, then an array of entries; only the last batch of each producer is kept in it.
+The snapshot file `<20-digit offset>.snapshot` has the state as of that offset: int16 version 1, uint32 CRC-32C of byte 6 to
+the end, then an array of entries, each with only the last batch of its producer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_BATCH: Final = (-1, -1, -1, -1, -1)
 
 
 RememberedBatch = tuple[int, int, int, int, int]
-"""(first sequence, last sequence, first offset, last offset, timestamp); as a class of its own it takes four times as long."""
+"""(first sequence, last sequence, first offset, last offset, timestamp in ms); a class would be four times slower to create."""
 
 
 class Producer:
@@ -54,12 +54,12 @@ class Producer:
         self.batches: list[RememberedBatch] = []
         """The last batches of this epoch, at most BATCHES_REMEMBERED, oldest first."""
         self.next_sequence = 0
-        """The one that its next batch begins with."""
+        """Base sequence number expected of the next batch."""
         self.last_timestamp = last_timestamp
         self.coordinator_epoch = coordinator_epoch
         self.txn_first_offset = txn_first_offset
         self.sealed = False
-        """Its open transaction accepts no more records (KIP-939). Not stored here: restored from the transaction log."""
+        """Whether the open transaction accepts no more records (KIP-939). Not in snapshots: the transaction log restores it."""
 
     @property
     def last_sequence(self) -> int:
@@ -67,13 +67,13 @@ class Producer:
         return self.batches[-1][1] if self.batches else -1
 
     def standing(self, epoch: int) -> int:
-        """OPEN, STALE or NOT_OPEN, as ProducerStates.standing."""
+        """Return OPEN, STALE or NOT_OPEN, as `ProducerStates.standing`."""
         if self.epoch != epoch:
             return STALE if self.epoch > epoch else NOT_OPEN
         return NOT_OPEN if self.txn_first_offset < 0 or self.sealed else OPEN
 
     def remember(self, sequence: int, delta: int, base_offset: int, timestamp: int) -> None:
-        """Take note of a batch that was appended, of `delta` + 1 records."""
+        """Remember an appended batch of `delta` + 1 records."""
         batches = self.batches
         if len(batches) == BATCHES_REMEMBERED:
             del batches[0]
@@ -88,15 +88,16 @@ class Producer:
 
 
 class UnresolvedFirstBatch(NamedTuple):
-    """A transaction's first batch in a partition that was announced, and was refused or known already (KIP-890, KIP-939).
+    """A transaction's first batch in a partition, added or verified by the coordinator but not appended (KIP-890, KIP-939).
 
-    Until one of its producer is appended, no later sequence number may come before it.
+    The batch was refused, or was a duplicate. Until a transactional batch of the producer is appended, no batch with a
+    higher sequence number may be appended before it.
     """
 
     epoch: int
     lowest_sequence: int
     starts_at_zero: bool
-    """`starts_at_zero` of the first batch that was remembered for the producer."""
+    """`opens_transaction` of `admit` for the first batch that was remembered: whether it came in Produce 12 or later."""
     since_ms: int
 
 
@@ -108,14 +109,14 @@ class AbortedTxn(NamedTuple):
     last_offset: int
     """Offset of the marker."""
     last_stable_offset: int
-    """First offset of the oldest other transaction that was open then, else the one after the marker."""
+    """First offset of the oldest other transaction that was open at the marker; if none was, the offset after the marker."""
 
 
 last_offset_of: Final = attrgetter("last_offset")
 
 
 def aborted_between(aborted: list[AbortedTxn], offset: int, end_offset: int) -> list[AbortedTxn]:
-    """Return what a read_committed reader of [offset, end_offset) must know of an index, in the order of the markers."""
+    """Return the entries of an aborted-transaction index for a read_committed read of [offset, end_offset), in marker order."""
     overlapping = []
     for entry in aborted[bisect_left(aborted, offset, key=last_offset_of) :]:
         if entry.first_offset < end_offset:
@@ -134,18 +135,18 @@ class ProducerStates:
         self.unresolved_batches: dict[int, UnresolvedFirstBatch] = {}
         self.producers: dict[int, Producer] = {}
         self.open_txns: dict[int, int] = {}
-        """Producer id -> first offset, in the order in which they began."""
+        """Producer id -> first offset of its open transaction, in order of that offset."""
 
     def first_unstable_offset(self) -> int | None:
-        """Offset at which the first open transaction begins, None when none is open."""
+        """Return the first offset of the oldest open transaction; None if none is open."""
         for offset in self.open_txns.values():
             return offset
         return None
 
     def admit(self, header: BatchHeader, opens_transaction: bool) -> RememberedBatch | ErrorCode:
-        """Whether a client's batch may be appended: OK, an error, or the remembered batch that it repeats.
+        """Decide whether a client's batch may be appended: return OK, an error, or the remembered batch that it duplicates.
 
-        `opens_transaction`: the batch opens a transaction of the second protocol version (KIP-890).
+        `opens_transaction`: the batch opens a transaction of transaction version 2 (KIP-890).
         """
         if self.unresolved_batches and header.producer_id in self.unresolved_batches:
             return self._admit_unresolved(header)
@@ -173,7 +174,7 @@ class ProducerStates:
         return OK
 
     def _admit_unresolved(self, header: BatchHeader) -> RememberedBatch | ErrorCode:
-        """As `admit`, for a producer whose transaction has an unresolved first batch here."""
+        """As `admit`, for a producer that has an unresolved first batch in this partition."""
         producer_id = header.producer_id
         unresolved = self.unresolved_batches.pop(producer_id)
         verdict = self.admit(header, unresolved.starts_at_zero)
@@ -191,7 +192,7 @@ class ProducerStates:
         return None
 
     def appended(self, header: BatchHeader, base_offset: int) -> None:
-        """Take note of a data batch that is in the log now."""
+        """Update the producer state for a data batch that was appended to the log."""
         producer_id, epoch, timestamp = header.producer_id, header.producer_epoch, header.max_timestamp
         producer = self.producers.get(producer_id)
         if producer is None:
@@ -208,12 +209,12 @@ class ProducerStates:
                 self.unresolved_batches.pop(producer_id, None)
 
     def open_txn(self, producer: Producer, producer_id: int, base_offset: int) -> None:
-        """Take note of a batch of a transaction, which opens it here if it is the first."""
+        """Open the producer's transaction in this partition at `base_offset`, unless it is already open."""
         if producer.txn_first_offset < 0:
             producer.txn_first_offset = self.open_txns[producer_id] = base_offset
 
     def has_open_txn(self, header: BatchHeader) -> bool:
-        """The batch's transaction is open here (Kafka: hasOngoingTransaction)."""
+        """Whether the batch's transaction is open in this partition (Kafka: hasOngoingTransaction)."""
         producer = self.producers.get(header.producer_id)
         return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == header.producer_epoch
 
@@ -223,7 +224,7 @@ class ProducerStates:
         return NOT_OPEN if producer is None else producer.standing(epoch)
 
     def continues(self, producer: Producer | None, header: BatchHeader) -> bool:
-        """Whether a transaction's batch is the one that `producer` writes next here, so that `admit` would return OK."""
+        """Whether a transactional batch continues the sequence of `producer` in its epoch, so that `admit` would return OK."""
         return (
             producer is not None
             and producer.next_sequence == header.base_sequence
@@ -232,7 +233,7 @@ class ProducerStates:
         )
 
     def is_sealed(self, producer_id: int) -> bool:
-        """Whether the producer's open transaction takes no more records."""
+        """Whether the producer's open transaction accepts no more records."""
         producer = self.producers.get(producer_id)
         return producer is not None and producer.sealed
 
@@ -263,12 +264,12 @@ class ProducerStates:
             self.mark_unresolved(header, False, 0)
 
     def seal(self, producer_id: int) -> None:
-        """The open transaction of this producer takes no more records."""
+        """Let the producer's open transaction accept no more records."""
         if producer_id in self.open_txns:
             self.producers[producer_id].sealed = True
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int) -> ErrorCode:
-        """Whether a marker may be appended. From transaction version 2 on its epoch must be a new one (KIP-1228)."""
+        """Return OK or the error of a marker. From transaction version 2 on, its epoch must be a new one (KIP-1228)."""
         producer = self.producers.get(producer_id)
         if producer is None:
             return OK
@@ -285,10 +286,10 @@ class ProducerStates:
     def marker_appended(
         self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, offset: int, commit: bool
     ) -> AbortedTxn | None:
-        """End the producer's transaction; give the index entry when it was open and aborted.
+        """End the producer's transaction; return its aborted-transaction entry if it was open and is aborted, else None.
 
         The producer's unresolved first batch is forgotten, unless Produce 12 or later sent it and the marker has its epoch:
-        EndTxn 5 raises the epoch with every transaction, so such a marker belongs to the transaction before (KIP-890).
+        EndTxn 5 bumps the epoch with every transaction, so such a marker ends the previous transaction (KIP-890).
         """
         unresolved = self.unresolved_batches.get(producer_id)
         if unresolved is not None and not (unresolved.starts_at_zero and unresolved.epoch == epoch):
@@ -313,7 +314,7 @@ class ProducerStates:
         return AbortedTxn(producer_id, first, offset, offset + 1 if unstable is None else unstable)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forgets producers that were silent for that long and have no open transaction."""
+        """Forget producers that were idle for `expiration_ms` and have no open transaction."""
         old = [
             producer_id
             for producer_id, producer in self.producers.items()
@@ -328,12 +329,12 @@ class ProducerStates:
         }
 
     def expiry_due_ms(self, expiration_ms: int) -> int | None:
-        """From when on, in ms since 1970, `expire` may forget a producer; None where there is none that it could."""
+        """Return the time in ms since 1970 from which `expire` may forget a producer; None if no producer can expire."""
         last_ms = [each.last_timestamp for each in self.producers.values() if each.txn_first_offset < 0]
         last_ms += [each.since_ms for each in self.unresolved_batches.values()]
         return min(last_ms) + expiration_ms if last_ms else None
 
-    # Unlike Kafka: at a start it forgets a producer all of whose records lie below the log start, its open transaction too.
+    # Unlike Kafka: at start-up Kafka forgets producers whose records are all below the log start, and their open transactions.
     def snapshot(self) -> bytes:
         """Return all producers in the format of Kafka's `.snapshot` files."""
         entries = []
@@ -358,7 +359,7 @@ class ProducerStates:
 
     @classmethod
     def from_snapshot(cls, data: bytes) -> ProducerStates:
-        """Raises DecodeError when the file is not whole."""
+        """Decode the content of a snapshot file. Raises DecodeError if it is damaged."""
         if data[:2] != SNAPSHOT_VERSION.to_bytes(2, "big") or len(data) < 10:
             raise DecodeError("not a producer snapshot of version 1", 0)
         if int.from_bytes(data[2:6], "big") != crc32c(data[6:]):

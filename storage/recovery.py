@@ -1,16 +1,16 @@
-"""Opening a partition's folder: what is on disk becomes a PartitionLog again.
+"""Log recovery: read a partition's folder into a PartitionLog.
 
-| found | done |
+| on disk | action |
 |---|---|
-| `.cleaned`, `.large`, and a segment's files with `.new` behind them | removed: a write that was not finished |
-| `<first base>-<end>.swap` | a finished compaction: the segments it replaces go, it takes their place |
-| a segment that was closed in order | its indexes are loaded |
-| the last one after a crash, or any without fitting indexes | read whole: the longest prefix of valid batches stays |
-| bytes behind that prefix after a crash, and no valid batch among them | cut off: a write that was not finished |
-| bytes behind it with valid batches after them, or in a log that was closed in order | refused: the file was damaged |
-| the same with `--recover truncate` | cut off with the segments after them, as Apache Kafka does |
-| producer snapshots | the newest at or before the first segment that was read again; what follows it is replayed |
-| indexes without a log, snapshots that nothing begins with | removed |
+| `.cleaned`, `.large`, and a segment's files with the suffix `.new` | removed: an unfinished write |
+| `<first base>-<end>.swap` | a finished compaction: replaces the segments in that range of offsets |
+| a segment that was closed cleanly | its indexes are loaded |
+| the last segment after a crash, or any whose indexes are missing or wrong | scanned: its longest valid prefix is kept |
+| bytes after that prefix, after a crash, without a valid batch among them | cut off: an unfinished write |
+| bytes after that prefix with valid batches among them, or in a log that was closed cleanly | refused: the file is damaged |
+| damage, with `--recover truncate` | cut off with all later segments, as Apache Kafka does |
+| producer snapshots | the newest one before the first scanned segment is loaded; later batches are replayed |
+| indexes without a log, snapshots at offsets where no segment begins | removed |
 | a folder, a link or a device with the name of a segment's file | refused |
 | files with any other name | left alone |
 """
@@ -42,8 +42,8 @@ _SWAP: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.swap")
 def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: bool = False) -> int:
     """Read the log's folder; return how many bytes of torn tail were cut off. Raises StorageError for a damaged log.
 
-    `clean`: the log was closed in order, so that the indexes of its last segment can be trusted.
-    `truncate`: every segment is read whole, and a damaged log is cut where the damage begins.
+    `clean`: the log was closed cleanly, so that the indexes of its last segment can be trusted.
+    `truncate`: scan every segment, and truncate a damaged log where the damage begins.
     """
     log.exists = True
     finish_compaction(log.disk, log.folder)
@@ -79,9 +79,9 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: boo
 def _read_segments(
     segments: list[Segment], log_start_offset: int, clean: bool, truncate: bool
 ) -> tuple[list[Segment], int]:
-    """Load or scan each segment; return those that were scanned, and how many bytes were cut off.
+    """Load or scan each segment; return the scanned segments, and the number of bytes cut off.
 
-    Segments behind one that had to be cut are taken out of the list.
+    If a segment is truncated, all later ones are removed from the list.
     """
     scanned: list[Segment] = []
     cut = 0
@@ -90,10 +90,10 @@ def _read_segments(
         if not truncate and (clean or not is_last) and segment.load():
             continue
         scanned.append(segment)
-        # Compaction leaves gaps between offsets, and never looks at the last segment.
+        # Compaction leaves gaps between offsets, but never cleans the last segment.
         left = segment.scan(gaps_below=log_start_offset if is_last else INT64_MAX)
         if left:
-            # Unlike Kafka: it cuts whatever follows the valid beginning, as `truncate` does.
+            # Unlike Kafka: Kafka always cuts off whatever follows the valid prefix, as `truncate` does.
             if not truncate:
                 _refuse_damage(segment, segments[index + 1 :], clean)
             segment.cut()
@@ -104,7 +104,7 @@ def _read_segments(
 
 
 def _refuse_damage(segment: Segment, later: list[Segment], clean: bool) -> None:
-    """Raises StorageError unless what follows the valid beginning of a segment is a write that a crash did not let finish."""
+    """Raise StorageError unless the bytes after a segment's valid prefix are a write that a crash interrupted."""
     why = "it was closed in order" if clean else _records_behind(segment, later)
     if why:
         raise damaged(
@@ -113,7 +113,7 @@ def _refuse_damage(segment: Segment, later: list[Segment], clean: bool) -> None:
 
 
 def _records_behind(segment: Segment, later: list[Segment]) -> str | None:
-    """The evidence that records follow the valid beginning of a segment; None when there is none."""
+    """Return evidence that records follow the valid prefix of a segment, as text for an error message; None without any."""
     for other in (segment, *later):
         file = "" if other is segment else f" of {other.path}.log"
         try:
@@ -134,12 +134,12 @@ def damaged(segment: Segment, position: int, end: int, why: str) -> StorageError
 
 
 def finish_compaction(disk: Disk, folder: str) -> None:
-    """Carries out or forgets what a compaction had begun."""
+    """Remove the files of unfinished writes, and complete a compaction that has reached its `.swap` file."""
     for name in disk.names_in(folder):
         if _UNFINISHED.fullmatch(name):
             disk.remove(f"{folder}/{name}")
         elif swap := _SWAP.fullmatch(name):
-            # It replaces every segment that begins in [first base, end).
+            # The swap file replaces every segment that begins in [first base, end).
             first, end = int(swap[1]), int(swap[2])
             for path, base, suffix in list(_files(disk, folder)):
                 if first <= base < end and (suffix != ".snapshot" or base != first):
@@ -148,7 +148,7 @@ def finish_compaction(disk: Disk, folder: str) -> None:
 
 
 def _files(disk: Disk, folder: str) -> Iterator[tuple[str, int, str]]:
-    """(path, offset that it is named by, suffix) of every file of a segment, and every snapshot. Raises StorageError."""
+    """Yield (path, offset in the name, suffix) of every segment file and snapshot. Raises StorageError."""
     for name, kind in disk.entries_in(folder):
         if ours := _OURS.fullmatch(name):
             path = f"{folder}/{name}"
@@ -158,7 +158,7 @@ def _files(disk: Disk, folder: str) -> Iterator[tuple[str, int, str]]:
 
 
 def sound_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, bytes]]:
-    """As `log.batches`, for who believes what is in them. Raises StorageError where one is not as it was written."""
+    """Yield the batches of the broker's own log, with their CRCs checked. Raises StorageError at a damaged batch."""
     log.settle()
     for segment in list(log.segments):
         end, offset = 0, segment.base_offset
@@ -174,7 +174,10 @@ def sound_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, bytes]]:
 
 
 def _remove_orphans(log: PartitionLog, bases: set[int], end: int) -> None:
-    """Files of segments that are gone; snapshots ahead of the log, or neither at a segment's beginning nor the last."""
+    """Remove files of segments that do not exist, and snapshots beyond the end of the log or not at the start of a segment.
+
+    The newest snapshot up to `end` is kept.
+    """
     last = max((offset for offset in _snapshots(log) if offset <= end), default=-1)
     for path, base, suffix in list(_files(log.disk, log.folder)):
         keep = base in bases
@@ -185,7 +188,7 @@ def _remove_orphans(log: PartitionLog, bases: set[int], end: int) -> None:
 
 
 def _end_of(segments: list[Segment]) -> int:
-    """The offset after the last record."""
+    """Return the offset after the last record; 0 without segments."""
     if not segments:
         return 0
     segment = segments[-1]
@@ -196,9 +199,9 @@ def _end_of(segments: list[Segment]) -> int:
 
 
 def _load_producers(log: PartitionLog, scanned: list[Segment]) -> None:
-    """The newest snapshot before what was read again, and what came after it.
+    """Load the newest snapshot before the scanned segments, and replay the batches after it.
 
-    Segments that were read again get their aborted transactions on the way.
+    The replay also restores the aborted transactions of the scanned segments.
     """
     limit = scanned[0].base_offset if scanned else log.next_offset
     start, log.producers = _snapshot_before(log, limit)
@@ -218,7 +221,7 @@ def _load_producers(log: PartitionLog, scanned: list[Segment]) -> None:
 
 
 def _restore_cleaned(log: PartitionLog) -> None:
-    """Producers whose batches a compaction took are still in the snapshot after them."""
+    """Restore producers whose batches were removed by compaction, from the newest snapshot."""
     _, known = _snapshot_before(log, log.next_offset)
     for producer_id, producer in known.producers.items():
         if producer_id not in log.producers.producers and producer.txn_first_offset < 0:
@@ -226,7 +229,7 @@ def _restore_cleaned(log: PartitionLog) -> None:
 
 
 def _snapshots(log: PartitionLog) -> list[int]:
-    """Offsets of the snapshots, newest first."""
+    """Return the offsets of the snapshots, newest first."""
     return sorted((base for _, base, suffix in _files(log.disk, log.folder) if suffix == ".snapshot"), reverse=True)
 
 
@@ -243,7 +246,7 @@ def _snapshot_before(log: PartitionLog, limit: int) -> tuple[int, ProducerStates
 
 
 def replay(producers: ProducerStates, segment: Segment | None, header: BatchHeader, batch: Buffer) -> None:
-    """Brings the producers up to date for a batch of the log; `segment`, when given, gets its aborted transactions."""
+    """Update the producers for a batch of the log, and `segment`, if given, for a transaction that the batch aborts."""
     if not header.attributes & CONTROL:
         producers.appended(header, header.base_offset)
         return

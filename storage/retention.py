@@ -1,4 +1,4 @@
-"""What a log forgets by age and by size (`retention.ms`, `retention.bytes`)."""
+"""Log retention by age and by size (`retention.ms`, `retention.bytes`)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from stuntbroker.storage.partition import PartitionLog
 
 
 def apply_retention(log: PartitionLog, now_ms: int) -> bool:
-    """Drop segments that are too old or over the size limit; True when the log start moved."""
-    # Unlike Kafka: what an open transaction wrote stays, and what follows it. Kafka drops up to the high watermark.
+    """Delete segments that are too old or above the size limit; return whether the log start offset changed."""
+    # Unlike Kafka: records from the last stable offset on are kept. Kafka deletes up to the high watermark.
     config, before = log.config, log.log_start_offset
-    log.drop_below_start()  # A segment that could not go before, as nothing followed it.
+    log.drop_below_start()  # A segment below the log start offset is kept while it is the last one.
     if not config.delete:
         return False
     while log.segments and (log.segments[0].size or len(log.segments) > 1):
         first = log.segments[0]
-        if not first.size:  # All that was in it was cleaned away.
+        if not first.size:  # Compaction has removed all its records.
             log.drop_first()
             log.log_start_offset = max(log.log_start_offset, log.segments[0].base_offset)
             continue
@@ -30,7 +30,7 @@ def apply_retention(log: PartitionLog, now_ms: int) -> bool:
 
 
 def retention_due_ms(log: PartitionLog) -> int | None:
-    """From when on, in ms since 1970, `apply_retention` may drop something; None where time alone gives it nothing to drop."""
+    """Return the time in ms since 1970 from which `apply_retention` may delete a segment; None if time alone deletes none."""
     config, segments = log.config, log.segments
     if len(segments) > 1 and segments[1].base_offset <= log.log_start_offset:
         return 0

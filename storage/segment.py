@@ -1,16 +1,16 @@
-"""One segment of a partition's log: its batches in one file, and three indexes to find them by.
+"""One segment of a partition's log: a file of batches and three indexes.
 
-Files of a segment are named by its first offset, twenty digits:
+The files of a segment are named by its base offset, in twenty digits:
 
     .log        record batches, one after another
-    .index      8 bytes an entry: int32 last offset of a batch less the base offset, int32 position of the batch
-    .timeindex  12 bytes an entry: int64 largest timestamp so far, int32 offset that has it less the base offset
-    .txnindex   34 bytes an entry: int16 version 0, then producer id, first and last offset, last stable offset (int64)
-    .crc        uint32 CRC-32C of these three, one after another; missing beside what older versions or Kafka wrote
+    .index      8 bytes per entry: int32 last offset of a batch minus the base offset, int32 position of the batch
+    .timeindex  12 bytes per entry: int64 largest timestamp so far, int32 its offset minus the base offset
+    .txnindex   34 bytes per entry: int16 version 0, then producer id, first and last offset, last stable offset (int64)
+    .crc        uint32 CRC-32C of the three index files in this order; older versions and Kafka do not write it
 
-The log is valid up to its longest run of whole batches with a right CRC and rising offsets. Valid batches behind that run
-mean that the file was damaged, and not that a crash cut its last write short. The indexes are kept in memory and written
-when the segment is closed; after a crash they are made anew from the log.
+The valid prefix of a log is its longest run of complete batches with a correct CRC and rising offsets. Valid batches after that
+prefix mean that the file was damaged; an interrupted write cannot leave any. The indexes are kept in memory and written when
+the segment is closed; after a crash they are rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ INDEX_INTERVAL: Final = 4_096
 """Bytes of log between two index entries (`index.interval.bytes`)."""
 SCAN_BYTES: Final = 1 << 20
 CANDIDATE_READS_MAX: Final = 8
-"""How often a damaged file is read for what looks like a batch in it."""
+"""Candidates for batches in a damaged file are read until their bytes exceed this many times the file's size."""
 OFFSETS_MAX: Final = 0x7FFF_FFFF
-"""Offsets of one segment, counted from its first."""
+"""Largest offset in a segment, relative to its base offset."""
 INDEXES: Final = (".index", ".timeindex", ".txnindex")
 SUFFIXES: Final = (".log", *INDEXES, ".crc", ".snapshot")
 
@@ -52,16 +52,16 @@ _pack_epoch_and_magic = Struct(">ib").pack
 
 
 def segment_name(base_offset: int) -> str:
-    """Return the name that a segment's files have, without its suffix."""
+    """Return the name of a segment's files, without a suffix."""
     return f"{base_offset:020d}"
 
 
 class TooManyCandidates(Exception):
-    """Too much of a damaged file looks like batches: not all of it was tried."""
+    """Too many positions of a damaged file look like batches to check them all."""
 
 
 class Segment:
-    """`size` bytes of batches whose offsets begin at `base_offset`."""
+    """One segment: `size` bytes of batches whose offsets begin at `base_offset`."""
 
     __slots__ = (
         "aborted",
@@ -92,29 +92,29 @@ class Segment:
         self.base_offset = base_offset
         self.fd = -1
         self.is_new = False
-        """The file may be one that its folder does not show yet after a power cut."""
+        """Whether the file was created and its folder not synced yet: a power cut may remove it."""
         self.has_producers = True
-        """Some batch may be of a producer: false once `scan` has met none."""
+        """Whether a batch may have a producer id; False if `scan` has read none."""
         self.is_checked = False
-        """`scan` has found every batch to be as it was written."""
+        """Whether `scan` has checked the CRC of every batch."""
         self.leader_epochs: tuple[int, ...] = (FIRST_EPOCH,)
-        """Leader epochs that the partition has had, for who looks at batches that may be damaged."""
+        """Leader epochs of the partition; a batch with another one is damaged."""
         self.size = 0
         self.pending_batches: list[Buffer] = []
-        """Batches at the end that are appended and not written yet; `size` counts them."""
+        """Batches at the end that are appended but not written yet; `size` includes them."""
         self._reset()
 
     def _reset(self) -> None:
         self.index_offsets = array("q")
-        """Last offset of the batch at the same place of index_positions."""
+        """Last offset of each batch in `index_positions`."""
         self.index_positions = array("I")
         self.index_times: list[tuple[int, int]] = []
-        """(largest timestamp so far, its offset), timestamps rising."""
+        """(largest timestamp so far, its offset), in rising order."""
         self.indexed_to = 0
         """Position of the last batch that has an index entry."""
         self.first_timestamp = -1
         self.fast_path_size_max = -1
-        """Size, and below the largest timestamp, up to which a buffered batch needs no index entry and no new segment."""
+        """Segment size and (below) timestamp up to which a buffered batch needs neither an index entry nor a new segment."""
         self.fast_path_timestamp_max = -1
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
@@ -122,14 +122,14 @@ class Segment:
 
     @property
     def pending(self) -> bool:
-        """Whether batches wait to be written: its file stays open for them."""
+        """Whether batches are waiting to be written: the file must stay open."""
         return bool(self.pending_batches)
 
     def open(self) -> int:
-        """The descriptor of the log file, made on first use."""
+        """Return the descriptor of the log file, which is opened on first use. Raises StorageError."""
         if self.fd < 0:
             try:
-                # A segment that holds something is never made anew: its file may have been deleted.
+                # The file of a non-empty segment must exist: creating it would hide that it was deleted.
                 self.fd = self.disk.open_file(self.path + ".log", WRITE if self.size else CREATE)
                 self.is_new = not self.size
             except OSError as fault:
@@ -138,7 +138,7 @@ class Segment:
         return self.fd
 
     def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Write one whole batch at the end; a write that fails leaves nothing behind."""
+        """Write one batch at the end. Raises StorageError; a failed write is undone."""
         if self.pending_batches:
             self.flush()
         try:
@@ -148,9 +148,9 @@ class Segment:
         self.note(size, last_offset, max_timestamp)
 
     def take_file(self, batch: LargeBatch, last_offset: int, max_timestamp: int) -> bool:
-        """Make the file that a large batch was written to the log file of this segment, which must be empty.
+        """Use the file of a large batch as the log file of this segment, which must be empty.
 
-        Returns False when that cannot be done, and then nothing has changed.
+        Returns False if the file could not be renamed; then nothing has changed.
         """
         assert not self.size
         try:
@@ -165,7 +165,7 @@ class Segment:
         return True
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Write all buffered batches. Raises StorageError."""
         pending_batches = self.pending_batches
         if pending_batches:
             self.pending_batches = []
@@ -178,19 +178,19 @@ class Segment:
                 raise self._undone(position, fault) from fault
 
     def _undone(self, position: int, fault: OSError) -> StorageError:
-        with contextlib.suppress(OSError):  # Otherwise the remains are overwritten, or cut off at the next start.
+        with contextlib.suppress(OSError):  # If this fails, the remains are overwritten, or cut off at the next start.
             self.disk.truncate(self.fd, position)
         return StorageError(f"cannot write to {self.path}.log: {fault.strerror}")
 
     @property
     def newest_ms(self) -> int:
-        """Time of the newest record; where no record has one, the time when the file was last written, as in Kafka."""
+        """Largest timestamp in ms; if no record has one, the modification time of the file, as in Kafka."""
         if self.max_timestamp >= 0:
             return self.max_timestamp
         return self.disk.modified_ns(self.path + ".log") // 1_000_000
 
     def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Brings size and indexes up to date for a batch that is in the file at `self.size`."""
+        """Update size and indexes for a batch that was written or buffered at position `self.size`."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
@@ -205,26 +205,28 @@ class Segment:
         self.size += size
 
     def position_near(self, offset: int) -> int:
-        """Position of a batch at or before the one that holds `offset`."""
+        """Return the position of a batch at or before the batch that contains `offset`."""
         at = bisect_right(self.index_offsets, offset) - 1
         return self.index_positions[at] if at >= 0 else 0
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """Position and header of the first batch whose last offset is not below `offset`."""
+        """Return position and header of the first batch whose last offset is not below `offset`; None if there is none."""
         for position, header in self.headers(self.position_near(offset)):
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header
         return None
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """The headers from `position` on, read in small pieces."""
+        """Yield (position, header) of each batch from `position` on, read in small pieces."""
         window = b""
         start = position
         step = 4_096
         while position + HEADER_SIZE <= self.size:
             at = position - start
             if at + HEADER_SIZE > len(window):
-                window = self.disk.read(self.open(), step, position)  # It may have been closed between two pieces.
+                window = self.disk.read(
+                    self.open(), step, position
+                )  # The file may have been closed between two pieces.
                 start, at = position, 0
                 step = min(step * 4, SCAN_BYTES)
                 if len(window) < HEADER_SIZE:
@@ -238,7 +240,7 @@ class Segment:
             position += size
 
     def batches(self, piece: int = SCAN_BYTES) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Every batch, whole and as it is, read in pieces of so many bytes; it ends where a batch runs past the file's end."""
+        """Yield every batch unchecked, read in pieces of `piece` bytes; stop at a batch that runs past the end of the file."""
         position, window, start = 0, b"", 0
         while position < self.size:
             at = position - start
@@ -259,11 +261,14 @@ class Segment:
             position += size
 
     def read(self, position: int, size: int) -> Buffer:
-        """`size` bytes from `position`: a copy, or a view of the file's own pages when they are many."""
+        """Read `size` bytes from `position`: as a copy, or as a memory-mapped view if there are many."""
         return self.disk.map(self.fd if self.fd >= 0 else self.open(), size, position)
 
     def whole_batches(self, position: int, limit: int, end_offset: int) -> int:
-        """Bytes from `position` that hold whole batches below `end_offset`, the first one even when over `limit`."""
+        """Return the size in bytes of the complete batches from `position` on that are below `end_offset` and within `limit`.
+
+        The first batch is included even if it is larger than `limit`.
+        """
         stop = min(position + limit, self.size)
         taken = 0
         near = min(bisect_right(self.index_positions, stop), bisect_left(self.index_offsets, end_offset)) - 1
@@ -276,7 +281,10 @@ class Segment:
         return taken
 
     def bound_behind(self, position: int, size: int, end_offset: int) -> int | None:
-        """The offset of the first index entry behind so many bytes, which end below `end_offset`; None without one."""
+        """Return the offset of the first index entry after `size` bytes from `position`, or after `end_offset` if that is first.
+
+        None if there is no such entry.
+        """
         stop = min(position + size, self.size)
         if position_and_header := self.find(end_offset):
             position_of_end, _ = position_and_header
@@ -285,7 +293,7 @@ class Segment:
         return self.index_offsets[slot] if slot < len(self.index_offsets) else None
 
     def offset_for_time(self, timestamp: int, from_offset: int = 0) -> int | None:
-        """Position of the first batch, from `from_offset` on, whose largest timestamp is not below `timestamp`."""
+        """Return the position of the first batch from `from_offset` on whose max timestamp is not below `timestamp`; or None."""
         if self.max_timestamp < timestamp:
             return None
         at = bisect_left(self.index_times, (timestamp, -1)) - 1
@@ -296,9 +304,9 @@ class Segment:
         return None
 
     def scan(self, gaps_below: int) -> int:
-        """Read the whole file: take size and indexes from its longest valid beginning; return how many bytes follow that.
+        """Read the whole file and rebuild size and indexes from its valid prefix; return the number of bytes after the prefix.
 
-        Offsets may be missing between two batches that are wholly below `gaps_below`: above it, a missing offset is damage.
+        Between batches below `gaps_below`, offsets may be missing; from there on, a missing offset is damage.
         """
         fd = self.open()
         length = self.disk.size(fd)
@@ -320,7 +328,7 @@ class Segment:
                 start = self.size
                 window = memoryview(self.disk.read(fd, min(max(SCAN_BYTES, size), length - start), start))
                 end = len(window)
-                if end < size:  # Another process truncates the file.
+                if end < size:  # Another process has truncated the file.
                     break
                 continue
             if not self._is_valid(header, window[at : at + size]):
@@ -334,7 +342,7 @@ class Segment:
         return length - self.size
 
     def _is_valid(self, header: BatchHeader, batch: Buffer) -> bool:
-        """Whether a batch of this log is as it was written; its header has no CRC for the fields before `attributes`."""
+        """Whether a batch of this segment is undamaged; the CRC does not cover the fields before `attributes`."""
         return (
             len(batch) >= HEADER_SIZE
             and header.magic == 2
@@ -348,10 +356,10 @@ class Segment:
         return self.base_offset <= base_offset <= self.base_offset + OFFSETS_MAX
 
     def find_valid_batch(self, position: int) -> int | None:
-        """Position of the first valid batch from `position` on, at whatever byte it begins; None when there is none.
+        """Return the position of the first valid batch that begins at any byte from `position` on; None if there is none.
 
-        Data can be full of what looks like headers of large batches: raises TooManyCandidates when CANDIDATE_READS_MAX times
-        the file was read for them and none was valid.
+        Record data can contain bytes that look like headers of large batches. Raises TooManyCandidates after reading
+        CANDIDATE_READS_MAX times the size of the file without finding a valid batch.
         """
         fd = self.open()
         length = self.disk.size(fd)
@@ -375,11 +383,11 @@ class Segment:
         return None
 
     def cut(self) -> None:
-        """Remove what follows the valid beginning that `scan` found."""
+        """Remove everything after the valid prefix that `scan` found."""
         self.disk.truncate(self.open(), self.size)
 
     def load(self) -> bool:
-        """Take size and indexes from a segment that was closed; False when they do not fit: it must be recovered."""
+        """Load size and indexes of a closed segment; return False if they do not match the log: it must be scanned."""
         try:
             self.size = self.disk.file_size(self.path + ".log")
             data = [self.disk.read_file(self.path + suffix) for suffix in INDEXES]
@@ -388,7 +396,7 @@ class Segment:
             aborted = [AbortedTxn(*entry[1:]) for entry in TXN_ENTRY.iter_unpack(data[2])]
             if not self._are_right(b"".join(data), entries):
                 return False
-        except (OSError, struct.error):  # Not there, or with a size that is no multiple of the entry's.
+        except (OSError, struct.error):  # A file is missing, or its size is not a multiple of the entry size.
             return False
         if bool(times) != bool(self.size) or (entries and entries[-1][1] >= self.size):
             return False
@@ -405,14 +413,14 @@ class Segment:
         return self._ends_as_indexed()
 
     def _are_right(self, indexes: bytes, entries: list[tuple[int, int]]) -> bool:
-        """Whether the indexes are as they were written; without a CRC, whether the offset index can be one."""
+        """Whether the CRC of the indexes is correct; without a CRC file, whether the offset index rises."""
         try:
             return self.disk.read_file(self.path + ".crc") == _CRC.pack(crc32c(indexes))
         except FileNotFoundError:
             return _rises(entries)
 
     def _ends_as_indexed(self) -> bool:
-        """Whether the last entry of the offset index is right, and whole batches fill the file from there."""
+        """Whether the last entry of the offset index is correct, and complete batches fill the file from there on."""
         end = self.index_positions[-1] if self.index_positions else 0
         if self.index_offsets:
             first = next(self.headers(end), None)
@@ -425,7 +433,7 @@ class Segment:
         return end == self.size
 
     def write_indexes(self) -> None:
-        """Write the index files that `load` needs: all of them, so that a missing one is noticed."""
+        """Write all index files, even empty ones, so that `load` notices a missing one. Raises OSError."""
         base = self.base_offset
         times = self.index_times.copy()
         if self.max_timestamp > (times[-1][0] if times else -1):
@@ -446,14 +454,14 @@ class Segment:
             self.disk.sync(self.open())
 
     def close(self) -> None:
-        """Close the log file; it is opened again when it is used."""
+        """Close the log file; it is reopened on the next use."""
         if self.fd >= 0:
             self.disk.close(self.fd)
             self.fd = -1
             OPEN_FILES.closed(self)
 
     def delete(self) -> None:
-        """Remove the files. Pages that a reader has mapped stay until it lets go of them."""
+        """Remove the segment's files. Views that readers have mapped stay valid."""
         self.close()
         for suffix in SUFFIXES:
             try:

@@ -1,4 +1,4 @@
-"""What can be read of a log of segments, by offset and by time."""
+"""Reading a log of segments, by offset and by timestamp."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from stuntbroker.storage.producers import AbortedTxn, aborted_between
 from stuntbroker.storage.segment import Segment
 
 NO_SEGMENT: Final = Segment("", 0)
-"""Active while a log has none: it has no room, and nothing is ever put into it."""
+"""Active segment of a log that has no segments; nothing is ever appended to it."""
 OwnRecord = tuple[Any, Any, int]
-"""(key, value, timestamp in ms) of a record of the broker's own: bytes, or what its log makes bytes of."""
+"""(key, value, timestamp in ms) of a record of the broker's own; key and value are bytes, or objects that its log encodes."""
 _base_offset_of = attrgetter("base_offset")
 
 
 class ReadResult(NamedTuple):
-    """Whole batches, in pieces that follow one another, and their bytes together."""
+    """Complete batches in consecutive parts, and their total size in bytes."""
 
     parts: list[Buffer]
     size: int
 
 
 class SegmentedLog:
-    """Segments in the order of their offsets; what is appended goes into the last one."""
+    """Segments in order of offset; appends go to the last one."""
 
     __slots__ = ("aborted", "active", "log_start_offset", "next_offset", "records", "segments")
 
     def __init__(self) -> None:
         self.segments: list[Segment] = []
         self.active = NO_SEGMENT
-        """The last segment, which takes what is appended."""
+        """The last segment, to which batches are appended."""
         self.log_start_offset = 0
         self.next_offset = 0
         """Offset that the next record gets; also the high watermark."""
@@ -52,13 +52,13 @@ class SegmentedLog:
         return sum(segment.size for segment in self.segments)
 
     def end_of(self, index: int) -> int:
-        """The offset behind a segment."""
+        """Return the end offset of the segment at this index."""
         return self.segments[index + 1].base_offset if index + 1 < len(self.segments) else self.next_offset
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool = True) -> ReadResult:
-        """Whole batches from the one that holds `offset`, below `end_offset`, up to `max_bytes`.
+        """Read complete batches from the one that contains `offset`, below `end_offset`, up to `max_bytes`.
 
-        `at_least_one`: the first batch comes even when it is larger.
+        `at_least_one`: return the first batch even if it is larger than `max_bytes`.
         """
         parts: list[Buffer] = []
         total = 0
@@ -94,7 +94,7 @@ class SegmentedLog:
                 segment = self.segments[at]
                 if position_and_header := segment.find(offset):
                     position, _ = position_and_header
-                    # Kafka's fetch ends with a segment; what is read here may go on into the next ones.
+                    # A fetch in Kafka ends with the segment; here it may continue in the next ones.
                     while position + size > segment.size and at + 1 < len(self.segments):
                         size -= segment.size - position
                         at += 1
@@ -104,7 +104,7 @@ class SegmentedLog:
         return []
 
     def batches_since(self, timestamp: int, offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """The batches from `offset` on, whole, that hold a record of this time or later."""
+        """Yield the batches from `offset` on whose max timestamp is not below `timestamp`."""
         self.settle()
         for segment in list(self.segments):
             position = segment.offset_for_time(timestamp, offset)
@@ -115,7 +115,7 @@ class SegmentedLog:
                     yield header, segment.read(at, header.size)
 
     def latest_timestamp(self) -> tuple[int, int]:
-        """(largest timestamp, offset of the batch's last record that has it); (-1, -1) in an empty log."""
+        """Return (largest timestamp, last offset of the batch that has it); (-1, -1) for an empty log."""
         best = (-1, -1)
         for segment in self.segments:
             if segment.size and segment.max_timestamp > best[0]:
@@ -123,7 +123,7 @@ class SegmentedLog:
         return best
 
     def batches(self) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """Every batch from the start of the log, whole."""
+        """Yield every batch from the log start offset on."""
         self.settle()
         for segment in list(self.segments):
             for position, header in segment.headers():

@@ -1,8 +1,8 @@
-"""`--durability power`: nothing is answered before it is on the disk.
+"""`--durability power`: responses wait until the data that they acknowledge is on the disk.
 
-One fdatasync for all answers that wait: while a sync runs in its thread, the appends of the next turns gather for the
-one after. A new file is there after a power cut if and only if its folder was synced too: that of a new segment, and of
-whatever else was created or renamed (`path_created`).
+One sync serves all waiting responses: while it runs in its thread, the appends of the next turns are collected for the next
+sync. A new file survives a power cut only if its folder was synced too: the folder of a new segment, and of any other file
+that was created or renamed (`path_created`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ DESCRIPTORS_MAX: Final = 32
 
 
 class Executor(Protocol):
-    """Runs `work` beside the owner of the logs; then, on the owner's side, `done` with the fault that it raised."""
+    """Runs `work` in another thread, then calls `done` on the event loop with the exception that `work` raised, or None."""
 
     def __call__(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None: ...
 
 
 class Syncer:
-    """Syncs what was written, in a thread, and answers those who wait for it."""
+    """Syncs written files in a thread, then calls the callbacks that wait for the sync."""
 
     def __init__(
         self,
@@ -42,22 +42,25 @@ class Syncer:
         self._waiting: list[Callable[[], None]] = []
         self._running = False
         self._broken = False
-        """A sync or write failed, or `stop` was called: no callback is made. A later sync cannot show what is on disk."""
+        """A sync or write failed, or `stop` was called: no callback is called any more.
+
+        After a failed sync, a later successful one does not prove that the data is on the disk.
+        """
         self._run = run
         self._failed = failed
-        """Called when the disk refused: what was acknowledged can no longer be promised."""
+        """Called with the error of a failed sync: the durability of written data is unknown then."""
 
     @property
     def settled(self) -> bool:
-        """Everything that was ever written is on the disk."""
+        """Whether everything that was written is on the disk."""
         return not self.dirty and not self._running and not self._broken and not self._created_paths
 
     def touched(self, log: PartitionLog) -> None:
-        """Take note of a log that was written to."""
+        """Register a log that was written to for the next sync."""
         self.dirty.append(log)
 
     def path_created(self, path: str) -> None:
-        """A file was written that no log is in, or the entries of a folder have changed."""
+        """Register a written file that is not part of a log, or a folder whose entries have changed, for the next sync."""
         self._created_paths[path] = None
 
     def when_synced(self, callback: Callable[[], None]) -> None:
@@ -79,7 +82,7 @@ class Syncer:
         for log in logs:
             log.dirty = False
             for segment in log.segments[-2:]:
-                if segment.fd >= 0 or segment is log.active:  # It may have been closed since it was written.
+                if segment.fd >= 0 or segment is log.active:  # The file may have been closed since it was written.
                     if len(descriptors) < DESCRIPTORS_MAX:
                         descriptors.append(self._disk.duplicate(segment.open()))
                     else:
@@ -122,7 +125,7 @@ class Syncer:
             for callback in waiting:
                 try:
                     callback()
-                except Exception as error:  # It stops no other callback; the first is raised at the end.
+                except Exception as error:  # The other callbacks still run; the first error is raised at the end.
                     first_error = first_error or error
             if self._waiting:
                 self._start()

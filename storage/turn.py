@@ -1,10 +1,10 @@
-"""One turn of the event loop: decide, write, answer.
+"""One turn of the event loop: decide, write, respond.
 
-Small appends of a turn are buffered and written with one write a file; answers leave when that is done. The order of
-the writes is the order in which they count after a crash:
+Small appends of a turn are buffered and written with one write per file; responses are sent afterwards. The order of the
+writes makes a crash between them recoverable:
 
-    1  the transaction log: what a transaction is going to do (Ongoing, Prepare)
-    2  the partitions: its records and markers
+    1  the transaction log: the next step of each transaction (Ongoing, Prepare)
+    2  the partitions: records and markers
     3  waiting fetches are woken, and responses are sent
 
 The Complete record of a transaction decides nothing, so it is deferred to the next write to its file. No response depends
@@ -115,7 +115,7 @@ class Turn:
         if receiver not in answers:
             answers[receiver] = out
         else:
-            answers[receiver] += out  # It has sent several requests at once: their answers leave together.
+            answers[receiver] += out  # The responses to several requests of one connection are sent together.
 
     def deliver(self, receiver: Receiver, out: bytes | bytearray) -> None:
         """Write a response to a client's transport; close the connection if that fails, so that other clients are unaffected.
@@ -130,7 +130,7 @@ class Turn:
             _close_refusing(receiver)
 
     def flush(self) -> None:
-        """Write the files, in order. Raises StorageError, after which nothing of this turn is answered."""
+        """Write all buffered appends, the transaction log first. Raises StorageError; no response is sent then."""
         first, after = self._flushed_first, self._flushed_after
         self._flushed_first, self._flushed_after = [], []
         try:
@@ -161,7 +161,7 @@ class Turn:
             raise StorageError("an earlier write failed")
 
     def fail(self, fault: StorageError) -> None:
-        """A file could not be written."""
+        """Handle a failed write: drop all responses and prevent further writes."""
         self._answers.clear()
         self.armed = True  # Permanently, so that no later response is sent.
         if not self._broken:
@@ -169,7 +169,7 @@ class Turn:
             self._failed(fault)
 
     def end(self) -> None:
-        """Write everything that was appended, and send the answers that waited for it."""
+        """Write everything that was appended, and send the responses that waited for it."""
         try:
             self.flush()
         except StorageError:
@@ -178,7 +178,9 @@ class Turn:
             self.armed = self._broken
         answers, self._answers = self._answers, {}
         deferred, self._deferred = self._deferred, []
-        for log in deferred:  # No response waits for it: it is written with the next appends to its file.
+        for (
+            log
+        ) in deferred:  # No response waits for deferred records: they are written with the next appends to their log.
             log.take_deferred()
         for receiver, out in answers.items():
             self.deliver(receiver, out)

@@ -5,7 +5,7 @@
     with stuntbroker.run_broker(topics={"orders": 3}) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
 
-The rooms, each a folder at the root of the project and a package here:
+Its packages ("rooms"), each a folder at the root of the project:
 
     protocol      bytes <-> messages, record batches, error codes; no I/O
     storage       records <-> files
@@ -27,7 +27,7 @@ __all__ = ["run_broker"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load `run_broker` when it is used: to import the package must cost nothing."""
+    """Load `run_broker` on first use, so that importing the package is cheap."""
     if name == "run_broker":
         from stuntbroker.fixture.run import run_broker
 

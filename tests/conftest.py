@@ -1,8 +1,7 @@
-"""With pytest-xdist (`make test`): which tests share a process, and what begins first.
+"""Configure pytest: import paths, Hypothesis, the mark `long`, a shared fixture, and the distribution of tests by pytest-xdist.
 
-A file stays together, and so does what a line of TOGETHER names: it shares something costly that is started once for a
-process. Without pytest-xdist nothing of that counts. Also the settings of Hypothesis, where `tests.kit` is found, and the fixture
-that several folders share.
+With pytest-xdist, the tests of a file run in one process, and so do the files of an entry of TOGETHER, which share something
+expensive that is started once per process.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ import stuntbroker.protocol  # noqa: E402  # The line above makes these importab
 from tests.long_tests import is_long  # noqa: E402
 
 _package, _room = (Path(next(iter(each.__path__))) for each in (stuntbroker, stuntbroker.protocol))
-if _room.parent not in (ROOT, _package):  # Of this checkout, or of an installed wheel.
+if _room.parent not in (ROOT, _package):  # Neither this checkout nor an installed wheel.
     raise pytest.UsageError(
         f"the tests of {ROOT} would try the rooms at {_room.parent}: "
         "run them with the environment that `make .venv/dev` makes here"
@@ -43,7 +42,7 @@ TOGETHER: Final = (
     ("conformance/",),  # Apache Kafka and our broker, side by side.
     ("cli/test_kafka_transactions", "cli/test_txn"),  # The same.
 )
-"""How the paths of tests begin that run in one process. The longest begin first, so that none of them is the last to end."""
+"""Path prefixes of the tests that share a process. The slowest groups start first, so that none of them ends last."""
 BEGIN_EARLY: Final = (
     "pipeline/test_on_kafka",
     "coordinator/exploration/",
@@ -54,20 +53,20 @@ BEGIN_EARLY: Final = (
     "docker/",
     "house/",
 )
-"""Files that take long by themselves. They begin behind them."""
+"""Path prefixes of slow files, which start after the groups of TOGETHER."""
 
-# A job in the background of a shell ignores Ctrl-C, and so would all that tests start and then interrupt.
+# A background job of a shell ignores SIGINT, and so would the processes that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A slow machine is no failure, and nothing is left behind in the checkout.
+# No deadline, so that slow machines do not fail; no database, so that nothing is left in the checkout.
 settings.register_profile("stuntbroker", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("stuntbroker")
 
 
 @cache
 def group_of(path: str) -> tuple[int, str]:
-    """Rank and name of the group of a file."""
+    """Return the rank and the name of the group of a file."""
     name = path.removeprefix("tests/")
     for rank, starts in enumerate(TOGETHER):
         if name.startswith(starts):
@@ -101,7 +100,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """Not the groups of `--dist loadgroup`: as of pytest 9.2 and pytest-xdist 3.8 they are passed over in silence."""
+    """Schedule by `group_of`: pytest 9.2 with pytest-xdist 3.8 silently ignores the groups of `--dist loadgroup`."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Groups(LoadScopeScheduling):

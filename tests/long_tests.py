@@ -1,7 +1,7 @@
-"""Tests that `make test` leaves to `make test-all`: they take long, and others prove the same rule with less.
+"""Tests that only `make test-all` runs: they are slow, and faster tests prove the same rules.
 
-By file, or by file and test: which parameters stay in `make test`, as a regular expression for what stands in brackets behind
-the name of a test. None: no test stays.
+LONG_TESTS maps a file, or a file and a test, to a regular expression for the parameters (in brackets after the test's name)
+that `make test` still runs; None means that it runs none.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import re
 from typing import Final
 
 LONG_TESTS: Final[dict[str, str | None]] = {
-    # Every interleaving: what stays has each protocol under each transaction version.
+    # Every interleaving: the remaining tests cover each protocol under each transaction version.
     "coordinator/exploration/test_exploration.py::test_every_interleaving_keeps_the_promises":
         r"TV\d(, (last epoch|a late copy|two transactions|clients of TV1))?|2PC TV\d|KIP-588 TV\d|batches (2PC )?TV\d|power TV2",
-    # The scripted broker sends each error at each call under version 2 as well.
+    # The scripted broker also sends each error at each call under transaction version 2.
     "client/producer/test_every_error.py::test_an_error_stops_the_process_only_if_it_is_fatal": "level 2, .*",
     "client/producer/test_every_error.py::test_a_commit_whose_response_was_lost_is_never_reported_as_failed": ".*-2",
     "client/producer/test_random_faults.py::test_what_is_readable_is_what_was_reported": "0-2|50-1|75-2",
     "client/test_template_under_faults.py::test_a_request_that_fails_costs_no_record_and_doubles_none": ".*-1",
     "client/test_template_under_faults.py::test_no_plan_costs_a_record_or_doubles_one": "(?!slow-broker|transaction-times-out).*",
-    # Random sequences that have less to do with transactions; `make conformance` plays as many as one likes.
+    # Random sequences that hardly involve transactions; `make conformance` runs any number of them.
     "conformance/test_random.py::test_random_sequences_get_the_replies_of_kafka": "(?!topics|mixed).*",
     "conformance/test_random.py::test_random_sequences_over_whatever_expires_get_the_replies_of_kafka": None,
     "broker/records/test_bombs.py::test_no_request_costs_more_than_its_allowance": "(?!compacted-[13]00,000 records).*",
@@ -27,20 +27,20 @@ LONG_TESTS: Final[dict[str, str | None]] = {
     "pipeline/test_on_kafka.py::test_transactions_one_after_the_other": "tv2",
     "pipeline/report/test_findings_on_the_page.py::test_a_finding_has_a_row_and_a_section_with_the_batches_that_it_is_about":
         ".*-small",
-    # What is killed around a real Spark. tests/pipeline kills the same around the writer that the sink is made of.
+    # Kills around a real Spark; tests/pipeline has the same kills around the writer that the sink uses.
     "spark/killing/test_faults.py": None,
     "spark/killing/test_faults_cluster.py": None,
     "spark/killing/test_faults_seeded.py": None,
     "spark/killing/test_faults_single.py": None,
     "spark/killing/test_faults_stages.py": None,
-    # The audit on a Spark of several processes, and on what Kafka left.
+    # The audit on Spark with several processes, and on Kafka's data folder.
     "spark/auditing/test_audit_cluster.py::test_a_cluster_finds_the_same_and_all_its_workers_take_part": None,
     "spark/auditing/test_audit.py::test_what_a_broker_leaves_is_seen_alike": "ours",
-    # Where the decisions are kept: one place of each mode stays.
+    # Decision stores: one store of each mode remains.
     "spark/sink/test_sink_writes.py::test_a_version_whose_write_was_killed_at_any_step_is_there_once_when_it_is_repeated":
         "2pc-dir",
     "spark/sink/test_sink_writes.py::test_a_version_that_was_committed_or_a_lower_one_is_not_written_again": "single-kafka",
-    # Against Apache Kafka; the same rows against our broker stay.
+    # Against Apache Kafka; the same tests against our broker remain.
     "spark/sink/test_sink_single.py::test_a_commit_that_fails_is_looked_up_when_the_query_starts_again": "ours-.*",
     "spark/sink/test_sink_single.py::test_a_task_that_fails_ends_the_query_and_its_batch_is_written_again": "ours",
     "spark/sink/test_sink_single.py::test_a_driver_that_dies_leaves_what_the_next_one_ends": "ours",

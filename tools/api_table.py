@@ -1,4 +1,4 @@
-"""Writes the table of APIs into README.md from what the broker serves. `--check` only says whether it is up to date."""
+"""Write the table of APIs in README.md from the APIs that the broker serves; `--check` only checks that it is up to date."""
 
 from __future__ import annotations
 

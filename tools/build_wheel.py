@@ -1,4 +1,4 @@
-"""Builds a wheel into dist/: compiled where that is possible, pure Python elsewhere. `make wheel` runs it.
+"""Build a wheel in dist/: compiled where possible, otherwise pure Python. `make wheel` runs this.
 
 python tools/build_wheel.py [--pure] [--dist FOLDER]
 """
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def missing_for_compiling() -> str | None:
-    """What a compiled wheel needs and this machine does not have; None when all is there."""
+    """Return the first missing requirement for a compiled wheel; None if all are met."""
     compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
     if shutil.which(os.environ.get("CC", compiler)) is None:
         return f"a C compiler ({compiler})"

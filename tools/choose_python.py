@@ -1,9 +1,9 @@
-"""Names the Python that the virtual environment is made of: this one, or a faster build of the same version.
+"""Print the Python for the virtual environment: this interpreter, or a faster build of the same version.
 
-    python3 tools/choose_python.py [FOLDER ...]        folders to look in, else /usr/local/bin and /usr/bin
+    python3 tools/choose_python.py [FOLDER ...]        folders to search (default: /usr/local/bin and /usr/bin)
 
-Built with profile-guided optimization an interpreter is a tenth faster. Distributions build theirs with it; pyenv does
-not unless it is told to. Another version than the one that was asked for is never chosen.
+An interpreter built with profile-guided optimization is a tenth faster. Distributions build Python with it; pyenv does so
+only on request. An interpreter of another version is never chosen.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ print(*sys.version_info[:2], "optimized" if distributed or "--enable-optimizatio
 
 
 def build_of(python: str) -> str:
-    """`3 11 optimized`, `3 11 plain`; empty when it does not run or cannot make virtual environments."""
+    """Return, for example, `3 11 optimized` or `3 11 plain`; empty if it does not run or lacks venv or ensurepip."""
     try:
         probe = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""Writes docs/client.md from the docstrings and tables of the transactional client. `--check`: is it up to date?"""
+"""Write docs/client.md from the docstrings and tables of the transactional client; `--check` only checks it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ METHODS: Final = {
     "Connections": ("start", "stop"),
     "SentRecord": ("done", "result", "exception", "add_done_callback"),
 }
-"""Class -> what an application calls, if that is not all that is public: the rest is for producers."""
+"""Class -> the methods to document, where some public methods are only for the producers."""
 BLOCKING: Final = """\
 ## Without asyncio
 
@@ -83,7 +83,7 @@ LETTERS: Final = {
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [INTRODUCTION]
     for name in CLASSES:
         parts += _reference(getattr(client, name), name)
@@ -112,7 +112,7 @@ def _reference(cls: type, name: str) -> Iterator[str]:
 
 
 def _text(thing: Any) -> str:
-    """A docstring, with the blocks that it indents as code."""
+    """Return a docstring as Markdown, with its indented blocks as code."""
     lines: list[str] = []
     is_code = False
     for line in (inspect.getdoc(thing) or "").splitlines():

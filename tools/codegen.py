@@ -1,7 +1,7 @@
-"""Turns one message of the schema into a Python module: a class per structure, straight-line decode and encode.
+"""Generate a Python module from a message of the schema: a class per structure, straight-line decode and encode.
 
-Two functions each way, for the classic and for the flexible versions; inside them, neighbouring fields of fixed size
-are read and written by field `struct.Struct`, and a version is only looked at where it changes the layout.
+There are two functions each for decoding and encoding: for the classic and for the flexible versions. Within them, one
+`struct.Struct` reads or writes neighbouring fields of fixed size, and the version is tested only where it changes the layout.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LOCALS = {
     "tags",
     "version",
 }
-"""Names that the generated functions use themselves, so that no field of a message may have them."""
+"""Names of variables in the generated functions, which no field of a message may have."""
 
 
 def annotation(field: Field, within: Range) -> str:
@@ -108,7 +108,7 @@ def size_of(fmt: str) -> int:
 
 
 def minimum(field: Field, versions: Range, flexible: bool) -> int:
-    """Fewest bytes that the field takes in any of these versions."""
+    """Return the minimum number of bytes of the field in these versions."""
     if field.tag is not None or not field.versions.covers(versions):
         return 0
     if field.array or field.type in ("bytes", "records"):
@@ -125,7 +125,7 @@ def struct_minimum(struct: Struct, versions: Range, flexible: bool) -> int:
 
 
 def condition(field: Field, versions: Range) -> str | None:
-    """The test that tells whether a version has the field; None when all of these do."""
+    """Return the test whether a version has the field; None if all of these versions have it."""
     tests = []
     if field.versions.low > versions.low:
         tests.append(f"version >= {field.versions.low}")
@@ -135,7 +135,7 @@ def condition(field: Field, versions: Range) -> str | None:
 
 
 def null_refused(field: Field, versions: Range) -> str | None:
-    """The test that tells whether a version has the field but not null; None when all or none of these do."""
+    """Return the test whether null is not allowed in a version; None if all or none of these versions allow null."""
     meet = field.nullable.meet(versions)
     if meet.empty or meet.covers(versions) or field.type == "records":
         return None
@@ -148,7 +148,7 @@ def null_refused(field: Field, versions: Range) -> str | None:
 
 
 def short_names(struct: Struct) -> dict[str, str]:
-    """Field -> the name of one element of it, for fields that are arrays or structures. All are different."""
+    """Return unique variable names for the elements of fields that are arrays or structures, by field name."""
     names: dict[str, str] = {}
     for field in struct.fields:
         if field.array or field.struct:
@@ -159,7 +159,7 @@ def short_names(struct: Struct) -> dict[str, str]:
 
 
 def runs(struct: Struct, versions: Range) -> Iterator[list[Field]]:
-    """The untagged fields of these versions, neighbours of fixed size and equal condition together."""
+    """Yield the untagged fields of these versions; neighbours of fixed size with the same condition form one run."""
     run: list[Field] = []
     for field in struct.fields:
         if field.tag is not None or field.versions.meet(versions).empty:
@@ -178,10 +178,10 @@ def runs(struct: Struct, versions: Range) -> Iterator[list[Field]]:
 class Decoder:
     w: Writer
     flexible: bool
-    counted: bool  # A request has a limit of elements, and tagged fields in them, in all.
+    counted: bool  # Requests limit the total number of elements and of tagged fields in elements.
 
     def struct(self, struct: Struct, versions: Range, prefix: str, target: str) -> None:
-        """Reads `struct` at `pos` and assigns it to `target`."""
+        """Write code that reads `struct` at `pos` and assigns it to `target`."""
         w = self.w
         short = short_names(struct)
         for run in runs(struct, versions):
@@ -242,7 +242,7 @@ class Decoder:
         w("    pos += 1")
 
     def hint(self, field: Field, versions: Range) -> str:
-        """What declares the variable of a field where it is first assigned; `tags` has done it for tagged ones."""
+        """Return the type annotation for a field's first assignment; `tags` has already declared tagged fields."""
         return f": {annotation(field, versions)}" if field.tag is None else ""
 
     def run(self, run: list[Field], versions: Range, prefix: str, short: dict[str, str]) -> None:
@@ -276,7 +276,7 @@ class Decoder:
         self.null_check(field, versions, f"{prefix}{field.name}")
 
     def null_check(self, field: Field, versions: Range, value: str) -> None:
-        """A field that may be null in some of these versions only."""
+        """Write the null check of a field that may be null only in some of these versions."""
         test = null_refused(field, versions)
         if test is not None:
             self.w(f"if {value} is None and {test}:")
@@ -371,7 +371,7 @@ class Encoder:
     w: Writer
     flexible: bool
     parts: bool
-    """Records leave as parts of their own, so that they are never copied."""
+    """Whether records become separate parts of the output, so that they are not copied."""
 
     def struct(self, struct: Struct, versions: Range, prefix: str, source: str) -> None:
         w = self.w
@@ -436,7 +436,7 @@ class Encoder:
 
     @staticmethod
     def differs(field: Field, versions: Range, value: str) -> str:
-        """The test that tells whether a tagged field must be written: it does not have its default."""
+        """Return the test whether a tagged field differs from its default and must be written."""
         default = default_of(field)
         if field.array:
             text = f"{value} is not None" if default == "None" else value
@@ -547,7 +547,7 @@ def class_of(w: Writer, struct: Struct, versions: Range) -> None:
 
 
 def halves(message: Message) -> list[tuple[str, Range, bool]]:
-    """(suffix, versions, flexible) of the functions that the message needs."""
+    """Return (suffix, versions, flexible) of the encodings that the message has."""
     if message.flexible.empty:
         return [("classic", message.versions, False)]
     flexible = message.versions.meet(message.flexible)
@@ -557,7 +557,7 @@ def halves(message: Message) -> list[tuple[str, Range, bool]]:
 
 
 def methods(w: Writer, message: Message, parts: bool) -> None:
-    """decode and encode of the message itself."""
+    """Write the methods decode and encode of the message class."""
     name = message.name
     both = len(halves(message)) == 2
     only = halves(message)[0][0]
@@ -630,7 +630,7 @@ def functions(w: Writer, message: Message, parts: bool) -> None:
 
 
 def module_of(message: Message) -> str:
-    """The whole text of a message's module."""
+    """Return the source code of a message's module."""
     for field in message.root.fields:
         assert field.name not in LOCALS, f"{field.where}: the generated code uses the name {field.name} itself"
     parts = message.kind == "response" and any(f.type == "records" for s in message.structs for f in s.fields)

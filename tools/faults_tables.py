@@ -1,4 +1,4 @@
-"""Writes the tables of docs/control.md from control/rules/faults.py. `--check` only says whether they are up to date."""
+"""Write the tables of docs/control.md from control/rules/faults.py; `--check` only checks that they are up to date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ END: Final = "<!-- /faults -->"
 
 
 def tables() -> str:
-    """What a rule may say: which requests, which of them, and what becomes of them."""
+    """Return the tables of the parts of a rule: `match`, `when` and `do`."""
     return "\n".join(
         [
             _table("match", "which requests", MATCH),

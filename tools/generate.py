@@ -1,6 +1,6 @@
-"""Writes `protocol/messages/*.py` and `protocol/api_keys.py` from `tools/schemas/`. Run it as `make generate`.
+"""Generate `protocol/messages/*.py` and `protocol/api_keys.py` from `tools/schemas/`. Run it as `make generate`.
 
-`--check` writes nothing and exits 1 when a generated file is not what the schemas give.
+`--check` writes nothing, and exits with 1 if a generated file is outdated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages, and parts of pages, that a tool writes from the code."""
+"""Write or check pages, and parts of pages, that are generated from the code."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def write_or_check(page: Path, text: str, command: str) -> int:
-    """Write a page, or with `--check` only say whether it has this text; return the exit status.
+    """Write a page, or with `--check` only check that it has this text; return the exit status.
 
-    `command`: what a developer runs to write it.
+    `command` is the command that writes the page, for the error message.
     """
     if "--check" not in sys.argv:
         page.write_text(text, encoding="utf-8")

@@ -1,11 +1,12 @@
-"""The jars of Apache Kafka, and of Spark's own Kafka source and sink, brought from Maven Central into a cache folder.
+"""Download the jars of Apache Kafka, and of Spark's own Kafka source and sink, from Maven Central to a cache folder.
 
-`python tools/jars.py` fetches, once, what `tools/*.lock` list: `group:artifact:version sha256` per line; it prints that of Kafka.
-`python tools/jars.py --lock` resolves Kafka's ROOTS again and rewrites its lock; read the diff before you commit it. The lock of
-Spark's connector is written by hand: what its parent POM says cannot be resolved with Maven Central alone.
+`python tools/jars.py` downloads the jars that `tools/*.lock` list (lines of `group:artifact:version sha256`) unless they are
+cached, and prints the folder of Kafka's jars. `python tools/jars.py --lock` resolves Kafka's ROOTS again and rewrites its
+lock; read the diff before you commit it. The lock of Spark's connector is written by hand, as its parent POM cannot be
+resolved with Maven Central alone.
 
-The folder is complete if and only if its file `.complete` holds the digest of the lock. It is filled under
-another name and renamed into place, so any number of callers may run at once.
+A folder is complete if and only if its file `.complete` holds the digest of the lock. It is filled under another name and
+then renamed, so any number of callers may run at once.
 """
 
 import contextlib
@@ -37,17 +38,17 @@ TIMEOUT_S = 60
 
 
 def cache_root() -> Path:
-    """Where everything that is fetched or compiled for the tests is kept."""
+    """Return the folder for everything that is downloaded or compiled for the tests."""
     return Path(os.environ.get("STUNTBROKER_CACHE") or Path.home() / ".cache" / "stuntbroker")
 
 
 def kafka_jars() -> Path:
-    """The folder with Apache Kafka's jars, filled on first use."""
+    """Return the folder with Apache Kafka's jars, filled on first use."""
     return _folder(f"kafka-{KAFKA_VERSION}", LOCK)
 
 
 def spark_jars() -> Path:
-    """The folder with the jars of Spark's own Kafka source and sink, with which ours are compared."""
+    """Return the folder with the jars of Spark's own Kafka source and sink, for comparison with ours."""
     return _folder("spark-sql-kafka", SPARK_LOCK)
 
 
@@ -88,12 +89,12 @@ def _fill(folder: Path, repository: Path, lock: Path) -> None:
 
 
 def _download(artifact: "Artifact") -> Path:
-    """Tried more than once: a name server under load is the usual reason to fail."""
+    """Download with retries, as most failures come from an overloaded name server."""
     for pause_s in range(1, ATTEMPTS_MAX):
         with contextlib.suppress(OSError, RuntimeError):
             return artifact.resolve()
         if artifact.cached_path is not None:
-            artifact.cached_path.unlink(missing_ok=True)  # jgo takes half a file for a whole one.
+            artifact.cached_path.unlink(missing_ok=True)  # jgo treats a partial file as complete.
         time.sleep(pause_s)
     try:
         return artifact.resolve()
@@ -102,7 +103,7 @@ def _download(artifact: "Artifact") -> Path:
 
 
 def _move_into_place(filled: Path, folder: Path, lock: Path, aside: Path) -> None:
-    """Rename, unless another caller was first. An incomplete or outdated folder steps aside."""
+    """Rename the filled folder unless another caller was first; move an incomplete or outdated folder to `aside`."""
     if not _is_complete(folder, lock):
         with contextlib.suppress(FileNotFoundError):
             folder.rename(aside)
@@ -126,10 +127,10 @@ def _sha256(path: Path) -> str:
 
 
 def write_lock() -> None:
-    """Resolve ROOTS with everything that they need at run time, and pin it."""
+    """Resolve ROOTS and their runtime dependencies, and write their digests to the lock."""
     with tempfile.TemporaryDirectory() as scratch:
         context = _maven(Path(scratch))
-        # Raw (`!`): as Maven does it. Else jgo lets the version management of each root overrule the others.
+        # Raw (`!`), as in Maven: otherwise the dependency management of one root would override the others.
         resolved = context.resolver.resolve([context.create_dependency(f"{root}!") for root in ROOTS])
         artifacts: list[Artifact] = [each.artifact for group in resolved for each in group]
         with ThreadPoolExecutor(DOWNLOADS_MAX) as pool:

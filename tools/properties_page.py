@@ -1,7 +1,7 @@
-"""Writes docs/properties.md from the properties and their documentation. `--check` only says whether it is up to date.
+"""Write docs/properties.md from the properties and their documentation; `--check` only checks that it is up to date.
 
-Types, defaults and texts come from `properties.py` and `config_docs.py` in broker/configuration/. This file adds the subjects
-and what Apache Kafka 4.3.1 has as default where that is another value.
+Types, defaults and texts come from `properties.py` and `config_docs.py` in broker/configuration/. This file adds the
+subjects, and the defaults of Apache Kafka 4.3.1 that differ.
 """
 
 from __future__ import annotations
@@ -146,11 +146,11 @@ KAFKA_DEFAULTS: Final = {
     "transaction.two.phase.commit.enable": "false",
     "transaction.version": "feature only",
 }
-"""Property of the broker -> the default in Apache Kafka 4.3.1, where it is another one."""
+"""Property of the broker -> its default in Apache Kafka 4.3.1, if different."""
 
 
 class SubjectError(Exception):
-    """A property is under no subject, or under two, or a subject has one that does not exist."""
+    """A property is listed under no subject or under two, or a listed property does not exist."""
 
 
 def main() -> int:
@@ -158,7 +158,7 @@ def main() -> int:
 
 
 def page() -> str:
-    """The whole page. Raises SubjectError."""
+    """Return the whole page. Raises SubjectError."""
     check_subjects(TOPIC_SUBJECTS, TOPIC.keys())
     check_subjects(BROKER_SUBJECTS, BROKER.keys())
     parts = [INTRODUCTION, "## Properties of a topic\n"]
@@ -171,7 +171,7 @@ def page() -> str:
 
 
 def check_subjects(subjects: dict[str, str], known: Iterable[str]) -> None:
-    """Raises SubjectError unless each known property is under one subject."""
+    """Raise SubjectError unless each known property is under exactly one subject."""
     listed = [name for names in subjects.values() for name in names.split()]
     wrong = sorted({name for name in listed if listed.count(name) > 1} | set(listed) ^ set(known))
     if wrong:
@@ -199,12 +199,12 @@ def broker_table(names: list[str]) -> str:
 
 
 def default_of(name: str) -> str:
-    """The default of a property of the broker, as DescribeConfigs shows it."""
+    """Return the default of a broker property as DescribeConfigs shows it."""
     return "null" if name in WITHOUT_DEFAULT else show(BROKER[name].default)
 
 
 def in_kafka(name: str) -> str:
-    """The cell for the default in Kafka: empty where it is the same."""
+    """Return the cell for the default in Kafka, empty if it is the same."""
     if name.startswith("stuntbroker."):
         return "not there"
     known = KAFKA_DEFAULTS.get(name, "")
@@ -216,7 +216,7 @@ def code(text: str | None) -> str:
 
 
 def prose(text: str) -> str:
-    """A text with the characters escaped that Markdown would take for its own."""
+    """Escape the special characters of Markdown."""
     return re.sub(r"([*_<|`])", r"\\\1", text)
 
 

@@ -1,15 +1,15 @@
-"""Reads the compact message schema of `tools/schemas/`.
+"""Parse the compact message schema of `tools/schemas/`.
 
-One message is a header line and its fields, one a line, nested by two spaces:
+A message is a header line followed by its fields, one per line, nested by two spaces:
 
     request EndTxnRequest key=26 versions=0-5 flexible=3+
       TransactionalId string
       Epochs [Epoch]? 2+ tag=0 =null
         Value int16
 
-A field is `Name type[?[range]] [range] [tag=N] [inflexible] [=default]`. `[T]` is an array, `?` nullable (in the range
-given, or always), a range is `4`, `4-9` or `4+` and is left out when the field is there in every version of its parent.
-`struct Name` opens a structure that several fields share.
+A field is `Name type[?[range]] [range] [tag=N] [inflexible] [=default]`. `[T]` is an array; `?` means nullable, in the given
+versions or always. A range is `4`, `4-9` or `4+`; without one, the field exists in every version of its parent. `struct Name`
+defines a structure that several fields share.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ FIXED = {
     "uuid": ("16s", 16),
 }
 PLAIN = {*FIXED, "string", "bytes", "records"}
-"""Types that are no structure. A structure's name starts with a capital letter."""
+"""Types other than structures. The name of a structure starts with a capital letter."""
 NAMES = {"Enable2Pc": "enable_2pc"}
-"""Python names that the rule of `python_name` would get wrong."""
+"""Python names that differ from the rule of `python_name`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ ALWAYS = Range(0, LAST_VERSION)
 
 
 class SchemaError(ValueError):
-    """What is wrong with a schema, and the file and line where."""
+    """A schema is invalid. The message starts with the file and line."""
 
 
 def parse_range(text: str, where: str = "") -> Range:
@@ -118,7 +118,7 @@ class Message:
 
     @property
     def structs(self) -> list[Struct]:
-        """Every structure once, a structure before those that hold it."""
+        """All structures, each once and before the structures that contain it."""
         structs: dict[str, Struct] = {}
 
         def walk(struct: Struct) -> None:
@@ -193,7 +193,7 @@ def parse_header(words: list[str], where: str) -> Message:
 
 
 def check(message: Message, where: str) -> None:
-    """Refuses what reads well but cannot be meant."""
+    """Reject schemas that parse but are inconsistent. Raises SchemaError."""
     for struct in message.structs:
         if not struct.fields and struct is not message.root:
             raise SchemaError(f"{where}: {message.name} uses {struct.name} and gives it no fields")

@@ -1,4 +1,4 @@
-"""Writes docs/stops.md from control/rules/points.py. `--check` only says whether it is up to date."""
+"""Write docs/stops.md from control/rules/points.py; `--check` only checks that it is up to date."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ A stop fires once by default: `times` says how often (0: always), `nth` at which
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     of_requests = [name for name in POINTS if name in REQUEST_POINTS]
     of_files = [name for name in POINTS if name in FILES]
     of_transactions = [name for name in POINTS if name not in REQUEST_POINTS and name not in FILES]

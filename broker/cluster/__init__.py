@@ -1,4 +1,5 @@
-"""Several brokers in one process (`serve --nodes N`): who leads a partition and who coordinates a group or a transactional id.
+"""Several brokers in one process (`serve --nodes N`): partition leaders, and coordinators of groups and transactional ids.
 
-Every node is a set of listeners with an id. All of them share one state: what differs is what each of them is allowed to do.
+A node is an id with a set of listeners. All nodes share one state, and each of them serves only its own part: the partitions
+that it leads, and the groups and transactional ids that it coordinates.
 """

@@ -1,4 +1,4 @@
-"""Which nodes a partition may be assigned to by hand. The texts are Kafka's."""
+"""Validation of manual replica assignments, with Kafka's error messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stuntbroker.broker.cluster.nodes import Nodes
 
 
 def problem_of_replicas(replicas: Sequence[int], nodes: Nodes) -> str | None:
-    """Return what is wrong with the replicas of a partition: the first problem in ascending order, as in Kafka."""
+    """Return the first problem of a partition's replicas in ascending order, as in Kafka; None if there is none."""
     if not replicas:
         return "The manual partition assignment includes an empty replica list."
     previous = None
@@ -24,9 +24,9 @@ def problem_of_replicas(replicas: Sequence[int], nodes: Nodes) -> str | None:
 def problem_of_assignments(
     assignments: Iterable[Sequence[int]], nodes: Nodes, factor: int | None = None, first: int = 0
 ) -> str | None:
-    """Return what is wrong with the replicas of a topic's partitions from `first` on, which must all have as many.
+    """Return the first problem of the replicas of partitions from `first` on; all need the same number of replicas.
 
-    `factor`: how many, where there are partitions before them.
+    `factor`: that number, if the topic already has partitions.
     """
     for index, replicas in enumerate(assignments, first):
         if problem := problem_of_replicas(replicas, nodes):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stuntbroker.protocol.messages.fetch_request import FetchRequest
 
     class Uses(HasConfig, HasNodes, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 FROM_FOLLOWERS_FROM: Final = 11

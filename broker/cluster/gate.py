@@ -1,7 +1,7 @@
-"""What a node refuses because another one leads the partition, or coordinates the group or the transactional id.
+"""Refusal of requests for partitions, groups and transactional ids that another node leads or coordinates.
 
-Stands before the handlers where there are several nodes. A request of which a part is another node's is handled without that
-part, which is added to the answer. Fetches are looked at by their handler, each time they read.
+The gate is an interceptor, installed when there are several nodes. It passes the part of a request that belongs to this node to
+the handler, and adds the errors of the other parts to the response. The Fetch handler checks its partitions itself.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import HasNodes, HasTopics
 
     class Uses(HasNodes, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 ENDPOINTS_FROM: Final = 10
 """First version of Produce whose response names the current leader."""
 ALL_ACKS: Final = -1
 MANY_GROUPS_FROM: Final = 8
-"""First version of OffsetFetch that fetches several groups."""
+"""First version of OffsetFetch with several groups."""
 NO_PROTOCOL_FROM: Final = 7
-"""Version of JoinGroup from which an answer may have no protocol."""
+"""First version of JoinGroup whose response may have a null protocol."""
 PARTITIONS: Final = ("partition_responses", "partitions")
-"""How the list of partitions is called in a topic of an answer."""
+"""Names of the partition list in a topic of a response."""
 OK: Final = ErrorCode.NONE
 
 Keys = Callable[[Any, int], list[str]]
-"""The groups or transactional ids that a request of a version names."""
+"""Returns the groups or transactional ids in a request of a version."""
 GROUP_OF: Final[dict[int, Keys]] = {
     api_keys.OFFSET_COMMIT: lambda request, version: [request.group_id],
     api_keys.OFFSET_FETCH: lambda request, version: (
@@ -83,27 +83,27 @@ LISTS: Final = {
     api_keys.DELETE_GROUPS: ("groups_names", "results"),
     api_keys.DESCRIBE_TRANSACTIONS: ("transactional_ids", "transaction_states"),
 }
-"""The list of groups or ids in a request that may have several, and that of its answer."""
+"""API -> names of the list of groups or ids in a request with several, and of the list in its response."""
 LED: Final = {
     api_keys.LIST_OFFSETS: "partition_index",
     api_keys.DELETE_RECORDS: "partition_index",
     api_keys.OFFSET_FOR_LEADER_EPOCH: "partition",
 }
-"""APIs whose request has topics with partitions that must be led here, and how the number of one is called."""
+"""APIs that need the partition leader -> name of the partition index in the request."""
 LISTINGS: Final = {api_keys.LIST_GROUPS: OFFSETS, api_keys.LIST_TRANSACTIONS: TXN_STATE}
-"""APIs that list what a node coordinates."""
+"""APIs that list the groups or ids of a coordinator -> the internal topic that holds them."""
 GATED: Final = frozenset({api_keys.PRODUCE, *GROUP_OF, *TRANSACTIONAL_ID_OF, *LED, *LISTINGS})
 
 
 class NodeGate:
-    """Refuses at each node what is not its own."""
+    """Refuses the parts of a request that belong to other nodes."""
 
     def __init__(self, broker: Uses) -> None:
         self._broker = broker
         self._nodes = broker.nodes
 
     def check(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
-        """Stands before a handler, as an interceptor."""
+        """Intercept a request: handle the part that belongs to this node, and refuse the rest."""
         key = connection.route.key
         if key == api_keys.PRODUCE:
             return self._produce(handle, connection, request, version)
@@ -228,7 +228,7 @@ class NodeGate:
 
 
 def _refusal(key: int, version: int, request: Any, error: ErrorCode) -> Any:
-    """The answer to a request that is refused as a whole. What does not name its subject is as Kafka has it."""
+    """Return the response that refuses a whole request, with Kafka's values in the other fields."""
     answer: Any = error_answer(key, plain_request(key, request), error)
     match key:
         case api_keys.OFFSET_FETCH if version >= MANY_GROUPS_FROM:
@@ -257,7 +257,7 @@ def _refusal(key: int, version: int, request: Any, error: ErrorCode) -> Any:
 
 
 def _merged(answered: Sequence[Any], refused: Sequence[Any]) -> list[Any]:
-    """The topics, groups or ids of an answer, with what was refused of the request: a topic is there once."""
+    """Merge the handled and the refused topics, groups or ids of a response; each topic appears once."""
     partitions = next((name for name in PARTITIONS if answered and hasattr(answered[0], name)), None)
     if partitions is None:
         return [*answered, *refused]

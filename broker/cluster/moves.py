@@ -1,4 +1,4 @@
-"""Changes in the cluster: another leader of a partition, other replicas, a node that stops or comes back.
+"""Changes in the cluster: leader changes, reassignments, and nodes that stop or restart.
 
 Every change of leader begins a leader epoch and wakes the requests that wait for the partition.
 """
@@ -22,7 +22,7 @@ def change_leader(
 ) -> None:
     """Make a node the leader of a partition, or leave it without one (NO_LEADER). Raises StorageError.
 
-    `leader_epoch`: the next one if not given. `load_ms`: for how long the coordinators of an internal partition are loading.
+    `leader_epoch`: by default the next one. `load_ms`: how long the coordinators of an internal partition are loading.
     """
     placement, log = topic.placements[index], topic.partitions[index]
     before, epoch = placement.leader, log.leader_epoch + 1 if leader_epoch is None else leader_epoch
@@ -69,7 +69,7 @@ def _hand_over(broker: Services, topic: Topic, index: int, load_ms: int) -> None
 
 def reassign(broker: Services, topic: Topic, index: int, replicas: Sequence[int]) -> None:
     """Reassign a partition to other nodes; its leader stays if it is among them. Raises StorageError."""
-    # Unlike Kafka: it is done at once, as nothing need be copied.
+    # Unlike Kafka: a reassignment completes immediately, as there is nothing to copy.
     placement, before = topic.placements[index], topic.placements[index].replicas
     placement.replicas = tuple(replicas)
     placement.in_sync = placement.replicas

@@ -1,7 +1,7 @@
-"""The nodes of the cluster, and where a partition is: its replicas, the one of them that leads, and those that are in sync.
+"""Nodes of the cluster, and the placement of a partition: its replicas, leader and in-sync replicas.
 
 A group or a transactional id is coordinated by the leader of its partition of `__consumer_offsets` or `__transaction_state`,
-as in Kafka. One node is the usual case, and the same table with one row.
+as in Kafka. With one node, the usual case, all partitions share one placement.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ NO_LEADER: Final = -1
 
 
 class NamesLeader(Protocol):
-    """A partition of a response that may say who leads it."""
+    """A partition of a response with an optional current leader."""
 
     current_leader: Any
 
 
 class Endpoint(NamedTuple):
-    """A node as a client sees it."""
+    """Address of a node for a client."""
 
     node_id: int
     host: str
@@ -42,7 +42,7 @@ class Node:
         self.rack = rack
         self.is_up = True
         self.listeners: dict[str, Listener] = {}
-        """By name."""
+        """Listener name -> listener."""
 
 
 class Placement:
@@ -52,7 +52,7 @@ class Placement:
 
     def __init__(self, replicas: Sequence[int], leader: int) -> None:
         self.replicas = tuple(replicas)
-        """Ids of nodes, that of the preferred leader first."""
+        """Node ids, the preferred leader first."""
         self.leader = leader
         """NO_LEADER while no node may lead."""
         self.in_sync = self.replicas
@@ -75,7 +75,7 @@ class Nodes:
     """All nodes by id."""
 
     def __init__(self, node_id: int, listeners: Iterable[Listener], racks: Sequence[str]) -> None:
-        """`node_id`: that of the first node; those of the others follow it. `racks`: of the nodes, in turn."""
+        """`node_id`: id of the first node; the other ids follow it. `racks`: assigned to the nodes in turn."""
         self.first = node_id
         self.by_id: dict[int, Node] = {}
         for listener in listeners:
@@ -89,7 +89,7 @@ class Nodes:
 
     def new_placement(self, index: int, replication_factor: int) -> Placement:
         """Return the placement of a new partition: leaders round robin over the running nodes, followers on the next ones."""
-        # Unlike Kafka: it begins at a node by chance.
+        # Unlike Kafka: the first leader is not chosen at random.
         if not self.are_many:
             return self._only
         up = [node_id for node_id in self.ids if self.by_id[node_id].is_up]
@@ -140,11 +140,11 @@ class Nodes:
         return [self.endpoint(node_id, client) for node_id in sorted(leaders) if node_id != NO_LEADER]
 
     def endpoints(self, client: ClientConnection) -> list[Endpoint]:
-        """The nodes that are up, at the addresses that this client can reach."""
+        """Return the endpoints of the nodes that are up, at the addresses that the client can reach."""
         return [self.endpoint(node.id, client) for node in self.by_id.values() if node.is_up]
 
     def endpoint(self, node_id: int, client: ClientConnection) -> Endpoint:
-        """A node, at the address that this client can reach."""
+        """Return the endpoint of a node, at the address that the client can reach."""
         node = self.by_id[node_id]
         address = self._address(node, client)
         return Endpoint(node_id, address.host, address.port, node.rack)

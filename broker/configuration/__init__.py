@@ -1,5 +1,5 @@
-"""Properties: what there is (`properties.py`), what a broker was given, and what clients change while it runs.
+"""Configuration: the known properties (`properties.py`), the values given at startup, and changes while the broker runs.
 
-The values in force are a `BrokerConfig`, which rooms get handed. Not here: where values are read from, which is the command
-line's (`cli`), and the properties of groups, whose rules are in `groups`.
+`BrokerConfig` holds the values in force and is passed to other packages. Not here: reading values from the command line and
+from files (`cli`), and the configuration of groups (`groups`).
 """

@@ -1,4 +1,4 @@
-"""The configuration of a broker: what it was given, checked, and the values in force."""
+"""The configuration of a broker: validation of the given properties, and the values in force."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from stuntbroker.broker.configuration.properties import (
 from stuntbroker.protocol.primitives import INT32_MAX
 
 REPLICATION_FACTOR: Final = 3
-"""Copies by default, where there are so many nodes."""
+"""Default replication factor, limited by the number of nodes."""
 
 if TYPE_CHECKING:
     from stuntbroker.broker.configuration.property_names import FlagName, NumberName, TextName
 
 
 def _check_unused(name: str) -> None:
-    """Raises ConfigError for a property that neither Kafka nor Stuntbroker has."""
+    """Raise ConfigError for a property that neither Kafka nor Stuntbroker has."""
     from stuntbroker.broker.configuration.kafka_properties import is_kafka_property, nearest_property
 
-    # Unlike Kafka: it passes over properties that it does not know. A misspelt one makes a test try something else.
+    # Unlike Kafka: an unknown property is an error. Kafka ignores it, and a test with a misspelt property tests something else.
     if is_kafka_property(name):
         return
     # In the configuration of a broker, the name of a topic's property stands for the default of all topics.
@@ -42,9 +42,9 @@ def _check_unused(name: str) -> None:
 
 
 class BrokerConfig:
-    """The values in force: `config["num.partitions"]`. Refuses what is wrong when it is made.
+    """The values in force, by name: `config["num.partitions"]`. Construction raises ConfigError for an invalid property.
 
-    `values` never changes: what is changed while the broker runs replaces all of it (`replace`).
+    The mapping `values` is never modified: a change while the broker runs replaces it (`replace`).
     """
 
     __slots__ = ("_values", "ceilings", "given", "unused")
@@ -65,7 +65,7 @@ class BrokerConfig:
                 self.unused.append(name)
         self._convert_units()
         low, high = (self._values[f"group.{end}.session.timeout.ms"] for end in ("min", "max"))
-        if low > high:  # Unlike Kafka: it starts, and no member can ever join.
+        if low > high:  # Unlike Kafka: an error; Kafka starts, and no member can ever join.
             raise ConfigError(
                 f"group.max.session.timeout.ms: {high} is less than group.min.session.timeout.ms, which is {low}"
             )
@@ -83,23 +83,23 @@ class BrokerConfig:
         nodes = self._values["stuntbroker.nodes"]
         if self._values["node.id"] + nodes - 1 > INT32_MAX:
             raise ConfigError(f"node.id: {nodes} nodes need ids up to {nodes - 1} more, and the last is {INT32_MAX}")
-        # Unlike Kafka: it keeps one copy of a topic by default, which is gone while its node is stopped.
+        # Unlike Kafka: up to 3 copies by default, not 1, so that a topic stays available while a node is stopped.
         for name in ("default.replication.factor", *INTERNAL_REPLICATION_FACTORS):
             if name not in self.given:
                 self._values[name] = min(nodes, REPLICATION_FACTOR)
         copies = self._values["default.replication.factor"]
-        # Unlike Kafka: it starts, and no topic can be made by default.
+        # Unlike Kafka: an error; Kafka starts, and no topic can be created with the default.
         if copies > nodes and not self.accepts_any_replication_factor:
             keepers = "one broker" if nodes == 1 else f"{nodes} brokers"
             raise ConfigError(
                 f"default.replication.factor: {copies} copies cannot be kept by {keepers}; set it to {nodes}, start more nodes "
                 "(--nodes), or set stuntbroker.replication.factor=any to keep fewer copies than are asked for"
             )
-        # Unlike Kafka: it starts, and can never make these topics. Set-ups for a cluster bring both properties along.
+        # Unlike Kafka: ignored; Kafka starts, and can never create these topics. Configurations for clusters set both properties.
         self.unused += [name for name in INTERNAL_REPLICATION_FACTORS if self._values[name] > nodes]
 
     def _convert_units(self) -> None:
-        """Set what is not given in milliseconds from the first other unit that is."""
+        """Set each time that is not given in milliseconds from the first other unit that is given."""
         for name, others in IN_OTHER_UNITS.items():
             for other, unit_ms in others:
                 if name not in self.given and other in self.given:
@@ -124,11 +124,11 @@ class BrokerConfig:
         return MappingProxyType(self._values)
 
     def replace(self, values: Mapping[str, Any]) -> None:
-        """Put other values in force, all at once."""
+        """Replace all values in force."""
         self._values = dict(values)
 
     def as_given(self) -> BrokerConfig:
-        """Return the configuration as a broker starts with it: what was changed while this one ran is left out."""
+        """Return the configuration as given at startup, without the changes made while the broker ran."""
         config = BrokerConfig(self.given)
         config.ceilings.update(self.ceilings)
         lowered = {name: min(config[name], most) for name, most in self.ceilings.items()}
@@ -137,10 +137,10 @@ class BrokerConfig:
 
     @property
     def accepts_any_replication_factor(self) -> bool:
-        """Whether a replication factor above 1 is accepted (`stuntbroker.replication.factor=any`)."""
+        """Whether a replication factor above the number of nodes is accepted (`stuntbroker.replication.factor=any`)."""
         return bool(self._values["stuntbroker.replication.factor"] == "any")
 
     def topic_default(self, name: str) -> Any:
-        """Return what a topic has for a property that is not set for it."""
+        """Return the default of a topic property: the value of the broker property, if there is one."""
         prop, broker_name = TOPIC[name]
         return prop.default if broker_name is None else self._values.get(broker_name, prop.default)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import HasDynamicConfig, HasEvents, HasNodeId, HasNodes, HasTopics
 
     class ConfigChangePorts(HasDynamicConfig, HasEvents, HasNodeId, HasNodes, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
-# Unlike Kafka: of these it knows configuration, of which all is for protocols that are not served here.
+# Unlike Kafka: these resource types have no properties, as the protocols that use them are not served.
 WITHOUT_CONFIGS: Final[dict[int, tuple[str, ErrorCode, str]]] = {
     ResourceType.BROKER_LOGGER: (
         "This is not the id of this node.",
@@ -39,7 +39,7 @@ WITHOUT_CONFIGS: Final[dict[int, tuple[str, ErrorCode, str]]] = {
         "Unknown group config name: {}",
     ),
 }
-"""Message for an invalid resource name, then error and message for any property set."""
+"""Resource type -> message for an invalid name; error and message for setting any property."""
 LIST: Final = 7
 LISTS: Final = frozenset(name for name, (prop, _) in TOPIC_CONFIGS.items() if prop.kind == LIST)
 
@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 
 
 def refused(kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequence[str], nulls: str) -> Outcome | None:
-    """Return the error of a resource that does not depend on its type; None if there is none.
+    """Return the error of a resource from the checks that all types share; None if there is none.
 
     `times`: occurrences of each resource in the request; `nulls`: the keys without a value.
     """
@@ -80,7 +80,7 @@ def change(
     validate_only: bool,
     new: Callable[[dict[str, str]], dict[str, str | None]],
 ) -> Outcome:
-    """Set a topic's configuration to what `new` makes of the present one."""
+    """Set a topic's configuration to the result of `new`, which is called with the present one."""
     if kind != ResourceType.TOPIC:
         return Outcome(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     if not name:
@@ -106,7 +106,7 @@ def change(
 
 
 def change_broker(broker: ConfigChangePorts, name: str, change: Callable[[DynamicConfig, str], None]) -> Outcome:
-    """Set configuration of the brokers: with an empty name, or with the id of one."""
+    """Change the configuration of all brokers (`name` is empty), or of the broker with the id `name`."""
     level = name
     if name:
         try:

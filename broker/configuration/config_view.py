@@ -1,4 +1,4 @@
-"""Configuration as DescribeConfigs shows it: values, where they come from, and what stands behind them."""
+"""Configuration as DescribeConfigs shows it: values, their sources and their synonyms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import HasConfig, HasDynamicConfig, HasFeatures
 
     class ConfigViewPorts(HasConfig, HasDynamicConfig, HasFeatures, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 TOPIC_CONFIG: Final = 1
@@ -23,7 +23,7 @@ DYNAMIC_DEFAULT_BROKER_CONFIG: Final = 3
 STATIC_BROKER_CONFIG: Final = 4
 DEFAULT_CONFIG: Final = 5
 IN_HOURS: Final = {"log.retention.ms": ("log.retention.hours", "168"), "log.roll.ms": ("log.roll.hours", "168")}
-"""The default that Kafka shows behind a value in milliseconds that was set."""
+"""Property in milliseconds -> the property in hours, with its default, that Kafka shows as the last synonym."""
 
 
 class Synonym(NamedTuple):
@@ -61,7 +61,7 @@ def topic_configs(broker: ConfigViewPorts, topic: Topic) -> list[Entry]:
 
 
 def broker_configs(broker: ConfigViewPorts) -> list[Entry]:
-    """What is in force, and what was set while the broker ran."""
+    """Return all broker properties, and the other properties that were set while the broker ran."""
     entries = []
     for name, prop in BROKER.items():
         synonyms = _values_by_level(broker, name, prop)
@@ -80,7 +80,7 @@ def broker_configs(broker: ConfigViewPorts) -> list[Entry]:
 
 
 def cluster_configs(broker: ConfigViewPorts) -> list[Entry]:
-    """What was set for all brokers while this one ran."""
+    """Return the properties that were set for all brokers while this one ran."""
     return [
         Entry(
             name,
@@ -95,14 +95,14 @@ def cluster_configs(broker: ConfigViewPorts) -> list[Entry]:
 
 
 def _shown(value: str, prop: Property) -> str:
-    """The value as it is understood: of a list, each entry once and without blanks."""
+    """Return a value as the broker parses it: the entries of a list without blanks or duplicates."""
     if prop.kind != LIST:
         return value
     return ",".join(dict.fromkeys(entry.strip() for entry in value.split(",")))
 
 
 def _values_by_level(broker: ConfigViewPorts, name: str, known: Property | None) -> list[Synonym]:
-    """Every value of a broker property that there is, the one in force first."""
+    """Return the value of a broker property at every level that has one, the value in force first."""
     dynamic = broker.dynamic_config
     synonyms = []
     for level, source in ((dynamic.node, DYNAMIC_BROKER_CONFIG), (CLUSTER, DYNAMIC_DEFAULT_BROKER_CONFIG)):

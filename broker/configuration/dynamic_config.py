@@ -1,7 +1,7 @@
-"""Configuration of the broker that clients change while it runs: for all brokers (level ""), or for this one (its id).
+"""Dynamic broker configuration: changes for all brokers (level ""), or for this broker (its id), while it runs.
 
-The value in force is the first that there is: this broker's, that of all brokers, the one that the broker was started with, the
-default. Changes are in the metadata journal before they are answered, and are there after a restart.
+The value in force is the first that is set: this broker's, that of all brokers, the one given at startup, the default. A
+change is written to the metadata journal before its response, and survives a restart.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ MIN_ISR: Final = "min.insync.replicas"
 SET, DELETE, APPEND, SUBTRACT = range(4)
 OPERATIONS: Final = {APPEND: "append", SUBTRACT: "subtract"}
 _NUMBERS: Final = {SHORT: "SHORT", INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
-# Unlike Kafka: it changes its listeners while it runs, and lets nobody in who could set it back.
+# Unlike Kafka: listeners cannot change while the broker runs, nor max.connections become 0, as no client could connect.
 FIXED_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
 _NO_WAY_BACK: Final = "it would let no client in; set it when the broker starts"
 _OF_TOPICS: Final = {name: prop for prop, name in TOPIC.values() if name is not None}
-"""Broker properties that are only known here as what a topic's configuration begins with."""
+"""Broker properties that are defaults of topic properties."""
 
 Levels = dict[str, dict[str, str]]
 
@@ -55,7 +55,7 @@ class Refusal(Exception):
 
 
 class DynamicConfig:
-    """What was changed, by level, and the values that follow from it in `config.values`."""
+    """Changed properties by level; updates `config.values` with each change."""
 
     def __init__(
         self,
@@ -67,10 +67,10 @@ class DynamicConfig:
         """`known`: values from the journal. `journal` writes a change; raises StorageError."""
         self.node = str(node_id)
         self.levels: Levels = {level: dict(known.get(level, {})) for level in (CLUSTER, self.node)}
-        # A new cluster of Kafka's sets it for all its brokers (eligible leader replicas, KIP-966).
+        # A new Kafka cluster sets min.insync.replicas for all brokers (eligible leader replicas, KIP-966).
         self.levels[CLUSTER].setdefault(MIN_ISR, "1")
         self.changed: Callable[[], None] | None = None
-        """Called when values are others than before."""
+        """Called after values in force have changed."""
         self._config = config
         self._started = dict(config.values)
         self._journal = journal
@@ -89,7 +89,7 @@ class DynamicConfig:
         self._put(level, after, [change for change in changes if change.operation != DELETE], changes, validate_only)
 
     def replace(self, level: str, values: Mapping[str, str], validate_only: bool) -> None:
-        """Make this all that is set on a level. Raises Refusal, and StorageError."""
+        """Replace all properties of a level. Raises Refusal, and StorageError."""
         changes = [Change(name, SET, value) for name, value in values.items()]
         gone = [Change(name, DELETE, "") for name in self.levels[level] if name not in values]
         self._put(level, dict(values), changes, [*changes, *gone], validate_only)
@@ -110,7 +110,7 @@ class DynamicConfig:
             self._apply()
 
     def _apply(self) -> None:
-        """Brings the values in force in line with the levels."""
+        """Recompute the values in force from the levels."""
         values = dict(self._started)
         for level in (CLUSTER, self.node):
             for name, text in self.levels[level].items():
@@ -130,7 +130,7 @@ def _line(level: str, values: dict[str, str]) -> dict[str, Any]:
 
 
 def _property(name: str) -> Property | None:
-    """How the value of a property that has an effect here is read."""
+    """Return the definition of a dynamic property that has an effect here; None for others."""
     if name not in DYNAMIC or name in PER_BROKER:
         return None
     return BROKER.get(name) or _OF_TOPICS.get(name)
@@ -165,9 +165,9 @@ def _change(after: dict[str, str], change: Change) -> None:
 
 
 def merged_list(before: str, value: str, operation: int) -> str:
-    """Return a list, written with commas, after APPEND or SUBTRACT of the entries of another.
+    """Return a comma-separated list after APPEND or SUBTRACT of the entries of another list.
 
-    As in Kafka 4.3.1, a blank is part of an entry, and only the first of several equal ones is taken away.
+    As in Kafka 4.3.1, a blank is part of an entry, and SUBTRACT removes only the first of several equal entries.
     """
     entries = before.split(",") if before else []
     for entry in value.split(","):
@@ -179,8 +179,8 @@ def merged_list(before: str, value: str, operation: int) -> str:
 
 
 def _check(level: str, values: Mapping[str, str]) -> None:
-    """Whether these may be set on a level, in Kafka's order of checks. Names that Kafka does not know may be."""
-    # Unlike Kafka: numbers of threads may change by any factor, and why a value is refused is said in words of our own.
+    """Check that properties may be set on a level, in Kafka's order; unknown names may. Raises Refusal."""
+    # Unlike Kafka: thread counts may change by any factor, and the reasons for invalid values have different wording.
     read_only = [
         name for name in values if (name in BROKER and not BROKER[name].is_dynamic) or name in _read_only_names()
     ]
@@ -212,14 +212,14 @@ def _check(level: str, values: Mapping[str, str]) -> None:
 
 
 def _read_only_names() -> frozenset[str]:
-    """Kafka's read-only properties, those without effect here too."""
+    """Return Kafka's read-only properties, including those without effect here."""
     from stuntbroker.broker.configuration.kafka_properties import KAFKA_4_3_1  # Only loaded to check a change.
 
     return KAFKA_4_3_1 - DYNAMIC.keys()
 
 
 def _check_type(name: str, kind: int, text: str) -> None:
-    """Whether a value without effect here has the type that Kafka gives it."""
+    """Check the type of a value without effect here. Raises Refusal."""
     value = text.strip()
     if kind == BOOLEAN and value.lower() not in ("true", "false"):
         why = "Expected value to be either true or false"

@@ -1,6 +1,6 @@
-"""Which broker properties Apache Kafka 4.3.1 changes while it runs: names, types, and for whom. Read off a running Kafka.
+"""Dynamic broker properties of Apache Kafka 4.3.1: names, types and scopes, as reported by a running Kafka.
 
-Everything else is read-only. What has no effect here is accepted, kept and shown like the others.
+All other properties are read-only. Properties without effect here are accepted, stored and described like the others.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CLUSTER_WIDE: Final = {
     log.cleaner.io.buffer.load.factor log.cleaner.io.max.bytes.per.second log.cleaner.min.cleanable.ratio
     """,
 }
-"""For the default of all brokers and for one broker, by type."""
+"""Type -> properties that can be set for all brokers, or for one."""
 _PER_BROKER: Final = {
     LIST: """
     cordoned.log.dirs listeners sasl.enabled.mechanisms sasl.kerberos.principal.to.local.rules ssl.cipher.suites
@@ -74,7 +74,7 @@ _PER_BROKER: Final = {
     sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
     """,
 }
-"""For one broker only."""
+"""Type -> properties that can be set for one broker only."""
 
 
 def _by_name(table: dict[int, str]) -> dict[str, int]:
@@ -85,7 +85,7 @@ CLUSTER_WIDE: Final = _by_name(_CLUSTER_WIDE)
 """Name -> type."""
 PER_BROKER: Final = _by_name(_PER_BROKER)
 OURS: Final = {"stuntbroker.mapped.address": STRING}
-"""Properties that Kafka does not have: for the default of all brokers and for one broker."""
+"""Properties that Kafka does not have; they can be set for all brokers, or for one."""
 DYNAMIC: Final = CLUSTER_WIDE | PER_BROKER | OURS
 PER_LISTENER: Final = frozenset(
     [
@@ -101,4 +101,4 @@ PER_LISTENER: Final = frozenset(
         "ssl.truststore.type",
     ]
 )
-"""Accepted only behind `listener.name.<name>.`"""
+"""Properties that are accepted only with the prefix `listener.name.<name>.`"""

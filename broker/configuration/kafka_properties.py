@@ -119,7 +119,7 @@ KAFKA_4_3_1: Final = frozenset(
     unstable.api.versions.enable unstable.feature.versions.enable
     """.split()  # noqa: SIM905
 )
-"""All that its configuration defines, and the three throttles that can only be set while it runs."""
+"""All properties that Kafka's configuration defines, and the three throttles that can only be set dynamically."""
 
 OUTSIDE_THE_DEFINITION: Final = frozenset(
     """
@@ -131,7 +131,7 @@ OUTSIDE_THE_DEFINITION: Final = frozenset(
     quota.consumer.default quota.producer.default replica.lag.max.messages reserved.broker.max.id super.users
     """.split()  # noqa: SIM905
 )
-"""Properties of older versions, of ZooKeeper's times among them, and those that Kafka's own plug-ins read."""
+"""Properties of older versions, including those with ZooKeeper, and properties that Kafka's own plug-ins read."""
 
 FAMILIES: Final = (
     "config.providers.",
@@ -145,7 +145,7 @@ FAMILIES: Final = (
     "ssl.",
     "zookeeper.",
 )
-"""How the names of properties begin that have parts which nobody can list."""
+"""Prefixes of property names with variable parts."""
 
 
 def is_kafka_property(name: str) -> bool:
@@ -154,11 +154,11 @@ def is_kafka_property(name: str) -> bool:
 
 
 def nearest_property(name: str, known_here: Iterable[str]) -> str | None:
-    """The property that was probably meant, of Kafka's and those that are known here; None when nothing is near."""
+    """Return the most similar property name, of Kafka's and of `known_here`; None if no name is similar."""
     from difflib import get_close_matches
 
     spelt = name.strip().lower().replace("_", ".")
-    # A beginning that all of them have makes none of them near.
+    # A prefix that all names share must not make them similar.
     prefix = "stuntbroker." if spelt.startswith("stuntbroker.") else ""
     known = sorted(prop.removeprefix(prefix) for prop in KAFKA_4_3_1.union(known_here) if prop.startswith(prefix))
     matches = get_close_matches(spelt.removeprefix(prefix), known, n=1)

@@ -26,15 +26,15 @@ class Property(NamedTuple):
 
     default: Any
     read: Callable[[str], Any]
-    """Makes the value of a text. Raises ConfigError."""
+    """Parses the text of a value. Raises ConfigError."""
     kind: int
     """ConfigType of DescribeConfigs: 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password."""
     has_effect: bool = True
-    """If not, it is accepted, kept and shown, and nothing else."""
+    """If False, the property is accepted, stored and described, but changes nothing."""
     name: str = ""
     is_of_topic: bool = False
     is_dynamic: bool = True
-    """Whether it can change while the broker runs. A topic's always can."""
+    """Whether the property can change while the broker runs; always True for topic properties."""
 
     @property
     def documentation(self) -> str:
@@ -117,14 +117,14 @@ def _ids_or_prefixes(text: str) -> str:
 
 
 def _personalities(text: str) -> str:
-    """Releases of Kafka, each for all listeners or, as NAME:RELEASE, for one."""
+    """Validate a list of Kafka releases, each for all listeners or, as NAME:RELEASE, for one."""
     from stuntbroker.broker.requests.personality import PERSONALITIES
 
     return _by_listener(*PERSONALITIES, RELEASE)(text)
 
 
 def _by_listener(*choices: str) -> Callable[[str], str]:
-    """A list of choices, each for all listeners or, as NAME:CHOICE, for one."""
+    """Return a validator for a list of choices, each for all listeners or, as NAME:CHOICE, for one."""
 
     def read(text: str) -> str:
         for part in map(str.strip, text.split(",")):
@@ -151,7 +151,7 @@ def _gzip_level(text: str) -> int:
 
 
 def _address(text: str) -> str:
-    """`HOST:PORT`, or nothing."""
+    """Validate `HOST:PORT`, or an empty text."""
     try:
         is_whole = not text or all(parse_address(text))
     except ValueError as fault:
@@ -168,7 +168,7 @@ def _replicas(text: str) -> str:
 
 
 def _switched_off(text: str) -> bool:
-    """For what a broker without remote storage refuses."""
+    """Refuse True: there is no tiered storage."""
     if _boolean(text):
         raise ConfigError("Tiered Storage functionality is disabled in the broker.")
     return False
@@ -211,7 +211,7 @@ _BROKER: Final[dict[str, Property]] = {
     "add.partitions.to.txn.retry.backoff.ms": _int(20, 1).without_effect(),
     "advertised.listeners": _list("", _text),
     "auto.create.topics.enable": _bool(True),
-    # Unlike Kafka: with several nodes, one for each of them in turn.
+    # Unlike Kafka: with several nodes, a list of racks, assigned to the nodes in turn.
     "broker.rack": _string(""),
     "broker.id": _int(1, 0),
     "compression.type": _string("producer", COMPRESSION),
@@ -222,7 +222,7 @@ _BROKER: Final[dict[str, Property]] = {
     "fetch.max.bytes": _int(57_671_680, 1_024),
     "group.initial.rebalance.delay.ms": _int(0),
     "group.max.session.timeout.ms": _int(1_800_000, 1),
-    # Unlike Kafka: 10,000, where it has no limit.
+    # Unlike Kafka: 10,000; Kafka has no limit.
     "group.max.size": _int(10_000, 1),
     "group.min.session.timeout.ms": _int(6_000, 1),
     "listener.security.protocol.map": _string(
@@ -243,33 +243,33 @@ _BROKER: Final[dict[str, Property]] = {
     "log.roll.hours": _int(168, 1),
     "log.roll.ms": _long(604_800_000, 1),
     "log.segment.bytes": _int(1 << 30, SEGMENT_BYTES_MIN),
-    # Unlike Kafka: 10,000, where it has no limit.
+    # Unlike Kafka: 10,000; Kafka has no limit.
     "max.connections": _int(10_000, 0),
     "max.incremental.fetch.session.cache.slots": _int(1_000),
     "message.max.bytes": _int(1_048_588),
     "min.insync.replicas": _int(1, 1),
     "node.id": _int(1, 0),
-    # Unlike Kafka: at most so many, as more at once are refused to whoever makes the topic.
+    # Unlike Kafka: at most PARTITIONS_MAX, as a topic with more partitions cannot be created.
     "num.partitions": _int(1, 1, PARTITIONS_MAX),
     "offset.metadata.max.bytes": _int(4_096),
     "offsets.retention.check.interval.ms": _long(600_000, 1),
     "offsets.retention.minutes": _int(10_080, 1),
     "offsets.topic.num.partitions": _int(50, 1, PARTITIONS_MAX),
-    # Unlike Kafka: 1, not 3, where there is one node, whatever is given; so is transaction.state.log.replication.factor.
+    # Unlike Kafka: with one node 1, not 3, whatever value is given; the same for transaction.state.log.replication.factor.
     "offsets.topic.replication.factor": _short(1, 1),
-    # Unlike Kafka: what no topic may have is refused at the start; there the topic can then never be made.
+    # Unlike Kafka: a size that no topic may have is refused at startup; Kafka starts, and can never create the topic.
     "offsets.topic.segment.bytes": _int(104_857_600, SEGMENT_BYTES_MIN),
     "producer.id.expiration.check.interval.ms": _int(600_000, 1),
     "producer.id.expiration.ms": _int(86_400_000, 1),
-    # Unlike Kafka: 512 MiB, where it has no limit.
+    # Unlike Kafka: 512 MiB; Kafka has no limit.
     "queued.max.request.bytes": _long(512 << 20, -1),
-    # Unlike Kafka: no other class is loaded than its RackAwareReplicaSelector.
+    # Unlike Kafka: RackAwareReplicaSelector is the only class that can be used.
     "replica.selector.class": _string(""),
-    # Unlike Kafka: 1,024, not 50: clients that all come at once are not made to wait a second.
+    # Unlike Kafka: 1,024, not 50, so that many clients that connect at the same time do not wait a second.
     "socket.listen.backlog.size": _int(1_024, 1),
     "socket.request.max.bytes": _int(104_857_600, 1),
     "stuntbroker.cluster.id": _string("", _visible),
-    # Transactional ids, those that end with * stand for all that begin so.
+    # Transactional ids; PREFIX* stands for all ids with the prefix.
     "stuntbroker.deny.two.phase.commit": _list("", _ids_or_prefixes),
     "stuntbroker.groups.max.bytes": _long(256 << 20, 1),
     "stuntbroker.initial.producer.epoch": _int(0, 0, 32_766),
@@ -277,24 +277,24 @@ _BROKER: Final[dict[str, Property]] = {
     "stuntbroker.mapped.address": _string("", _address),
     "stuntbroker.mapped.address.wait.ms": _int(0, 0),
     "stuntbroker.nodes": _int(1, 1, NODES_MAX),
-    # One for all listeners, or NAME:RELEASE for some of them.
+    # A release for all listeners, or NAME:RELEASE for some of them.
     "stuntbroker.personality": _list(RELEASE, _personalities),
-    # As above.
+    # A profile for all listeners, or NAME:PROFILE for some of them.
     "stuntbroker.profile": _list(KAFKA, _by_listener(KAFKA, KIP_588, KIP_447_DRAFT)),
-    # any: a replication factor above 1 is accepted, and one copy is kept; strict: it is refused, as Kafka with one broker does.
+    # any: a replication factor above the number of nodes is accepted, with fewer copies; strict: it is refused, as in Kafka.
     "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),
     "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),
-    # Unlike Kafka: 100, not 10000, so that a transaction that timed out is aborted when its time is over.
+    # Unlike Kafka: 100, not 10000, so that a transaction is aborted soon after its time-out.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": _int(100, 1),
     "transaction.max.timeout.ms": _int(900_000, 1),
     "transaction.partition.verification.enable": _bool(True),
-    # Unlike Kafka: 100, not 3600000, so that an id expires when its time is over.
+    # Unlike Kafka: 100, not 3600000, so that a transactional id expires soon after its expiration time.
     "transaction.remove.expired.transaction.cleanup.interval.ms": _int(100, 1),
     "transaction.state.log.num.partitions": _int(50, 1, PARTITIONS_MAX),
     "transaction.state.log.replication.factor": _short(1, 1),
     "transaction.state.log.segment.bytes": _int(104_857_600, SEGMENT_BYTES_MIN),
     "transaction.two.phase.commit.enable": _bool(True),  # Unlike Kafka: False there.
-    # Unlike Kafka: a property too, where Kafka has only the level of a feature (features.py).
+    # Unlike Kafka: also a property; in Kafka it is only the level of a feature (features.py).
     "transaction.version": _int(2, 0, 2),
     "transactional.id.expiration.ms": _int(604_800_000, 1),
 }
@@ -308,7 +308,7 @@ IN_OTHER_UNITS: Final = {
     "log.retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
     "log.roll.ms": (("log.roll.hours", 3_600_000),),
 }
-"""Property -> the properties that stand in for it while it is not set, in order of precedence, and their units in it."""
+"""Property -> the properties used while it is not set, in order of precedence, and their units in milliseconds."""
 
 _TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
     "cleanup.policy": (_list("delete", POLICY), "log.cleanup.policy"),
@@ -364,8 +364,8 @@ WITHOUT_DEFAULT: Final = frozenset(
 )
 """Properties that DescribeConfigs shows as null while they are not set.
 
-The times have their default in hours, under another name, as in Kafka. The addresses follow from `--host`, `--port` and the
-address by which a client came.
+The times have their defaults in the properties in hours, as in Kafka. The addresses are derived from `--host`, `--port` and
+the address that a client connected to.
 """
 
 
@@ -378,14 +378,14 @@ def read_property(known: Mapping[str, Property], name: str, text: str) -> Any:
 
 
 def show(value: Any) -> str:
-    """A value as Kafka prints it."""
+    """Return a value as Kafka prints it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
 def check_topic_config(configs: Mapping[str, str | None]) -> dict[str, str]:
-    """The configuration of a topic as it is kept. Raises ConfigError in Kafka's manner."""
+    """Validate a topic's configuration; return it as it is stored. Raises ConfigError with Kafka's messages."""
     kept = {}
     for name, text in configs.items():
         if name not in TOPIC:
@@ -396,7 +396,7 @@ def check_topic_config(configs: Mapping[str, str | None]) -> dict[str, str]:
             TOPIC[name][0].read(text.strip())
         except ConfigError as fault:
             raise ConfigError(f"Invalid value {text} for configuration {name}: {fault}") from None
-        kept[name] = text  # As it came, blanks and all.
+        kept[name] = text  # As sent, including blanks.
     low, high = (
         TOPIC[name][0].read(kept[name].strip()) if name in kept else TOPIC[name][0].default
         for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")

@@ -1,4 +1,4 @@
-"""Listeners and the connections that come by them: sockets, frames, and the memory that large requests may take.
+"""Listeners and client connections: sockets, frames, and the limit on the memory of large requests.
 
-A frame that is whole goes to the router in `broker/requests`. Nothing here knows what a request is about.
+Each complete frame is passed to the router in `broker/requests`. Nothing here depends on the content of a request.
 """

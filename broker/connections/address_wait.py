@@ -1,8 +1,8 @@
-"""A container with a random mapped port learns its address only when it runs: until then, clients from outside wait.
+"""Holds requests of external clients until a container with a random mapped port knows its advertised address.
 
-For the time of `stuntbroker.mapped.address.wait.ms` from the start on, requests that are answered with an address are kept when
-they come through the gateway of the container, until `stuntbroker advertise` has set it. Other clients do not wait. An address
-set before a restart does not count: the container has another port now.
+For `stuntbroker.mapped.address.wait.ms` after the start, requests whose response has the broker's address are held if they came
+through the gateway of the container, until `stuntbroker advertise` sets the address. Other clients do not wait. An address that
+was set before a restart does not count, because the container has another port now.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasConfig, HasConfigChanges, HasRouter, HasTimers
 
     class Uses(HasConfig, HasConfigChanges, HasRouter, HasTimers, Protocol):
-        """What is used of the broker."""
+        """The parts of the broker that this module uses."""
 
 
 WITH_ADDRESSES: Final = (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER)
 
 
 class AddressWait:
-    """Holds requests until the address is set or the time is over, then releases them and removes itself."""
+    """Holds requests until the address is set or the time is over; then handles them and removes its interceptors."""
 
     def __init__(self, broker: Uses, wait_ms: int) -> None:
         self._broker = broker

@@ -1,4 +1,4 @@
-"""What the parts of a broker know of a connection, so that none of them needs the whole of it."""
+"""Interface of a client connection for the other parts of the broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ClientConnection(Protocol):
-    """A client's connection; `connection.Connection` says what each of these means."""
+    """A client's connection; the attributes are described in `connection.Connection`."""
 
     transport: Any
     listener: Listener
@@ -27,34 +27,34 @@ class ClientConnection(Protocol):
     on_close: Callable[[], None] | None
 
     def handle_later(self, handle: Handler, request: Any, version: int) -> None:
-        """Handle the request under way, which was kept, and answer it."""
+        """Handle and answer the current request, which was held."""
 
     def reply(self, response: Any) -> None:
-        """Answer the request under way."""
+        """Answer the current request."""
 
     def fail(self, event: str, **facts: Any) -> None:
-        """Close the connection with one line in the log."""
+        """Log one event and close the connection."""
 
     def close(self) -> None:
-        """Close it when everything that was answered has been sent."""
+        """Close the connection after all responses have been sent."""
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close the connection immediately, without sending pending responses."""
 
     def read_on(self) -> None:
-        """Go on reading a request that is received in part."""
+        """Resume reading a partly received request."""
 
     def pause_writing(self) -> None:
         """Stop handling requests."""
 
     def resume_writing(self) -> None:
-        """Go on handling requests."""
+        """Resume handling requests."""
 
     def has_stalled(self) -> bool:
-        """Whether a request that came in part has stopped growing."""
+        """Return whether a partly received request has not grown since the last call."""
 
     def was_active(self) -> bool:
         """Return whether a request has arrived since the last call, or is in progress."""
 
     def give_back(self) -> None:
-        """Give back a large buffer that is not in use."""
+        """Release a large receive buffer that is not in use."""

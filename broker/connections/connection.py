@@ -1,11 +1,11 @@
-"""One client: frames in, answers out in order.
+"""One client connection: receives frames and sends responses in order.
 
-A frame is an int32 length and that many bytes: api key, api version, correlation id, client id, from the flexible versions on
-tagged fields, then the request. The receive buffer starts small and grows as bytes arrive. For a large frame, address space of
+A frame is an int32 length and that many bytes: api key, api version, correlation id, client id, tagged fields (flexible versions
+only), then the request. The receive buffer starts small and grows as bytes arrive. For a large frame, address space of
 the declared length is reserved, so that its bytes need not be moved. Memory is used, and counted, only as the bytes arrive.
 
-Requests of a connection are worked on one at a time. While one waits (a long poll, a join, a sync of the disk) no further frame
-is cut, so answers keep their order without a queue. A client that does not read its answers is not read from either.
+Requests of a connection are handled one at a time. While one waits (a long poll, a join, a sync of the disk), no further frame
+is read, so responses keep their order without a queue. If a client does not read its responses, its requests are not read.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 FIRST_BUFFER: Final = 4_096
 COPIED_BELOW: Final = 8_192
-"""Smaller frames are copied out of the receive buffer, larger ones are looked at where they are."""
+"""Frames below this many bytes are copied out of the receive buffer; larger ones are decoded in place."""
 GROWTH: Final = 8
 KEPT_BUFFER: Final = 65_536
-"""A larger buffer is reserved for a whole frame, and given back when its connection falls silent."""
+"""Bytes above which a buffer is reserved for a whole frame, and released when its connection is idle."""
 HEADER_MIN: Final = 10
 START_SIZE: Final = 12
-"""The size of a frame and what its header begins with."""
+"""Bytes of a frame's length, api key, api version and correlation id."""
 CLIENT_ID_AT: Final = 8
 NO_CLIENT_ID: Final = b"\xff\xff"
-# Unlike Kafka: it keeps all of it.
+# Unlike Kafka: Kafka keeps the whole client id.
 CLIENT_ID_KEPT: Final = 255
-"""Characters of a client id that are kept: it comes back in member ids and in every line of the log."""
+"""Characters of a client id that are kept, because it is part of member ids and log events."""
 _unpack_i = Struct(">i").unpack_from
 _unpack_start = Struct(">ihhi").unpack_from
 _unpack_h = Struct(">h").unpack_from
@@ -54,7 +54,7 @@ _EMPTY_FLEXIBLE_HEAD = bytes(9)
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One client's connection: receives frames, hands each to its handler, and sends the answers in order."""
+    """One client's connection: receives frames, passes each request to its handler, and sends the responses in order."""
 
     __slots__ = (
         "_client_id_raw",
@@ -91,21 +91,21 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, broker: Services, listener: Listener) -> None:
         self.broker = broker
         self.listener = listener
-        """By which the client came."""
+        """The listener that the client connected to."""
         self.transport: Any = None
         self._view = self._empty_view = memoryview(bytearray(FIRST_BUFFER))
-        """The receive buffer, and the part of it that one read may fill while the buffer is empty."""
+        """The receive buffer, and the part of it that one read may fill if the buffer is empty."""
         self.room = FIRST_BUFFER
-        """Bytes of the receive buffer that may be filled; the others are only reserved."""
+        """Usable bytes of the receive buffer; further bytes are only reserved address space."""
         self._low = 0
         self._high = 0
         self._cutting = False
         self.is_paused = False
-        """No request is handled until `resume_writing`."""
+        """Whether no request is handled until `resume_writing`."""
         self._turn = broker.turn
         self._routes = broker.router.of(listener.personality).routes
         self._client_id_raw: bytes = NO_CLIENT_ID
-        """As it came, with its length: nearly every request brings the same."""
+        """Encoded client id with its length, for comparison: nearly all requests of a connection have the same one."""
         self._client_id_stop = HEADER_MIN
         self.client_id: str = ""
         self.principal = ANONYMOUS
@@ -113,29 +113,29 @@ class Connection(asyncio.BufferedProtocol):
         self.host = ""
         """Address of the client."""
         self.local: tuple[str, int] = ("", 0)
-        """Address by which the client came."""
+        """Local address (host, port) that the client connected to."""
         self.route: Route
-        """The route of the request under way."""
+        """The route of the current request."""
         self.correlation = 0
         self.open = False
-        """A request is under way and not answered yet."""
+        """Whether a request is in progress and not answered yet."""
         self.on_close: Callable[[], None] | None = None
-        """Called when the client goes away while its request waits."""
+        """Called if the client disconnects while its request waits."""
         self.before_reply: Callable[[Any], None] | None = None
-        """Called once, with the next answer that comes later or encoded, instead of sending it: for an interceptor."""
+        """Called once with the next response to `reply` or `reply_encoded`, which is not sent then: for an interceptor."""
         self._leaving: Any = None
-        """The transport of a connection that was closed and still sends what is left."""
+        """The transport of a closed connection that still sends pending responses."""
         self.active_ms = 0
-        """When `was_active` last returned True, by the clock's `client_ms`."""
+        """Time at which `was_active` last returned True, by the clock's `client_ms`."""
         self._counted = 0
         self._seen_high = 0
         self._waits_to_read = False
-        """Reading is paused until there is memory, or until the next turn of the event loop."""
+        """Whether reading is paused until memory is available, or until the next turn of the event loop."""
 
-    # --- what the event loop calls
+    # --- called by the event loop
 
     def connection_made(self, transport: Any) -> None:
-        """Take note of who has connected. Called by the event loop."""
+        """Record the addresses of the client. Called by the event loop."""
         self.transport = transport
         peer = transport.get_extra_info("peername") or ("", 0)
         local = transport.get_extra_info("sockname") or ("", 0)
@@ -148,17 +148,17 @@ class Connection(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=self.broker.config["stuntbroker.write.buffer.bytes"])
 
     def get_buffer(self, hint: int) -> memoryview:
-        """Return room for the bytes that arrive next. Called by the event loop."""
+        """Return the buffer for the next bytes. Called by the event loop."""
         high = self._high
         if not high:
             return self._empty_view
-        if high == self.room:  # Not in the middle of a request: `_cut` has made room for that, or reading is paused.
+        if high == self.room:  # Between requests: for a partly received one, `_cut` has made room or reading is paused.
             self._make_room(max(high - self._low + 1, high))
             high = self._high
         return self._view[high : min(self.room, high + READ_AT_ONCE)]
 
     def buffer_updated(self, count: int) -> None:
-        """Handle the whole frames that have arrived. Called by the event loop after `count` more bytes."""
+        """Handle all complete frames in the buffer. Called by the event loop after `count` more bytes."""
         high = self._high = self._high + count
         if not self.open and not self.is_paused:
             if high == count >= START_SIZE:
@@ -171,7 +171,7 @@ class Connection(asyncio.BufferedProtocol):
                     return
             self._cut()
         elif high == self.room:
-            self.transport.pause_reading()  # It has sent ahead more than the buffer holds.
+            self.transport.pause_reading()  # The client has sent more requests ahead than fit into the buffer.
 
     def eof_received(self) -> bool:
         """Let asyncio close the transport: a client that has closed its side gets no more responses."""
@@ -187,11 +187,11 @@ class Connection(asyncio.BufferedProtocol):
             on_close()
 
     def pause_writing(self) -> None:
-        """Stop handling requests: the client does not read its answers."""
+        """Stop handling requests, because the client does not read its responses. Called by the event loop."""
         self.is_paused = True
 
     def resume_writing(self) -> None:
-        """Go on with the requests that have arrived meanwhile."""
+        """Resume handling requests. Called by the event loop."""
         self.is_paused = False
         if not self.open and not self._cutting:
             self._continue()
@@ -199,13 +199,13 @@ class Connection(asyncio.BufferedProtocol):
     # --- frames
 
     def _make_room(self, room: int, reserved: int = 0) -> None:
-        """Move what was received and not cut to the front of another buffer, which may be filled up to `room`.
+        """Move the received bytes that were not handled yet to a new buffer with `room` usable bytes.
 
-        Always a new one: a request that waits may still look at the old one. `reserved`: bytes to which the new buffer can grow
-        without being moved.
+        The old buffer is never reused, because a waiting request may still refer to it. `reserved`: bytes to which the new
+        buffer can grow without moving its content.
         """
         size = max(room, reserved)
-        # The pages of a mapping come into being when they are first written to; a bytearray is filled with zeros at once.
+        # The pages of a mapping are allocated when they are first written to; a bytearray is zeroed immediately.
         memory = (
             bytearray(size) if size <= KEPT_BUFFER else mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         )
@@ -215,11 +215,11 @@ class Connection(asyncio.BufferedProtocol):
         self._view, self._empty_view = view, view[: min(room, READ_AT_ONCE)]
         self._low, self._high = 0, left
         before, self.room = self.room, room
-        # Last: it may let other connections go on, which look at this one.
+        # Last, because it may resume other connections, which inspect this one.
         self.broker.request_memory.resize(self, before, room)
 
     def _grow(self, room: int, frame: int) -> None:
-        """Give more room to a frame of so many bytes, or stop reading when all connections together may hold no more."""
+        """Enlarge the buffer to `room` bytes for a frame of `frame` bytes, or pause reading if the memory limit is reached."""
         memory = self.broker.request_memory
         if room > self.room and not memory.may_resize(self, self.room, room):
             self._wait_to_read()
@@ -235,7 +235,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.pause_reading()
 
     def read_on(self) -> None:
-        """Resumes reading a request that is received in part: there is memory, or the next turn has begun."""
+        """Resume reading a partly received request, because memory is available or the next turn has begun."""
         if self._waits_to_read and self.transport is not None:
             self._waits_to_read = False
             self._seen_high = -1
@@ -246,13 +246,13 @@ class Connection(asyncio.BufferedProtocol):
     def has_stalled(self) -> bool:
         """Return whether a partly received request has not grown since the last call."""
         if self._waits_to_read or self.open:
-            self._seen_high = -1  # The broker does not read from the client, which cannot go on therefore.
+            self._seen_high = -1  # The client cannot continue, because the broker is not reading from it.
             return False
         before, self._seen_high = self._seen_high, self._high
         return before == self._high > ALWAYS_GIVEN
 
     def _cut(self) -> None:
-        """Works off the whole frames in the buffer, for as long as each is answered at once."""
+        """Handle the complete frames in the buffer, until one is not answered immediately."""
         self._cutting = True
         try:
             low, high = self._low, self._high
@@ -272,7 +272,7 @@ class Connection(asyncio.BufferedProtocol):
                     return
                 stop = low + 4 + size
                 if stop > high:
-                    # Only a full buffer grows: a frame that drips in is not copied again for every drop.
+                    # Only a full buffer grows, so that a frame that arrives in small pieces is not copied for each of them.
                     if stop > self.room and (low or high == self.room):
                         self._grow(max(self.room, min(4 + size, GROWTH * max(left, FIRST_BUFFER))), 4 + size)
                     if left > KEPT_BUFFER and not self.broker.read_pace.may_read_on(self):
@@ -292,7 +292,7 @@ class Connection(asyncio.BufferedProtocol):
             self._cutting = False
 
     def _frame(self, low: int, stop: int, key: int, version: int) -> bool:
-        """Read one request and hand it to its handler; False when the connection had to be closed."""
+        """Decode one request and pass it to its handler; return False if the connection was closed."""
         size = stop - low
         if size < HEADER_MIN:
             self.fail("request_malformed", reason="the frame is shorter than a request header")
@@ -319,7 +319,7 @@ class Connection(asyncio.BufferedProtocol):
             if served.reads and self._turn.armed:
                 self._turn.flush()
             response = served.handle(self, request, version)
-        except Exception as fault:  # The shell's edge: one request's mistake ends its connection, not the broker.
+        except Exception as fault:  # A failing request ends its connection, not the broker.
             return self.goes_on_after(fault)
         if response is not None:
             self.open = False
@@ -344,20 +344,20 @@ class Connection(asyncio.BufferedProtocol):
             self.reply(response)
 
     def goes_on_after(self, fault: Exception) -> bool:
-        """Report what a handler has raised; whether the connection goes on."""
+        """Log an exception of a handler, and close the connection if necessary; return whether it stays open."""
         facts = {"api_key": self.route.key, "api_version": self.route.version}
         if not isinstance(fault, StorageError):
             self.broker.events.error("request_crashed", **facts, exc_info=fault)
             self.close()
             return False
-        if not self.open and self.transport is not None:  # It was answered: the fault is of a request behind it.
+        if not self.open and self.transport is not None:  # The request was answered: a later one has failed.
             self.broker.events.error("request_failed", reason=str(fault))
             return True
         self.fail("request_failed", **facts, reason=str(fault))
         return False
 
     def _read_client_id(self, frame: Buffer) -> int:
-        """Take note of a client id that is not the last one; return the position behind it."""
+        """Decode a client id that has changed; return the position after it. Raises DecodeError."""
         length: int = _unpack_h(frame, CLIENT_ID_AT)[0]
         stop = HEADER_MIN + max(length, 0)
         if stop > len(frame):
@@ -377,10 +377,10 @@ class Connection(asyncio.BufferedProtocol):
         self.fail("request_not_served", api_key=key, api_version=version)
         return False
 
-    # --- answers
+    # --- responses
 
     def reply(self, response: Any) -> None:
-        """Answers the request under way, which waited. Nothing happens when the client has gone."""
+        """Answer the current request, which was waiting. Do nothing if the client has disconnected."""
         if not self.open:
             return
         if self.before_reply is not None:
@@ -395,7 +395,7 @@ class Connection(asyncio.BufferedProtocol):
             self._continue()
 
     def reply_encoded(self, out: bytes) -> None:
-        """`reply` with a response that is encoded already, from the frame's length on."""
+        """As `reply`, with an encoded response frame, including its length."""
         if self.open:
             if self.before_reply is not None:
                 before_reply, self.before_reply = self.before_reply, None
@@ -416,7 +416,7 @@ class Connection(asyncio.BufferedProtocol):
                 parts = response.encode_parts(out, served.version)
             else:
                 response.encode(out, served.version)
-        except StructError as fault:  # A text about a very long name is longer than a string can be.
+        except StructError as fault:  # A message with a very long name can exceed the maximum length of a string.
             self.fail("response_too_long", api_key=served.key, api_version=served.version, reason=str(fault))
             return
         except Exception as fault:
@@ -433,7 +433,7 @@ class Connection(asyncio.BufferedProtocol):
         self._send_when_durable(out)
 
     def _send_when_durable(self, out: bytes | bytearray) -> None:
-        """Send the response once its records are written, and as durable as configured."""
+        """Send the response once everything appended before is as durable as configured."""
         turn = self._turn
         if turn.armed:
             turn.answer(self.transport, out)
@@ -459,22 +459,22 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.writelines(parts)
 
     def _continue(self) -> None:
-        """The way is free for the frames that came meanwhile."""
+        """Handle the frames that have arrived meanwhile."""
         if self.transport is None:
             return
         if self._high == self.room and not self._waits_to_read:
             self.transport.resume_reading()
         self._cut()
 
-    # --- the end
+    # --- closing
 
     def fail(self, event: str, **facts: Any) -> None:
-        """Close the connection with one line in the log: Kafka's answer to what cannot be answered."""
+        """Log one event and close the connection, as Kafka does for requests that it cannot answer."""
         self.broker.events.warning(event, client=self.peer, client_id=self.client_id, **facts)
         self.close()
 
     def close(self) -> None:
-        """Close the connection when everything that was answered has been sent."""
+        """Close the connection after all responses have been sent."""
         self.open = False
         if self.transport is not None:
             if self.broker.turn.armed:
@@ -483,7 +483,7 @@ class Connection(asyncio.BufferedProtocol):
             self._leaving.close()
 
     def abort(self) -> None:
-        """Goes at once, whether the client reads what is left for it or not."""
+        """Close the connection immediately, without sending pending responses."""
         self.close()
         if self._leaving is not None:
             self._leaving.abort()
@@ -494,7 +494,7 @@ class Connection(asyncio.BufferedProtocol):
         return before != self.correlation or self.open
 
     def give_back(self) -> None:
-        """A silent connection keeps no large buffer."""
+        """Replace a large receive buffer that is not in use by a small one."""
         if self.room > KEPT_BUFFER and self._low == self._high and not self.open:
             self._low = self._high = 0
             self._make_room(FIRST_BUFFER)

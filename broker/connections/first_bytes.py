@@ -1,4 +1,4 @@
-"""What a client speaks instead of Kafka's protocol, by the first bytes that it sends."""
+"""Recognises clients that speak another protocol than Kafka's, by the first bytes that they send."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 HTTP_METHODS: Final = frozenset(
     (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"CONN", b"OPTI", b"TRAC", b"PATC", b"PRI ")
 )
-"""How a request of HTTP begins; the last one is HTTP/2."""
+"""First four bytes of HTTP requests; the last entry is HTTP/2."""
 
 
 def refusal_reason(start: bytes) -> str:
-    """Why no frame can begin with these four bytes: a guess at what the client speaks instead of Kafka's protocol."""
+    """Return the reason for refusing a frame with these first four bytes; names TLS or HTTP if the client speaks it."""
     if start[:2] == b"\x16\x03":  # A handshake record of any TLS version.
         return "the client speaks TLS, and only PLAINTEXT is served: set security.protocol=PLAINTEXT in the client"
     if start in HTTP_METHODS:

@@ -1,8 +1,8 @@
-"""Where the broker listens, and the address that it tells a client to come back to.
+"""Listeners: the addresses on which the broker listens, and the addresses that it advertises to clients.
 
-A listener has a name, an address to listen on, and mostly an address to be advertised: what a client is told depends on
-the listener by which it came. Rules and properties are Kafka's (`listeners`, `advertised.listeners`,
-`listener.security.protocol.map`); the listeners of a controller are passed over.
+A listener has a name, an address to listen on, and usually an advertised address: a client gets the advertised address of
+the listener that it connected to. Rules and properties are Kafka's (`listeners`, `advertised.listeners`,
+`listener.security.protocol.map`); controller listeners are ignored.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from stuntbroker.protocol.addresses import EVERY_ADDRESS, PORT_MAX, Address, par
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_NAME: Final = "PLAINTEXT"
-"""Name of a listener that is given without one."""
+"""Name of a listener that is configured without a name."""
 USUAL_NAMES: Final[dict[str, str]] = {
     **{name: name for name in PROTOCOLS},
     **dict.fromkeys(("HOST", "EXTERNAL", "INTERNAL", "DOCKER"), "PLAINTEXT"),
 }
-"""Name of a listener -> its security protocol, where listener.security.protocol.map has no other."""
+"""Default security protocol of listener names that are not in listener.security.protocol.map."""
 PORT_DEFAULT: Final = 9092
 PORT_TRIES: Final = 100
 
 
 class CannotListen(Exception):
-    """A listener's address cannot be had."""
+    """The address of a listener cannot be bound."""
 
     def __init__(self, listener: Listener, fault: OSError) -> None:
         super().__init__(f"cannot listen on {listener.host}:{listener.port}: {fault.strerror}")
@@ -41,7 +41,7 @@ class CannotListen(Exception):
 def parse_listener(text: str, what: str, protocols: Mapping[str, str] = USUAL_NAMES) -> tuple[str, Address]:
     """Return (listener name, address) of `NAME://host:port`, or of `host:port` alone. Raises ConfigError.
 
-    An IPv6 host stands in brackets. `protocols`: the security protocol of each name; `what`: the property, for the message.
+    An IPv6 host must be in brackets. `protocols`: security protocol of each name; `what`: the property, for error messages.
     """
     name, separator, address = text.strip().rpartition("://")
     if separator:
@@ -72,8 +72,8 @@ def protocols_by_listener(config: BrokerConfig) -> dict[str, str]:
 def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None = None) -> list[Listener]:
     """Return the listeners for clients, node by node, in the order of `listeners`. Raises ConfigError.
 
-    `host` and `port` are what the command line says in place of the property; they go with a single listener. The ports of
-    each further node (`stuntbroker.nodes`) are one higher.
+    `host` and `port` of the command line replace those of `listeners`, which must have only one listener then. Each further
+    node (`stuntbroker.nodes`) uses the next higher ports.
     """
     bound = _named(config, "listeners")
     advertised = dict(_named(config, "advertised.listeners"))
@@ -94,7 +94,7 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
             f"advertised.listeners: listeners has no {', '.join(sorted(unknown))}: the names must be the same in both"
         )
     for name, address in advertised.items():
-        # Unlike Kafka: it refuses 0.0.0.0 only.
+        # Unlike Kafka: Kafka refuses only 0.0.0.0.
         if address.host in EVERY_ADDRESS:
             raise ConfigError(
                 f"advertised.listeners: {name}://{address}: no client can connect to that: give a host that clients can reach"
@@ -121,7 +121,7 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
 
 
 def _named(config: BrokerConfig, what: str) -> list[tuple[str, Address]]:
-    """The entries of `listeners` or `advertised.listeners`, but for those of the controller."""
+    """Return the entries of `listeners` or `advertised.listeners`, except those of the controller. Raises ConfigError."""
     protocols = protocols_by_listener(config)
     controllers = {name.strip().upper() for name in config["controller.listener.names"].split(",")}
     entries = [entry.strip() for entry in config[what].split(",") if entry.strip()]
@@ -138,9 +138,9 @@ def _named(config: BrokerConfig, what: str) -> list[tuple[str, Address]]:
 
 
 def _by_listener(config: BrokerConfig, what: str, names: list[str]) -> dict[str, str]:
-    """Return what each listener has of a property whose entries are for all, or as NAME:VALUE for one. Raises ConfigError.
+    """Return the value of a property for each listener. Raises ConfigError.
 
-    A listener that no entry is for has the property's default.
+    An entry VALUE is for all listeners, NAME:VALUE for one; a listener without an entry gets the property's default.
     """
     values = dict.fromkeys(names, BROKER[what].default)
     for entry in map(str.strip, config[what].split(",")):
@@ -156,7 +156,7 @@ def _repeated(values: Iterable[str]) -> list[str]:
 
 
 def _check_ports(bound: list[tuple[str, Address]], advice: str = "") -> None:
-    """Two listeners on one port are a mistake, unless one has an IPv4 and the other an IPv6 address, as in Kafka."""
+    """Raise ConfigError if two listeners have the same port, unless one is IPv4 and the other IPv6, as in Kafka."""
     for number, (_, address) in enumerate(bound):
         for _, other in bound[:number]:
             if address.port == other.port and address.port and (":" in address.host) == (":" in other.host):
@@ -164,9 +164,9 @@ def _check_ports(bound: list[tuple[str, Address]], advice: str = "") -> None:
 
 
 def bind_all(listeners: list[Listener], backlog: int) -> list[tuple[Listener, list[socket.socket]]]:
-    """Bind the listeners of all nodes. Where the kernel chooses a port, those behind it are the further nodes'.
+    """Bind the listeners of all nodes. Raises CannotListen.
 
-    Raises CannotListen.
+    If the kernel chooses the port of the first node, the further nodes use the ports that follow it.
     """
     is_chosen = any(listener.node_number and not listener.port for listener in listeners)
     for left in reversed(range(PORT_TRIES)):
@@ -193,7 +193,7 @@ def bind_all(listeners: list[Listener], backlog: int) -> list[tuple[Listener, li
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Bound sockets for every address of `host`, all on one port (0: the kernel's choice). Raises OSError."""
+    """Return bound sockets for every address of `host`, all on one port (0: chosen by the kernel). Raises OSError."""
     families = {"localhost": ("127.0.0.1", "::1"), "": ("0.0.0.0", "::"), "0.0.0.0": ("0.0.0.0",)}.get(host, (host,))
     sockets: list[socket.socket] = []
     for number, address in enumerate(families):
@@ -206,14 +206,14 @@ def bind(host: str, port: int) -> list[socket.socket]:
         except OSError:
             if number == 0:
                 raise
-            continue  # No IPv6 here, or the port is taken there: IPv4 alone will do.
+            continue  # IPv6 is not available, or its port is in use: IPv4 is enough.
         port = bound.getsockname()[1]
         sockets.append(bound)
     return sockets
 
 
 def _bound(family: int, address: str, port: int) -> socket.socket:
-    """A bound socket, which does not block. Raises OSError."""
+    """Return a bound, non-blocking socket. Raises OSError."""
     bound = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -228,7 +228,7 @@ def _bound(family: int, address: str, port: int) -> socket.socket:
 
 
 def gateway() -> str | None:
-    """The default gateway's IPv4 address: inside a container, the address that mapped ports come from."""
+    """Return the default gateway's IPv4 address, or None; in a container, clients of mapped ports connect from it."""
     try:
         with open("/proc/net/route", encoding="ascii") as file:
             for line in file.readlines()[1:]:
@@ -241,7 +241,7 @@ def gateway() -> str | None:
 
 
 def _verifies(personality: str, *, offsets: bool) -> bool:
-    if personality == RELEASE:  # Which is known without loading the others.
+    if personality == RELEASE:  # Avoids loading the older personalities.
         return True
     from stuntbroker.broker.requests.personality import verifies
 
@@ -249,10 +249,10 @@ def _verifies(personality: str, *, offsets: bool) -> bool:
 
 
 class Listener:
-    """One of the broker's listeners: its name, where it listens, and which address its clients are told.
+    """One of the broker's listeners: its name, its own address, and the address that it advertises.
 
-    That is the configured address; for a client that came through a container's mapped port,
-    `stuntbroker.mapped.address`, or localhost and the same port; else the very address by which the client came.
+    Clients get the configured advertised address. If there is none, a client of a container's mapped port gets
+    `stuntbroker.mapped.address`, or localhost and the same port; all others get the address that they connected to.
     """
 
     __slots__ = (
@@ -284,31 +284,31 @@ class Listener:
     ) -> None:
         self.name = name
         self.node_number = node_number
-        """Number of the node that it belongs to, counted from 0."""
+        """Number of the listener's node, counted from 0."""
         self.node_id = -1
-        """The id of that node, once there is a broker."""
+        """Id of the listener's node; set when the broker is created."""
         self.personality = personality
-        """The Kafka release as which it shows itself."""
+        """Kafka release that the listener imitates."""
         self.verifies_records = _verifies(personality, offsets=False)
         self.verifies_offsets = _verifies(personality, offsets=True)
         self.profile = profile
-        """The rules of transactions that its clients get (`stuntbroker.profile`)."""
+        """Transaction rules for the listener's clients (`stuntbroker.profile`)."""
         self.host = host
         self.port = port
-        """0: the kernel's choice."""
+        """0 if the kernel chooses the port."""
         self.addresses: list[Address] = []
-        """Addresses of its sockets, once it listens."""
+        """Addresses of the bound sockets; empty before `bind`."""
         self._advertised = advertised
         self._gateway = gateway() if config["stuntbroker.mapped.address"] or _in_container() else None
         self._config = config
 
     def reopened(self, config: BrokerConfig) -> Listener:
-        """Return the same listener for a broker that follows this one, on the same port."""
+        """Return the same listener, on the same port, for the broker that replaces this one after a restart."""
         port = self.addresses[0].port if self.addresses else self.port
         return self._copy(port, config, self._advertised)
 
     def beside(self, config: BrokerConfig) -> Listener:
-        """Return a listener for a broker beside this one, on a port of the kernel's choice."""
+        """Return the same listener for another broker at the same time, on a port chosen by the kernel."""
         return self._copy(0, config, None)
 
     @property
@@ -317,7 +317,7 @@ class Listener:
         return 0 if self._advertised is None else self._advertised.port
 
     def of_node(self, node_number: int) -> Listener:
-        """Return the same listener of another node, on the port that is so much higher."""
+        """Return the same listener for another node, whose ports are higher by the number of the node."""
         port = self.port + node_number if self.port else 0
         advertised = self._advertised
         if advertised is not None and advertised.port:
@@ -331,7 +331,7 @@ class Listener:
     def bind(self, port: int = 0) -> list[socket.socket]:
         """Return bound sockets for every address of the host, all on one port. Raises CannotListen.
 
-        `port`: which one, where the listener has none of its own; 0 for the kernel's choice.
+        `port`: used if the listener has no port of its own; 0 lets the kernel choose.
         """
         try:
             sockets = bind(self.host, self.port or port)
@@ -352,7 +352,7 @@ class Listener:
         host, port = local
         if self._advertised is not None:
             return Address(self._advertised.host or host.removeprefix("::ffff:"), self._advertised.port or port)
-        # Unlike Kafka: without an advertised address, or a host in it, the one by which the client came.
+        # Unlike Kafka: without an advertised address or host, clients get the address that they connected to.
         if self._is_mapped(host, peer_host):
             mapped = self._config["stuntbroker.mapped.address"]
             return parse_address(mapped) if mapped else Address("localhost", port)
@@ -363,7 +363,7 @@ class Listener:
         return self._advertised is None and self._is_mapped(local[0], peer_host)
 
     def _is_mapped(self, host: str, peer_host: str) -> bool:
-        """Whether a client came through a mapped port of the container: by its gateway, and not within it."""
+        """Whether a client connected through a mapped port of the container: from its gateway, and not inside the container."""
         return self._gateway is not None and peer_host == self._gateway and not host.startswith("127.")
 
 

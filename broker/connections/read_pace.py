@@ -1,8 +1,8 @@
-"""How much of large requests the broker receives in one turn of the event loop.
+"""Limit on the bytes of large requests that the broker receives in one turn of the event loop.
 
-A socket can hold many megabytes, and copying them takes time: about a second a gigabyte when the memory is new. A connection
-therefore reads READ_AT_ONCE bytes at a time. After READS_IN_A_TURN such reads of large requests, by all connections together,
-those that receive a large request wait for the next turn. Small requests are not counted.
+A socket can hold many megabytes, and copying them takes time: about one second per gigabyte if the memory is new. Therefore a
+connection reads READ_AT_ONCE bytes at a time. After READS_IN_A_TURN such reads of large requests by all connections together,
+connections that are receiving a large request wait for the next turn. Small requests are not counted.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientConnection
 
 READ_AT_ONCE: Final = 65_536
-"""Bytes that a connection takes out of its socket by one read."""
+"""Maximum bytes that a connection reads from its socket at a time."""
 READS_IN_A_TURN: Final = 128
-"""Reads of large requests that all connections together make in one turn at most: 8 MiB."""
+"""Maximum number of reads of large requests by all connections together in one turn: 8 MiB."""
 
 
 class ReadPace:
@@ -38,7 +38,7 @@ class ReadPace:
         return False
 
     def begin_turn(self) -> None:
-        """Let the connections that waited for this turn read on."""
+        """Resume the connections that waited for this turn."""
         self._left = READS_IN_A_TURN
         waiting, self._waiting = self._waiting, []
         for connection in waiting:

@@ -1,9 +1,9 @@
-"""One limit for the receive buffers of all connections: `queued.max.request.bytes`.
+"""The limit on the receive buffers of all connections together: `queued.max.request.bytes`.
 
-A buffer grows only as the bytes of a request arrive. When all of them together have reached the limit, a connection that needs a
-larger buffer is not read from until others have given memory back. Small buffers are always there, so that small requests of
-other clients go on. One connection at a time may go beyond the limit, so that clients which hold a part of the memory each do not
-wait for one another. A connection whose client stops in the middle of a request, while others wait for memory, is closed.
+A buffer grows only as the bytes of a request arrive. When all buffers together have reached the limit, the broker does not read
+from connections that need a larger buffer until others release memory. Small buffers are always granted, so that small requests
+are still served. One connection at a time may exceed the limit, so that clients that each hold part of the memory do not wait for
+each other. A connection whose client stops in the middle of a request while others wait for memory is closed.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientConnection
 
 ALWAYS_GIVEN: Final = 65_536
-"""Size up to which a buffer grows whatever the others hold."""
+"""Bytes up to which a buffer may always grow, regardless of the limit."""
 NO_LIMIT: Final = 0
-"""A limit up to this value means no limit."""
+"""A limit of this value or below means no limit."""
 
 
 class RequestMemory:
@@ -25,17 +25,17 @@ class RequestMemory:
 
     def __init__(self, limit: int, connections: Iterable[ClientConnection], log: Callable[..., Any]) -> None:
         self.limit = limit
-        """Bytes; no limit from NO_LIMIT down."""
+        """In bytes; NO_LIMIT or below for no limit."""
         self.used = 0
         self._connections = connections
         self._log = log
         self._waiting: dict[ClientConnection, None] = {}
         self._favoured: ClientConnection | None = None
-        """May go beyond the limit until its request is complete."""
+        """The connection that may exceed the limit until its request is complete."""
         self._is_used_up = False
 
     def may_resize(self, connection: ClientConnection, before: int, after: int) -> bool:
-        """Whether a buffer may change its size, in bytes; if not, its connection waits until `read_on` is called."""
+        """Return whether a buffer may change its size, in bytes; if not, its connection waits until `read_on` is called."""
         more = after - before
         if after <= ALWAYS_GIVEN or connection is self._favoured or self._has_room(more) or self._reclaim(more):
             self._waiting.pop(connection, None)
@@ -56,7 +56,7 @@ class RequestMemory:
 
     @property
     def is_short(self) -> bool:
-        """Whether a connection waits for memory: unused buffers are to be given back."""
+        """Whether a connection waits for memory, so that unused buffers should be released."""
         return bool(self._waiting)
 
     def resize(self, connection: ClientConnection, before: int, after: int) -> None:
@@ -69,12 +69,12 @@ class RequestMemory:
                 self._wake()
 
     def forget(self, connection: ClientConnection, size: int) -> None:
-        """A connection with a buffer of so many bytes is gone."""
+        """Remove a closed connection whose buffer had `size` bytes."""
         self._waiting.pop(connection, None)
         self.resize(connection, size, 0)
 
     def close_stalled(self) -> None:
-        """Close connections whose request has stopped in the middle while others wait for memory. Called now and then."""
+        """Close connections whose request has stopped in the middle while others wait for memory. Called periodically."""
         if not self._waiting:
             self._is_used_up = False
             return
@@ -87,7 +87,7 @@ class RequestMemory:
         return self.limit <= NO_LIMIT or self.used + more <= self.limit
 
     def _reclaim(self, more: int) -> bool:
-        """Take large buffers back from connections that need them no more; whether that was enough."""
+        """Release the unused large buffers of all connections; return whether there is enough memory now."""
         for connection in list(self._connections):
             connection.give_back()
         return self._has_room(more)

@@ -1,6 +1,6 @@
-"""Produce, key 0, versions 3-13: record batches into partitions.
+"""Produce, key 0, versions 3-13: appends record batches to partitions.
 
-v9 flexible. v11 TRANSACTION_ABORTABLE may be answered. v12 adds the partition to the transaction (KIP-890). v13 topic ids.
+v9 flexible. v11 may return TRANSACTION_ABORTABLE. v12 adds the partition to the transaction (KIP-890). v13 topic ids.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
 
     class Uses(HasClock, HasConfig, HasEvents, HasLongRequests, HasTopics, HasTransactions, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 0
@@ -78,7 +78,7 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> Any:
 
 
 def _new_logs(broker: Uses, topic_batches: TopicBatches, version: int) -> list[PartitionLog]:
-    """The logs of the request that have no file yet."""
+    """Return the logs of the request that have no file yet."""
     new = []
     for name, topic_id, parts in topic_batches:
         topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
@@ -103,11 +103,11 @@ class _Batches:
         self.responses: list[TopicProduceResponse] = []
         self.accepted: list[AcceptedBatch] = []
         self.failed = False
-        """A batch is refused already."""
+        """Whether a batch has been refused."""
         self.first: BatchHeader | None = None
-        """The first batch of a transaction."""
+        """Header of the first transactional batch."""
         self.is_mixed = False
-        """Other batches of transactions have another producer id or epoch than the first one."""
+        """Whether transactional batches differ in producer id or epoch."""
         self.to_add: list[AcceptedBatch] = []
         """Batches whose transaction is not open in their partition."""
         self.stale: list[AcceptedBatch] = []
@@ -127,7 +127,7 @@ class _Batches:
         standing = batch.log.producers.standing(producer_id, epoch)
         if standing == STALE:
             self.stale.append(batch)
-        elif standing == NOT_OPEN and producer_id >= 0:  # Without a producer id it is in none, whatever its flag says.
+        elif standing == NOT_OPEN and producer_id >= 0:  # A batch without a producer id is in no transaction.
             self.to_add.append(batch)
 
     def are_of_several_producers(self) -> bool:
@@ -168,7 +168,7 @@ def _check(broker: Uses, fields: ProduceFields, version: int, now_ms: int, in_pa
     _, acks, topic_batches = fields
     batches = _Batches()
     batches.failed = acks_wrong = acks not in (-1, 0, 1)
-    budget: ReadBudget | None = None  # For reading what is not plain.
+    budget: ReadBudget | None = None  # For batches that are not plain.
     for name, topic_id, parts in topic_batches:
         topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
         logs = () if topic is None or topic.internal else topic.partitions
@@ -213,9 +213,9 @@ def _accept(
     response: PartitionProduceResponse,
     budget: ReadBudget,
 ) -> AcceptedBatch | None:
-    """Check a batch that needs the general path, before its transaction is looked at; None when nothing is left to do for it.
+    """Check a batch that is not plain, before its transaction is checked; return None if it needs no further processing.
 
-    A batch that is refused for what is in it belongs to its transaction all the same: the response has its error already.
+    A batch with a valid header and invalid content still counts for its transaction; its response has the error already.
     """
     if topic is None or not 0 <= index < len(topic.partitions):
         response.error_code = unknown_topic(by_id=topic is None and version >= TOPIC_IDS_FROM)
@@ -326,7 +326,7 @@ class _PendingProduce:
         self.acks = acks
         self.version = version
         self.is_verified = version >= IMPLICIT_ADD_FROM or is_verifying(connection)
-        """The coordinator adds or verifies the partitions, as in Kafka. If not, only those of `question_for` are verified."""
+        """Whether the coordinator adds or verifies all partitions, as in Kafka; if not, only those of `question_for`."""
         self.answer = answer
         self.accepted_batches = batches.accepted
         self.to_add = batches.to_add

@@ -1,6 +1,6 @@
-"""Fetch, key 1, versions 4-18: whole batches from partitions, at once or when enough has come.
+"""Fetch, key 1, versions 4-18: returns whole batches of partitions, immediately or when enough bytes are available.
 
-v7 sessions. v9 leader epochs. v12 flexible. v13 topic ids. v15-18 add what only followers use.
+v7 sessions. v9 leader epochs. v12 flexible. v13 topic ids. v15-18 add fields that only followers use.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.timers import TimerHandle
 
     class Uses(HasConfig, HasFetchSessions, HasLongRequests, HasNodes, HasTimers, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 1
@@ -104,7 +104,7 @@ def _unreadable(request: FetchRequest, version: int) -> FetchResponse:
 
 
 def _session(broker: Uses, request: FetchRequest, version: int) -> tuple[FetchSession | None, ErrorCode]:
-    """The session that the request works in; None for a full fetch without one."""
+    """Return the fetch session of the request, None for a full fetch without a session; and the error."""
     if version < SESSIONS_FROM or request.session_epoch == FINAL_EPOCH:
         if request.session_id:
             broker.fetch_sessions.close(request.session_id)
@@ -139,7 +139,7 @@ def _update_session(session: FetchSession, request: FetchRequest, version: int) 
 
 
 class _Fetch:
-    """One request: reads its logs again whenever one of them grows, until `min_bytes` or `max_wait_ms` is reached."""
+    """A Fetch request: reads its logs again whenever one of them grows, until `min_bytes` or `max_wait_ms` is reached."""
 
     __slots__ = (
         "_awake",
@@ -163,17 +163,17 @@ class _Fetch:
         self.version = version
         self.session = session
         self.partial = session is not None and request.session_epoch != INITIAL_EPOCH
-        """Incremental fetch: the response has only the partitions that changed."""
+        """Whether the fetch is incremental: the response has only the partitions that changed."""
         self.logs: list[PartitionLog] = []
-        """Logs that wake it while it waits."""
+        """Logs whose growth wakes the waiting request."""
         self.timer: TimerHandle | None = None
         self._awake = False
         self._reading = False
-        """A long one is being read in slices."""
+        """Whether a long request is being read in slices."""
         self._over = False
-        """`max_wait_ms` has passed: the next read is the response, however small."""
+        """Whether `max_wait_ms` has passed: the next read is the response, however small."""
         self.is_long = len(self._wanted()) > PARTITIONS_AT_ONCE
-        """It is read in slices, so that other requests are served meanwhile."""
+        """Whether the request is read in slices, so that other requests are served meanwhile."""
 
     def _wanted(self) -> Collection[tuple[Key, FetchPartition]]:
         if self.session is not None:
@@ -186,12 +186,12 @@ class _Fetch:
         }.items()
 
     def _find(self, name: Any) -> Topic | None:
-        """The topic of a Key."""
+        """Return a topic by name or id, depending on the version."""
         topics = self.connection.broker.topics
         return topics.by_id(name) if self.version >= TOPIC_IDS_FROM else topics.get(name)
 
     def reads_any(self) -> bool:
-        """Whether one of the partitions is there."""
+        """Return whether any requested partition exists."""
         return any(
             (topic := self._find(name)) is not None and 0 <= index < len(topic.partitions)
             for (name, index), _ in self._wanted()
@@ -284,7 +284,7 @@ class _Fetch:
             return False
         known.high_watermark, known.last_stable_offset, known.log_start_offset = now
         if data.error_code:
-            known.high_watermark = -2  # The error is in every response, until it is gone.
+            known.high_watermark = -2  # Repeat the error in every response until it is gone.
         return True
 
     # --- waiting
@@ -342,7 +342,7 @@ class _Fetch:
             self.finish(response)
             return
         self._listen(logs)
-        if self._awake or self._over:  # Something came, or the time was over, while it was read.
+        if self._awake or self._over:  # A log grew, or the time was over, during the read.
             self.look()
 
     def time_over(self) -> None:

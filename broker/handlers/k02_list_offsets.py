@@ -1,6 +1,6 @@
-"""ListOffsets, key 2, versions 1-11: offsets by time, and the ends of a partition.
+"""ListOffsets, key 2, versions 1-11: offsets by timestamp, and the first and last offsets of partitions.
 
-v2 isolation level. v4 leader epochs. v6 flexible. v7 the largest timestamp (-3). v8 and up name tiers that are not here.
+v2 isolation level. v4 leader epochs. v6 flexible. v7 the largest timestamp (-3). v8-11 tiered storage.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasTopics
 
     class Uses(HasLongRequests, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 2
@@ -81,7 +81,7 @@ def _each(connection: Asking[Uses], request: ListOffsetsRequest, version: int) -
 
 
 def _unreadable(request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """For an isolation level that does not exist: it fails every partition, each as often as it is named."""
+    """Return the response for an unknown isolation level: an error for each partition, as often as it is requested."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
@@ -121,7 +121,7 @@ def _look_up(
 
 
 def _latest(log: PartitionLog, budget: ReadBudget) -> tuple[int, int]:
-    """The record with the largest timestamp; the first of several. It may lie below the log start, as in Kafka."""
+    """Return timestamp and offset of the first record with the largest timestamp; it may be below the log start, as in Kafka."""
     timestamp, _ = log.latest_timestamp()
     if timestamp < 0:
         return -1, -1
@@ -140,7 +140,7 @@ def first_at(log: PartitionLog, timestamp: int, from_offset: int, budget: ReadBu
 def _first_in(
     header: BatchHeader, batch: Buffer, timestamp: int, from_offset: int, budget: ReadBudget
 ) -> tuple[int, int] | None:
-    """(timestamp, offset) of the first record of a batch that is late enough; of the batch, where its records are not read."""
+    """Return (timestamp, offset) of a batch's first record that matches, or of the batch if its records cannot be read."""
     budget.steps -= BATCH_STEPS
     try:
         payload, pos = budget.opened(header, batch)
@@ -154,5 +154,5 @@ def _first_in(
             return None
     except (BudgetExceeded, ValueError):  # Too many steps, or invalid compressed data or records.
         pass
-    # Unlike Kafka: it reads as far as it takes.
+    # Unlike Kafka: the work of reading records is limited.
     return header.max_timestamp, max(header.base_offset, from_offset)

@@ -1,4 +1,4 @@
-"""Metadata, key 3, versions 0-13: the nodes, and topics with their partitions; unknown topics are made on demand.
+"""Metadata, key 3, versions 0-13: nodes, topics and partitions; creates unknown topics on demand.
 
 v1 null means all topics. v4 AllowAutoTopicCreation. v9 flexible. v10 topic ids. v12 look-up by id. v13 top-level error.
 """
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
     )
 
     class Uses(HasClusterId, HasConfig, HasEvents, HasLongRequests, HasNodes, HasSyncer, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 3
 VERSIONS = range(0, 14)
 NOT_REQUESTED: Final = -(2**31)
 TOPIC_OPERATIONS: Final = sum(1 << n for n in (3, 4, 5, 6, 7, 8, 10, 11))
-"""Everything that an ACL can allow on a topic: there are none here, so it is allowed."""
+"""All operations that an ACL can allow on a topic; without an authorizer, all are allowed."""
 CLUSTER_OPERATIONS: Final = sum(1 << n for n in (5, 7, 8, 9, 10, 11, 12))
 OK = ErrorCode.NONE
 
 
 def handle(connection: Asking[Uses], request: MetadataRequest, version: int) -> MetadataResponse | None:
-    """Describe the topics that are asked for, or all; None when the response comes later."""
+    """Describe the requested topics, or all topics; None when the response comes later."""
     broker = connection.broker
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
     if request.topics is None or (version == 0 and not request.topics):
@@ -100,7 +100,7 @@ def _each(
 
 
 def _too_many(broker: Uses, topics: list[MetadataRequestTopic]) -> bool:
-    """Topics to be made on demand: none is made when they have more partitions together than one request can make."""
+    """Return whether the topics to create have more partitions than one request may create; if so, none is created."""
     each: int = broker.config["num.partitions"]
     if len(topics) * each <= PARTITIONS_MAX:
         return False
@@ -132,7 +132,7 @@ def _response(
 
 
 def _request_error(topics: Sequence[MetadataRequestTopic], version: int) -> ErrorCode:
-    """Return the error of the whole request, when one of its topics is named in a way that its version has not."""
+    """Return the error of the whole request: a topic is identified in a way that the version does not support."""
     if version < 12 and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics):
         return ErrorCode.INVALID_REQUEST
     by_id = any(topic.topic_id != ZERO_UUID for topic in topics)
@@ -174,7 +174,7 @@ def _describe_topic(
 
 
 def _create(broker: Uses, name: str) -> Topic | ErrorCode:
-    # Unlike Kafka: it answers UNKNOWN_TOPIC_OR_PARTITION and the topic is there at the client's next try.
+    # Unlike Kafka: the response has the new topic; Kafka returns UNKNOWN_TOPIC_OR_PARTITION, and the client retries.
     try:
         check_name(name)
         if broker.topics.colliding(name):

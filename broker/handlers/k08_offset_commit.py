@@ -1,7 +1,7 @@
 """OffsetCommit, key 8, versions 2-10.
 
-Stores how far a consumer group has read. v3 throttle time. v5 no retention time any more. v6 leader epochs.
-v7 instance id. v8 flexible. v9 an unknown group is named as such. v10 topic ids instead of names.
+Commits offsets of a consumer group. v3 throttle time. v5 without retention time. v6 leader epochs.
+v7 instance id. v8 flexible. v9 GROUP_ID_NOT_FOUND for an unknown group. v10 topic ids instead of names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests, HasTopics
 
     class Uses(HasGroups, HasLongRequests, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 TOPIC_IDS_FROM: Final = 10
@@ -70,7 +70,7 @@ def _each(connection: Asking[Uses], request: OffsetCommitRequest, version: int) 
         if partitions:
             answers.append(OffsetCommitResponseTopic(requested.name, requested.topic_id, partitions))
     response = OffsetCommitResponse(topics=answers)
-    # Unlike Kafka: it writes all offsets of a request in one batch.
+    # Unlike Kafka: many offsets are written in several batches; Kafka writes all offsets of a request in one batch.
     for start in range(0, len(commits), COMMITTED_AT_ONCE):
         if start:
             yield SLICE_COST

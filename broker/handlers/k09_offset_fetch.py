@@ -1,9 +1,9 @@
 """OffsetFetch, key 9, versions 1-10.
 
-Tells how far consumer groups have read. v2 null topics ask for all of them; an error of the whole. v3
-throttle time. v5 leader epochs. v6 flexible. v7 offsets that a transaction is about to change may be refused
-(KIP-447). v8 several groups. v9 member id and epoch, which only groups of other types look at. v10 topic ids
-instead of names.
+Returns the committed offsets of consumer groups. v2 null topics mean all topics; top-level error. v3 throttle
+time. v5 leader epochs. v6 flexible. v7 RequireStable: an error for offsets with a pending transactional commit
+(KIP-447). v8 several groups. v9 member id and epoch, which only other group types use. v10 topic ids instead of
+names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stuntbroker.groups.coordinator import GroupCoordinator
 
     class Uses(HasGroups, HasLongRequests, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 Wanted = tuple[str, bytes, Sequence[int]]
@@ -53,7 +53,7 @@ def handle(connection: Asking[Uses], request: OffsetFetchRequest, version: int) 
 
 
 def _single(connection: Asking[Uses], request: OffsetFetchRequest, version: int) -> Steps:
-    """One group, as before version 8."""
+    """Handle a request of versions 1-7, for one group."""
     groups = connection.broker.groups
     stable, unstable = request.require_stable, ErrorCode.UNSTABLE_OFFSET_COMMIT
     if version < REQUIRE_STABLE_FROM and connection.listener.profile == KIP_447_DRAFT:
@@ -77,7 +77,7 @@ def _single(connection: Asking[Uses], request: OffsetFetchRequest, version: int)
 
 def _each(connection: Asking[Uses], request: OffsetFetchRequest, version: int) -> Steps:
     answered = []
-    # Unlike Kafka: a group of which everything is asked for twice is answered once. An answer may be a thousand times as long.
+    # Unlike Kafka: a repeated request for all offsets of a group is answered once; a response may be 1,000 times as long.
     whole = {requested.group_id: requested for requested in request.groups if requested.topics is None}
     for requested in request.groups:
         if requested.topics is None and whole.pop(requested.group_id, None) is None:
@@ -91,7 +91,7 @@ def _each(connection: Asking[Uses], request: OffsetFetchRequest, version: int) -
 def _fetch(
     groups: GroupCoordinator, group_id: str, wanted: Sequence[Wanted], stable: bool, unstable: ErrorCode
 ) -> Generator[int, None, list[FetchedTopic]]:
-    """The committed offsets of these partitions, some of them in each step."""
+    """Return the committed offsets of partitions, looking up FETCHED_AT_ONCE in each step."""
     topics: list[FetchedTopic] = []
     for name, topic_id, numbers in wanted:
         topics.append(FetchedTopic(name, topic_id, []))
@@ -141,7 +141,7 @@ def _unknown_id(topic_id: bytes, numbers: Sequence[int]) -> OffsetFetchResponseT
 
 
 def _with_ids(connection: Asking[Uses], topics: list[FetchedTopic]) -> list[FetchedTopic]:
-    """The topics that still exist: the others have no id to be named by."""
+    """Return the topics that still exist, with their ids; a deleted topic has no id."""
     identified = []
     for fetched in topics:
         topic = connection.broker.topics.get(fetched.name)

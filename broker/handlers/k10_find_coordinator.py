@@ -1,6 +1,6 @@
-"""FindCoordinator, key 10, versions 0-6: which node looks after a group or a transactional id.
+"""FindCoordinator, key 10, versions 0-6: the coordinator of a group or a transactional id.
 
-v1 key type. v3 flexible. v4 many keys at once. v6 share groups, which are not served.
+v1 key type. v3 flexible. v4 several keys. v6 share groups, which are not served.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasNodes, HasTopics
 
     class Uses(HasLongRequests, HasNodes, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 10
@@ -29,7 +29,7 @@ MANY_FROM: Final = 4
 
 
 def handle(connection: Asking[Uses], request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse | None:
-    """Return the nodes that lead the partitions which groups or transactional ids are kept in; None when it comes later."""
+    """Return the coordinators of groups or transactional ids; None when the response comes later."""
     if version >= MANY_FROM:
         response: FindCoordinatorResponse | None = run_in_slices(connection, _each(connection, request))
         return response

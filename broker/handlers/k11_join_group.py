@@ -1,9 +1,9 @@
 """JoinGroup, key 11, versions 0-9.
 
-Enters a consumer group, or a new generation of it. The answer waits until the others have joined as well. v1
-rebalance time-out. v2 throttle time. v4 a new dynamic member is given an id first, and must come again with
-it. v5 instance id. v6 flexible. v7 the protocol type is answered, the protocol name may be null. v8 reason.
-v9 a static leader may be told to leave the assignment as it is.
+Joins a consumer group, or its next generation. The response is sent when the other members have joined. v1
+rebalance time-out. v2 throttle time. v4 a new dynamic member gets MEMBER_ID_REQUIRED and an id, and joins again
+with the id. v5 instance id. v6 flexible. v7 protocol type in the response, whose protocol name may be null.
+v8 reason. v9 SkipAssignment for a static leader.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def handle(connection: Asking[HasGroups], request: JoinGroupRequest, version: in
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         client_id=connection.client_id,
-        client_host=f"/{connection.host}",  # As Java shows an address that has no name.
+        client_host=f"/{connection.host}",  # As Java prints an address without a host name.
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms if version >= 1 else request.session_timeout_ms,
         protocol_type=request.protocol_type,

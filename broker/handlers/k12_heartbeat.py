@@ -1,6 +1,6 @@
 """Heartbeat, key 12, versions 0-4.
 
-Says that a member of a consumer group is alive, and hears whether it must join again.
+Keeps a member of a consumer group alive, and returns whether it must rejoin.
 v1 throttle time. v3 instance id. v4 flexible.
 """
 

@@ -1,8 +1,8 @@
 """LeaveGroup, key 13, versions 0-5.
 
-Takes members out of a consumer group at once, without waiting for their session time-outs. v1 throttle time.
-v3 several members, static ones by instance id alone, each with a code of its own; below, the code of the only
-member is the code of the whole. v4 flexible. v5 reasons.
+Removes members from a consumer group immediately, without waiting for their session time-outs. v1 throttle time.
+v3 several members, static ones by instance id alone, each with its own error code; before v3, the error of the
+only member is the top-level error. v4 flexible. v5 reasons.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests
 
     class Uses(HasGroups, HasLongRequests, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY = 13
@@ -26,7 +26,7 @@ VERSIONS = range(6)
 
 
 def handle(connection: Asking[Uses], request: LeaveGroupRequest, version: int) -> LeaveGroupResponse | None:
-    """Take members out of a group; None when the response comes later."""
+    """Remove members from a group; None when the response comes later."""
     if version < 3:
         reply = connection.broker.groups.leave_group(request.group_id, [Leaver(request.member_id, None)])
         return LeaveGroupResponse(error_code=reply.error or reply.members[0])
@@ -35,7 +35,7 @@ def handle(connection: Asking[Uses], request: LeaveGroupRequest, version: int) -
 
 
 def _all_at_once(connection: Asking[Uses], request: LeaveGroupRequest) -> Steps:
-    """One decision about all members, and the response to it in slices."""
+    """Remove all members in one step, and build the response in slices."""
     leavers = [Leaver(member.member_id, member.group_instance_id) for member in request.members]
     reply = connection.broker.groups.leave_group(request.group_id, leavers)
     yield SEEN * len(leavers)

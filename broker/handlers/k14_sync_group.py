@@ -1,8 +1,8 @@
 """SyncGroup, key 14, versions 0-5.
 
-The leader of a generation hands in the assignment; every member gets its part, as soon as it is there.
-v1 throttle time. v3 instance id. v4 flexible. v5 protocol type and name, which must be there and be those of
-the group.
+The group leader sends the assignment of all members; each member gets its own part when the group has it.
+v1 throttle time. v3 instance id. v4 flexible. v5 protocol type and name, which are required and must match the
+group's.
 """
 
 from __future__ import annotations

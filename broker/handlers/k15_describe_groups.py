@@ -1,8 +1,8 @@
 """DescribeGroups, key 15, versions 0-6.
 
-Shows the state and the members of consumer groups.
-v1 throttle time. v3 authorized operations. v4 instance ids. v5 flexible. v6 a group that does not exist is an
-error, with a message; below, it is a dead group.
+Describes the state and the members of consumer groups.
+v1 throttle time. v3 authorized operations. v4 instance ids. v5 flexible. v6 GROUP_ID_NOT_FOUND and
+a message for an unknown group; before v6, a group in state Dead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests
 
     class Uses(HasGroups, HasLongRequests, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY = 15
@@ -31,13 +31,13 @@ VERSIONS = range(7)
 
 READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11
 GROUP_OPERATIONS = sum(1 << operation for operation in (READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS))
-"""Everything that can be allowed on a group: what a broker without access control answers."""
+"""All operations that an ACL can allow on a group; without an authorizer, all are allowed."""
 
 
 MEMBERS_PER_UNIT: Final = 5
-"""Members of a group that are described in a unit of a slice's cost."""
+"""Described members that cost one slice unit."""
 REPEATED_MEMBERS_MAX: Final = 10
-"""Members of a group that is described as often as it is asked for."""
+"""Maximum number of members of a group that is described as often as it is requested."""
 
 
 def handle(connection: Asking[Uses], request: DescribeGroupsRequest, version: int) -> DescribeGroupsResponse | None:
@@ -50,7 +50,7 @@ def _each(connection: Asking[Uses], request: DescribeGroupsRequest, version: int
     described = []
     large: set[str] = set()
     for group_id in request.groups:
-        # Unlike Kafka: a large group that is asked for twice is described once. The answer may be gigabytes long.
+        # Unlike Kafka: a large group that is requested twice is described once; the response could have gigabytes.
         if group_id in large:
             continue
         group = connection.broker.groups.group(group_id)
@@ -73,7 +73,7 @@ def _missing(group_id: str, version: int) -> DescribedGroup:
 
 
 def _describe(group: Group) -> DescribedGroup:
-    # Only a stable group has a protocol that counts.
+    # As in Kafka, only a Stable group shows its protocol.
     protocol_name = (group.protocol_name or "") if group.state is GroupState.STABLE else ""
     return DescribedGroup(
         group_id=group.group_id,

@@ -1,7 +1,7 @@
 """ListGroups, key 16, versions 0-5.
 
 Lists the groups that the node coordinates.
-v1 throttle time. v3 flexible. v4 states, and a filter of them. v5 types, and a filter of them.
+v1 throttle time. v3 flexible. v4 states and a filter by state. v5 types and a filter by type.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasGroups, HasNodes, HasTopics
 
     class Uses(HasGroups, HasNodes, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY = 16
@@ -26,7 +26,7 @@ VERSIONS = range(6)
 
 
 def handle(connection: Asking[Uses], request: ListGroupsRequest, version: int) -> ListGroupsResponse:
-    """List the groups in the states and of the types that are asked for."""
+    """List the groups with the requested states and types."""
     broker, node_id = connection.broker, connection.listener.node_id
     groups = broker.groups.list_groups(request.states_filter, request.types_filter)
     if broker.nodes.are_many:

@@ -1,7 +1,7 @@
-"""ApiVersions, key 18, versions 0-4: what is served here.
+"""ApiVersions, key 18, versions 0-4: the APIs and versions that the broker serves.
 
 v3 flexible, features as tags, the client's name and version. v4 features that begin at level 0 may be listed.
-The response header is never flexible. A version that is not served gets a version 0 answer with the range that is.
+The response header is never flexible. A version that is not served gets a version 0 response with the served range.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasConfig, HasFeatures
 
     class Uses(HasConfig, HasFeatures, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 18
@@ -41,7 +41,7 @@ _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 class Encoded:
-    """An answer that was encoded before: every connection begins with it."""
+    """A response that is encoded once and reused, as every connection begins with this request."""
 
     __slots__ = ("body",)
 
@@ -56,8 +56,11 @@ class Encoded:
 
 
 _encoded: dict[tuple[int, int, int, bool, bool, str], Encoded] = {}
-"""By all that it depends on: version of the request, level and epoch of the features, whether two-phase commit is served,
-whether time-outs have an error code of their own, personality of the listener."""
+"""Encoded responses, by everything that they depend on.
+
+Request version, level and epoch of the features, whether two-phase commit is served, whether time-outs have their own error
+code (KIP-588), personality of the listener.
+"""
 
 
 def handle(connection: Asking[Uses], request: ApiVersionsRequest, version: int) -> ApiVersionsResponse | Encoded:
@@ -83,12 +86,12 @@ def _served(
     shows_features = has_features(personality)
     finalized = [FinalizedFeatureKey(TRANSACTION_VERSION, level, level)] if level and shows_features else []
     if kip_588:
-        # Unlike Kafka: a client that knows the profile must be able to read its error codes, whose numbers Kafka has reused.
+        # Unlike Kafka: the feature announces the error codes of the profile kip-588, whose numbers Kafka has reused.
         finalized.append(FinalizedFeatureKey(KIP_588_FEATURE, 1, 1))
     withheld = {} if two_phase else WITHOUT_TWO_PHASE
     return ApiVersionsResponse(
         ErrorCode.NONE,
-        # librdkafka takes compression and idempotence for unsupported unless Produce begins at 0 (KAFKA-18659).
+        # librdkafka disables compression and idempotence unless Produce begins at version 0 (KAFKA-18659).
         [
             ApiVersion(key, 0 if key == PRODUCE else low, min(high, withheld.get(key, high)))
             for key, (low, high) in versions_of(personality).items()

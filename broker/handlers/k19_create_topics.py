@@ -1,6 +1,6 @@
 """CreateTopics, key 19, versions 2-7.
 
-v4 -1 partitions or replicas mean the broker's default. v5 flexible, the answer carries what was made. v7 its id.
+v4 -1 partitions or replicas mean the broker's default. v5 flexible, the response describes the new topic. v7 topic id.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasSyncer
 
     class Uses(TopicCreationPorts, ConfigViewPorts, HasLongRequests, HasSyncer, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 19
 VERSIONS = range(2, 8)
 DETAILS_FROM: Final = 5
 DESCRIBED: Final = 20
-"""Cost of a topic whose configuration is in the response, in the units of a slice."""
+"""Cost, in slice units, of a topic whose configuration is in the response."""
 
 
 def handle(connection: Asking[Uses], request: CreateTopicsRequest, version: int) -> CreateTopicsResponse | None:
@@ -52,7 +52,7 @@ def handle(connection: Asking[Uses], request: CreateTopicsRequest, version: int)
 
 def _each(broker: Uses, request: CreateTopicsRequest, names: Counter[str], version: int) -> Steps:
     results: dict[str, CreatableTopicResult] = {}
-    colliding = {name: broker.topics.colliding(name) for name in names}  # With topics there are, not with one another.
+    colliding = {name: broker.topics.colliding(name) for name in names}  # With existing topics, not with each other.
     cost = 0
     for wanted in request.topics:
         yield cost
@@ -106,7 +106,7 @@ def _create_topic(
         )
     result = CreatableTopicResult(wanted.name, topic.id, ErrorCode.NONE, None, 0, count, topic.replication_factor, [])
     if version >= DETAILS_FROM:
-        # As it was given: only DescribeConfigs shows it as it is understood.
+        # Values as given; only DescribeConfigs shows them as parsed.
         result.configs = [
             CreatableTopicConfigs(
                 config.name, topic.configs.get(config.name, config.value), False, config.source, False

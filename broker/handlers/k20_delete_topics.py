@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
 
     class Uses(ForgetsTopics, HasConfig, HasDataDir, HasEvents, HasLongRequests, HasSyncer, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 20
@@ -85,7 +85,7 @@ def _each(broker: Uses, wanted: list[DeleteTopicState]) -> Steps:
 def _reject_duplicates(
     broker: Uses, wanted: list[DeleteTopicState]
 ) -> tuple[list[DeletableTopicResult], list[DeleteTopicState]]:
-    """Refusals of what stands in a request more than once, and the rest of the request."""
+    """Return the errors for topics that are requested more than once, and the other requested topics."""
     names = Counter(requested.name for requested in wanted if requested.topic_id == ZERO_UUID)
     ids = Counter(requested.topic_id for requested in wanted if requested.name is None)
     refused: dict[tuple[str | None, bytes], str] = {}
@@ -132,7 +132,7 @@ def _delete_topic(broker: Uses, wanted: DeleteTopicState) -> Generator[int, None
         )
         return DeletableTopicResult(name, topic_id, unknown_topic(by_id=name is None), what)
     if topic.internal:
-        # Unlike Kafka: it lets an administrator delete the internal topics, and breaks.
+        # Unlike Kafka: internal topics cannot be deleted. In Kafka an administrator can delete them, which breaks the cluster.
         return DeletableTopicResult(
             topic.name, topic.id, ErrorCode.INVALID_REQUEST, f"{topic.name} is the broker's own"
         )

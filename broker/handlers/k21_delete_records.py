@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasDataDir, HasEvents, HasLongRequests, HasTopics
 
     class Uses(HasDataDir, HasEvents, HasLongRequests, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 21

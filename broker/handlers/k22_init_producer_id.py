@@ -1,11 +1,11 @@
-"""InitProducerId, key 22, versions 0-6: a producer id and epoch, fencing who had the transactional id before.
+"""InitProducerId, key 22, versions 0-6: a producer id and epoch; fences the previous producer of a transactional id.
 
-v2 flexible. v3 the producer may name its own id and epoch (KIP-360). v4 PRODUCER_FENCED may be answered. v5 also
-TRANSACTION_ABORTABLE. v6 two-phase commit (KIP-939): Enable2Pc, KeepPreparedTxn, and the pair of the transaction that was
-kept; served while `transaction.two.phase.commit.enable` is on, and refused to the transactional ids of
+v2 flexible. v3 the producer may send its current id and epoch (KIP-360). v4 may return PRODUCER_FENCED, v5 also
+TRANSACTION_ABORTABLE. v6 two-phase commit (KIP-939): Enable2Pc, KeepPreparedTxn, and the producer id and epoch of the
+recovered transaction; served while `transaction.two.phase.commit.enable` is on, and refused to the transactional ids of
 `stuntbroker.deny.two.phase.commit`.
 
-Tagged fields 9000 to 9002, the claim of a consumer group's member, count in profile `kip-447-draft` only.
+Tagged fields 9000 to 9002, the claim of a consumer group's member, are used in profile `kip-447-draft` only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.transactions.group_fencing import ClaimPorts
 
     class Uses(ClaimPorts, HasConfig, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 22
@@ -44,7 +44,7 @@ def handle(connection: Asking[Uses], request: InitProducerIdRequest, version: in
     if version >= TWO_PHASE_FROM and not broker.config["transaction.two.phase.commit.enable"]:
         connection.fail("request_not_served", api_key=KEY, api_version=version)
         return None
-    # Before all else, as in Kafka.
+    # Kafka checks this first.
     if request.enable_2pc and request.transactional_id is not None:
         if not connection.is_allowed(Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, request.transactional_id):
             return _error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -108,9 +108,9 @@ def _without_id(connection: Asking[Uses], claim: Claim | None) -> InitProducerId
 
 
 def _not_stored(connection: Asking[Uses], fault: StorageError) -> InitProducerIdResponse | None:
-    """The answer when the disk refuses a block of producer ids, the topic of the transaction log, or the state of a new id.
+    """Return the response when a block of producer ids, the transaction log, or the state of a new id cannot be stored.
 
-    It is the one of a Kafka without producer ids at hand: clients ask again, where another error would end them.
+    The error is the one of a Kafka broker without a block of producer ids: clients retry, where another error is fatal.
     """
     connection.broker.events.error("request_failed", api_key=KEY, reason=str(fault))
     return _error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if connection.open else None

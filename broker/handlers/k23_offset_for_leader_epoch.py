@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasTopics
 
     class Uses(HasLongRequests, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 23
@@ -32,7 +32,7 @@ VERSIONS = range(2, 5)
 def handle(
     connection: Asking[Uses], request: OffsetForLeaderEpochRequest, version: int
 ) -> OffsetForLeaderEpochResponse | None:
-    """Return where a leader epoch of each partition ended, or ends by now; None when the response comes later."""
+    """Return the end offset of a leader epoch of each partition; None when the response comes later."""
     response: OffsetForLeaderEpochResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 

@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn, key 24, versions 0-5: partitions into a transaction.
+"""AddPartitionsToTxn, key 24, versions 0-5: adds partitions to transactions.
 
-v2 PRODUCER_FENCED may be answered. v3 flexible. v4 many transactions, and VerifyOnly (brokers only in Kafka). v5 also
-TRANSACTION_ABORTABLE.
+v2 may return PRODUCER_FENCED. v3 flexible. v4 several transactions, and VerifyOnly (in Kafka only between brokers). v5 may
+also return TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasTopics, HasTransactions
 
     class Uses(HasLongRequests, HasTopics, HasTransactions, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 24
 VERSIONS = range(0, 6)
 MANY_FROM: Final = 4
 PARTITIONS_PER_UNIT: Final = 5
-"""Partitions that are added in a unit of a slice's cost."""
+"""Added partitions that cost one slice unit."""
 
 Results = list[AddPartitionsToTxnTopicResult]
 
@@ -65,7 +65,7 @@ def handle(
 
 
 def _many(connection: Asking[Uses], request: AddPartitionsToTxnRequest, version: int) -> Steps:
-    # Unlike Kafka: it answers nothing at all when there are no transactions.
+    # Unlike Kafka: a request without transactions gets a response; Kafka never answers it.
     answers: list[Awaited] = []
     for transaction in request.transactions:
         answer = Awaited()

@@ -1,6 +1,6 @@
-"""AddOffsetsToTxn, key 25, versions 0-4: the group's offsets partition into a transaction.
+"""AddOffsetsToTxn, key 25, versions 0-4: adds a group's offsets partition to a transaction.
 
-v2 PRODUCER_FENCED may be answered. v3 flexible. v4 also TRANSACTION_ABORTABLE.
+v2 may return PRODUCER_FENCED. v3 flexible. v4 may also return TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasTopics, HasTransactions
 
     class Uses(HasTopics, HasTransactions, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 25

@@ -1,7 +1,7 @@
 """EndTxn, key 26, versions 0-5: commits or aborts the producer's transaction.
 
-v2 PRODUCER_FENCED may be answered. v3 flexible. v4 also TRANSACTION_ABORTABLE. v5 every end bumps the epoch, and the answer
-carries the one to use next (KIP-890).
+v2 may return PRODUCER_FENCED. v3 flexible. v4 may also return TRANSACTION_ABORTABLE. v5 bumps the producer epoch, and returns
+the producer id and epoch of the next transaction (KIP-890).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class EndTxnFields(NamedTuple):
 
 
 def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
-    """By hand for a request without tags, as every transaction ends with one; a test holds it against the generated codec."""
+    """Decode a request; without tagged fields by hand, for speed. A test compares the result with the generated codec's."""
     if version >= FLEXIBLE_FROM and 1 < (size := buf[pos]) < 0x80:
         stop = pos + size
         try:
@@ -80,10 +80,10 @@ def _done(connection: Connection, request: EndTxn, transactional_id: str, versio
 
 
 def answer_v5(correlation: int, error: int, producer_id: int, producer_epoch: int) -> bytes:
-    """The whole answer from the frame's length on, in one piece: every transaction ends with one.
+    """Return a complete response frame, packed in one call for speed.
 
-    Length, correlation id, no tags; no throttle time, error, producer id and epoch, no tags. A test holds it against the
-    generated codec.
+    Length, correlation id, no tags; no throttle time, error, producer id and epoch, no tags. A test compares the frame with
+    the generated codec's.
     """
     return _pack_answer_v5(22, correlation, error, producer_id, producer_epoch)
 

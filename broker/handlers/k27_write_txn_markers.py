@@ -1,6 +1,7 @@
-"""WriteTxnMarkers, key 27, versions 1-2: ends a producer's transaction in partitions, whatever its coordinator says.
+"""WriteTxnMarkers, key 27, versions 1-2: ends a producer's transaction in partitions, without asking its coordinator.
 
-In Kafka brokers send it to each other, and administrators to abort a hanging transaction. v2 transaction version (KIP-1228).
+In Kafka, brokers send it to each other, and an administrator sends it to abort a hanging transaction. v2 transaction version
+(KIP-1228).
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasClock, HasGroups, HasLongRequests, HasTopics, HasTransactions
 
     class Uses(HasClock, HasGroups, HasLongRequests, HasTopics, HasTransactions, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 27
 WRITTEN: Final = 10
-"""Cost of a marker in the units of a slice: a file is written."""
+"""Cost of a marker, which is a write to a file, in slice units."""
 VERSIONS = range(1, 3)
 
 
@@ -67,7 +68,7 @@ def _each(connection: Asking[Uses], request: WriteTxnMarkersRequest) -> Steps:
 
 
 def _note_refusal(connection: Asking[Uses], identity: Identity) -> Steps:
-    """A marker of this producer was refused, as a coordinator has sent it that is not its coordinator any more."""
+    """Record that a marker of a producer was refused because a former coordinator sent it."""
     transactions = connection.broker.transactions
     for number, transactional_id in enumerate(transactions.ids()):
         if not number % IDS_PER_STEP:

@@ -1,6 +1,6 @@
-"""TxnOffsetCommit, key 28, versions 0-5: a group's offsets inside a transaction.
+"""TxnOffsetCommit, key 28, versions 0-5: commits offsets of a group within a transaction.
 
-v2 leader epochs. v3 flexible, the group's generation and member (KIP-447). v4 TRANSACTION_ABORTABLE may be answered. v5 adds
+v2 leader epochs. v3 flexible, the group's generation and member (KIP-447). v4 may return TRANSACTION_ABORTABLE. v5 adds
 the offsets partition to the transaction (KIP-890).
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasConfig, HasGroups, HasLongRequests, HasTopics, HasTransactions
 
     class Uses(HasConfig, HasGroups, HasLongRequests, HasTopics, HasTransactions, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 28
@@ -46,7 +46,7 @@ IMPLICIT_ADD_FROM: Final = 5
 
 
 def handle(connection: Asking[Uses], request: TxnOffsetCommitRequest, version: int) -> Any:
-    """Store offsets that count when their transaction commits; the response mostly comes later."""
+    """Store offsets that take effect when the transaction commits; None when the response comes later."""
     if sum(len(topic.partitions) for topic in request.topics) > COMMITTED_AT_ONCE:
         return run_in_slices(connection, _in_parts(connection, request, version))
     _Commit(connection, request, version).start()
@@ -55,7 +55,7 @@ def handle(connection: Asking[Uses], request: TxnOffsetCommitRequest, version: i
 
 def _in_parts(connection: Asking[Uses], request: TxnOffsetCommitRequest, version: int) -> Steps:
     """Write a part of the offsets at a time. The transaction is verified for each part: it may have ended in between."""
-    # Unlike Kafka: it writes all offsets of a request in one batch.
+    # Unlike Kafka: many offsets are written in several batches; Kafka writes all offsets of a request in one batch.
     topics: list[TxnOffsetCommitResponseTopic] = []
     for some in _parts_of(request.topics):
         request.topics = some
@@ -74,7 +74,7 @@ def _in_parts(connection: Asking[Uses], request: TxnOffsetCommitRequest, version
 
 
 def _parts_of(topics: Sequence[TxnOffsetCommitRequestTopic]) -> Iterator[list[TxnOffsetCommitRequestTopic]]:
-    """The topics in their order, with up to COMMITTED_AT_ONCE partitions at a time."""
+    """Yield the topics in their order, in parts of up to COMMITTED_AT_ONCE partitions."""
     places = [(topic.name, partition) for topic in topics for partition in topic.partitions]
     for start in range(0, len(places), COMMITTED_AT_ONCE):
         some = groupby(places[start : start + COMMITTED_AT_ONCE], key=itemgetter(0))

@@ -1,6 +1,6 @@
-"""CreateAcls, key 30, versions 1-3: there is no authorizer, so that none can be made.
+"""CreateAcls, key 30, versions 1-3: creates no ACLs, as there is no authorizer.
 
-v2 flexible. v3 the resource type of users, which is not looked at here.
+v2 flexible. v3 the resource type User, which makes no difference here.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasTopics
 
     class Uses(ConfigViewPorts, HasLongRequests, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 32
@@ -43,7 +43,7 @@ UNNAMED: Final[dict[int, str]] = {
 def handle(connection: Asking[Uses], request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse | None:
     """Describe the configuration of each resource; None when the response comes later."""
     broker = connection.broker
-    # Unlike Kafka: what is asked for twice is answered once. An answer is a hundred times as long as its question.
+    # Unlike Kafka: a resource requested twice is described once, as the response is 100 times as long as the request.
     unique = {
         (resource.resource_type, resource.resource_name, tuple(resource.configuration_keys or ())): resource
         for resource in request.resources
@@ -105,13 +105,13 @@ def _describe_resource(
         return answer(ErrorCode.INVALID_REQUEST, UNNAMED[kind])
     if kind == ResourceType.BROKER_LOGGER and name != str(node_id):
         return answer(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id} but received {name}")
-    # Unlike Kafka: these have no configuration. What a group has there is for protocols that are not served here.
+    # Unlike Kafka: these resources have no configuration; that of Kafka's groups is for protocols that are not served.
     return answer(ErrorCode.NONE, "")
 
 
 def _documentation(kind: int, name: str) -> str | None:
-    """The documentation of a property of a type of resource; None for one that is not known."""
-    # Unlike Kafka: the words are ours, and say what a property does here.
+    """Return the documentation of a property; None for an unknown one."""
+    # Unlike Kafka: our own texts, which describe what a property does in this broker.
     if kind == ResourceType.TOPIC:
         return TOPIC_PROPERTIES[name][0].documentation
     return BROKER_PROPERTIES[name].documentation if kind == ResourceType.BROKER and name in BROKER_PROPERTIES else None

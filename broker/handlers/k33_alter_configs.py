@@ -1,4 +1,4 @@
-"""AlterConfigs, key 33, versions 0-2: replaces the whole configuration of a topic. v2 flexible."""
+"""AlterConfigs, key 33, versions 0-2: replaces the whole configuration of topics or brokers. v2 flexible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasSyncer
 
     class Uses(ConfigChangePorts, HasLongRequests, HasSyncer, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 33

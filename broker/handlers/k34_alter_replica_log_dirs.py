@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs, key 34, versions 1-2: move replicas to another log directory. v2 flexible.
 
-The data folder is the only log directory, so that every replica is where a valid request wants it.
+The data folder is the only log directory, so a valid request changes nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasDataDir, HasLongRequests, HasTopics
 
     class Uses(HasDataDir, HasLongRequests, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 34
@@ -30,7 +30,7 @@ VERSIONS = range(1, 3)
 def handle(
     connection: Asking[Uses], request: AlterReplicaLogDirsRequest, version: int
 ) -> AlterReplicaLogDirsResponse | None:
-    """Accept the only folder that there is; None when the response comes later."""
+    """Accept the data folder, and refuse other log directories; None when the response comes later."""
     response: AlterReplicaLogDirsResponse | None = run_in_slices(connection, _move_replicas(connection.broker, request))
     return response
 
@@ -38,7 +38,7 @@ def handle(
 def _move_replicas(broker: Uses, request: AlterReplicaLogDirsRequest) -> Steps:
     log_dir = broker.data_dir.log_dir
     errors: dict[str, dict[int, ErrorCode]] = {}
-    """By topic and partition. The last path that a request has for a partition decides."""
+    """Topic -> partition -> error. The last path of a partition in the request counts."""
     for target in request.dirs:
         for topic in target.topics:
             yield SEEN

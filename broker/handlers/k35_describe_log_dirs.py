@@ -1,4 +1,4 @@
-"""DescribeLogDirs, key 35, versions 1-5: how much lies where. v2 flexible. v4 sizes of the disk. v5 cordoned folders."""
+"""DescribeLogDirs, key 35, versions 1-5: sizes of partitions. v2 flexible. v4 size and free space of the disk. v5 cordoning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasDataDir, HasLongRequests, HasTopics
 
     class Uses(HasDataDir, HasLongRequests, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 35

@@ -1,4 +1,4 @@
-"""CreatePartitions, key 37, versions 0-3: more partitions for a topic. v2 flexible."""
+"""CreatePartitions, key 37, versions 0-3: adds partitions to topics. v2 flexible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasEvents, HasLongRequests, HasNodes, HasSyncer, HasTopics
 
     class Uses(HasEvents, HasLongRequests, HasNodes, HasSyncer, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 37
@@ -72,7 +72,7 @@ def _grow(broker: Uses, wanted: CreatePartitionsTopic, validate_only: bool) -> t
     if wanted.count - present > PARTITIONS_MAX:
         return ErrorCode.UNKNOWN_SERVER_ERROR, ""
     if topic.internal:
-        # Unlike Kafka: it lets the internal topics grow, and loses what their partitions are found by.
+        # Unlike Kafka: internal topics cannot grow. In Kafka they can, and group and transactional ids change partitions.
         return ErrorCode.INVALID_PARTITIONS, f"{wanted.name} cannot have {wanted.count} partitions"
     replicas: list[list[int]] = []
     if wanted.assignments is not None:

@@ -1,6 +1,6 @@
 """DeleteGroups, key 42, versions 0-2.
 
-Removes consumer groups that nobody is in, with all their offsets.
+Deletes empty consumer groups with all their offsets.
 v1 as v0. v2 flexible. (v3, with messages, came after Kafka 4.3.)
 """
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from stuntbroker.groups.coordinator import GroupCoordinator
 
     class Uses(HasGroups, HasLongRequests, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 DELETED: Final = 4
-"""Cost of a group in the units of a slice."""
+"""Cost of deleting a group, in slice units."""
 KEY = 42
 VERSIONS = range(3)
 
@@ -34,7 +34,7 @@ def handle(connection: Asking[Uses], request: DeleteGroupsRequest, version: int)
 
 def _each(groups: GroupCoordinator, request: DeleteGroupsRequest) -> Steps:
     results = []
-    for name in dict.fromkeys(request.groups_names):  # Named twice, deleted once.
+    for name in dict.fromkeys(request.groups_names):  # A repeated group is deleted once.
         results.append(DeletableGroupResult(name, groups.delete_group(name)))
         yield DELETED
     return DeleteGroupsResponse(results=results)

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs, key 44, versions 0-1: sets, deletes, appends to and subtracts from single values. v1 flexible."""
+"""IncrementalAlterConfigs, key 44, versions 0-1: changes single properties of topics or brokers. v1 flexible."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasConfig, HasLongRequests, HasSyncer
 
     class Uses(ConfigChangePorts, HasConfig, HasLongRequests, HasSyncer, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 44
@@ -77,7 +77,7 @@ def _alter_resource(
             message = f"Unknown operation type {config.config_operation} for key {config.name}."
             return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, message)
     if kind in WITHOUT_CONFIGS:
-        # Of the others anything can be deleted.
+        # Kafka accepts the deletion of any property of the other two types.
         names = [c.name for c in resource.configs if c.config_operation != DELETE or kind == ResourceType.BROKER_LOGGER]
         return unknown(broker, kind, name, names)
     return change(broker, kind, name, validate_only, lambda present: _changed(broker, present, resource.configs))

@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments, key 45, versions 0-1: the nodes that a partition is on.
+"""AlterPartitionReassignments, key 45, versions 0-1: assigns partitions to other nodes.
 
-v1 allows or forbids another number of replicas.
+v1 may forbid a change of the replication factor.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _reassign_partition(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The replication factor is changed from {len(before)} to {len(partition.replicas)}",
         )
-    # Unlike Kafka: it keeps the old replicas until one of the new ones is up.
+    # Unlike Kafka: refused; Kafka keeps the old replicas until one of the new ones is up.
     if not any(broker.nodes.by_id[node_id].is_up for node_id in partition.replicas):
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "all of these brokers are stopped: start one of them before"
     if tuple(partition.replicas) != before:

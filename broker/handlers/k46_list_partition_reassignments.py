@@ -1,4 +1,4 @@
-"""ListPartitionReassignments, key 46, version 0: a reassignment is complete when it is answered, so that none is in progress."""
+"""ListPartitionReassignments, key 46, version 0: lists none, as a reassignment completes immediately."""
 
 from __future__ import annotations
 

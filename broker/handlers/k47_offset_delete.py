@@ -1,6 +1,6 @@
 """OffsetDelete, key 47, version 0.
 
-Removes offsets of a consumer group in topics that its members do not read.
+Deletes committed offsets of a consumer group in topics that its members are not subscribed to.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests, HasTopics
 
     class Uses(HasGroups, HasLongRequests, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY = 47

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasQuotas
 
     class Uses(HasLongRequests, HasQuotas, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 48
 VERSIONS = range(0, 2)
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
-"""An entity of this name, the default entity of the type, any entity of the type."""
+"""Match types: an entity by name, the default entity of a type, any entity of a type."""
 
 
 def handle(
@@ -41,7 +41,7 @@ def handle(
 
 
 def _refusal(components: Sequence[ComponentData]) -> tuple[ErrorCode, str] | None:
-    """The first problem of a filter, in Kafka's order of checks."""
+    """Return the error of a filter, in Kafka's order of checks; None if it is valid."""
     types: set[str] = set()
     for component in components:
         kind = component.entity_type
@@ -89,7 +89,7 @@ def _describe(broker: Uses, request: DescribeClientQuotasRequest) -> Steps:
 
 
 def _matches(entity: Entity, components: Sequence[ComponentData], strict: bool) -> bool:
-    """A strict filter matches entities without further types only."""
+    """Return whether an entity matches a filter; a strict filter does not match entities with further types."""
     if strict and len(entity) != len(components):
         return False
     names = dict(entity)

@@ -1,4 +1,4 @@
-"""AlterClientQuotas, key 49, versions 0-1: set and remove quotas, for each entity all of them or none. v1 flexible."""
+"""AlterClientQuotas, key 49, versions 0-1: sets and removes quotas, atomically for each entity. v1 flexible."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasEvents, HasLongRequests, HasQuotas, HasSyncer
 
     class Uses(HasEvents, HasLongRequests, HasQuotas, HasSyncer, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 49
@@ -63,7 +63,7 @@ def _alter_each(broker: Uses, request: AlterClientQuotasRequest) -> Steps:
         cost = SEEN + len(entry.ops)
         entity = entity_of((part.entity_type, part.entity_name) for part in entry.entity)
         if entity in results or len({op.key for op in entry.ops}) < len(entry.ops):
-            # Kafka has carried out the first entry of the entity, and says this nevertheless.
+            # As in Kafka, the first entry of the entity has been applied nevertheless.
             shown = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
             message = f"Ignoring duplicate entity ClientQuotaEntity(entries={{{shown}}})"
             results[entity] = ErrorCode.INVALID_REQUEST, message
@@ -112,7 +112,7 @@ def _problem_of_entity(entity: Entity) -> str | None:
 
 
 def _problem_of_ops(entity: Entity, ops: Sequence[OpData]) -> str | None:
-    """Removals are not checked, as in Kafka."""
+    """Return the first problem of an entity's operations; removals are not checked, as in Kafka."""
     types = IP_KEYS if entity[0][0] == IP else CLIENT_KEYS
     for op in ops:
         if op.remove:
@@ -126,7 +126,7 @@ def _problem_of_ops(entity: Entity, ops: Sequence[OpData]) -> str | None:
 
 
 def _problem_of_value(key: str, kind: str, value: float) -> str | None:
-    """NaN passes every check, as in Kafka."""
+    """Return the problem of a quota's value; NaN passes every check, as in Kafka."""
     if value <= 0:
         return f"Quota {key} must be greater than 0"
     if kind != DOUBLE:
@@ -139,16 +139,16 @@ def _problem_of_value(key: str, kind: str, value: float) -> str | None:
 
 
 def _is_host(text: str) -> bool:
-    """Whether the text is an address as Java reads it, or can be the name of a host."""
+    """Return whether the text is an IP address as Java parses it, or a valid host name."""
     if len(text) > HOST_LENGTH_MAX:
         return False
     parts = text.split(".")
     if len(parts) <= IPV4_PARTS_MAX and all(part.isascii() and part.isdigit() for part in parts):
-        *first, last = map(int, parts)  # The last of fewer than four numbers fills the rest of the address.
+        *first, last = map(int, parts)  # With fewer than four numbers, the last one fills the remaining bytes.
         return max(first, default=0) < 256 and last < 256 ** (IPV4_PARTS_MAX - len(first))
     try:
         IPv6Address(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
     except ValueError:
-        # Unlike Kafka: names are not looked up. A name that can be that of a host is accepted, but for those in .invalid.
+        # Unlike Kafka: names are not resolved. Every valid host name is accepted, except those in .invalid.
         return HOST_NAME.fullmatch(text) is not None
     return True

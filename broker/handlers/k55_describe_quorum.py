@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasClock, HasDataDir, HasLongRequests, HasNodeId
 
     class Uses(HasClock, HasDataDir, HasLongRequests, HasNodeId, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 55
@@ -47,14 +47,14 @@ def _describe(broker: Uses) -> DescribeQuorumResponse:
     # Unlike Kafka: the metadata log is a journal without offsets, epochs and a listener of its own. Its end offset is the
     # number of its lines, its leader epoch stays the first one, and the controller has no endpoint.
     end_offset, now_ms = broker.data_dir.journal_lines, broker.clock.now_ms()
-    # The directory id is zero, as that of a Kafka with `controller.quorum.voters`: the data folder has none.
+    # The directory id is zero, as in Kafka with `controller.quorum.voters`: the data folder has no id.
     voter = ReplicaState(broker.node_id, ZERO_UUID, end_offset, now_ms, now_ms)
     partition = PartitionData(0, ErrorCode.NONE, "", broker.node_id, LEADER_EPOCH, end_offset, [voter], [])
     return DescribeQuorumResponse(topics=[TopicData(METADATA_TOPIC, [partition])], nodes=[Node(broker.node_id, [])])
 
 
 def _reject(wanted: list[tuple[str, list[int]]]) -> Steps:
-    """Kafka describes the one partition only when a request has nothing else, and rejects every partition otherwise."""
+    """Reject all partitions, as Kafka does unless the request names exactly the partition of the metadata log."""
     error, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
     topics = []
     for name, indexes in wanted:

@@ -1,7 +1,6 @@
-"""UpdateFeatures, key 57, versions 0-2: the level of `transaction.version`. All updates are made, or none.
+"""UpdateFeatures, key 57, versions 0-2: changes the level of `transaction.version`. All updates are made, or none.
 
-v0 knows no downgrade: Kafka does not read AllowDowngrade any more. v1 upgrade type, and validating only.
-v2 no results, which say nothing that the error does not.
+v0 supports no downgrade: Kafka ignores AllowDowngrade. v1 upgrade type and ValidateOnly. v2 removes the results by feature.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasEvents, HasFeatures, HasLongRequests, HasNodeId
 
     class Uses(HasEvents, HasFeatures, HasLongRequests, HasNodeId, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 57
@@ -35,10 +34,11 @@ def handle(connection: Asking[Uses], request: UpdateFeaturesRequest, version: in
 def _all_or_none(connection: Asking[Uses], request: UpdateFeaturesRequest) -> Steps:
     broker = connection.broker
     features, before = broker.features, broker.features.transaction_version
-    updates = {
-        update.feature: update for update in request.feature_updates
-    }  # Of several of a name the last one counts.
-    for name, update in updates.items():  # In one step: nobody may change a level between the check and the change.
+    updates = {update.feature: update for update in request.feature_updates}  # The last update of a feature counts.
+    for (
+        name,
+        update,
+    ) in updates.items():  # Without a yield: no other request may change a level between check and change.
         level = update.max_version_level
         reason = features.refusal(name, level, update.upgrade_type, broker.node_id)
         if reason is not None:

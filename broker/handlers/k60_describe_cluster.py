@@ -1,4 +1,4 @@
-"""DescribeCluster, key 60, versions 0-2: the nodes that are up. v1 endpoint type. v2 fenced brokers: stopped ones."""
+"""DescribeCluster, key 60, versions 0-2: the nodes that are up. v1 endpoint type. v2 fenced brokers, which are stopped nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasClusterId, HasNodes
 
     class Uses(HasClusterId, HasNodes, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 60

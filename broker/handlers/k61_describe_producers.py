@@ -1,4 +1,4 @@
-"""DescribeProducers, key 61, version 0: who writes to a partition, and whose transaction is open in it (KIP-664)."""
+"""DescribeProducers, key 61, version 0: producers of a partition and their open transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasTopics
 
     class Uses(HasLongRequests, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 61
@@ -29,7 +29,7 @@ VERSIONS = range(0, 1)
 def handle(
     connection: Asking[Uses], request: DescribeProducersRequest, version: int
 ) -> DescribeProducersResponse | None:
-    """Describe the producers that partitions know; None when the response comes later."""
+    """Describe the producers of partitions; None when the response comes later."""
     response: DescribeProducersResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 

@@ -1,4 +1,4 @@
-"""DescribeTransactions, key 65, version 0: all that is known of transactional ids (KIP-664)."""
+"""DescribeTransactions, key 65, version 0: the transaction state of transactional ids (KIP-664)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasTransactions
 
     class Uses(HasLongRequests, HasTransactions, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 65
 VERSIONS = range(0, 1)
 PARTITIONS_PER_UNIT: Final = 10
-"""Partitions of a transaction that are described in a unit of a slice's cost."""
+"""Described partitions that cost one slice unit."""
 REPEATED_PARTITIONS_MAX: Final = 100
-"""Partitions of a transaction that is described as often as it is asked for."""
+"""Maximum number of partitions of a transaction that is described as often as it is requested."""
 
 
 def handle(
@@ -44,7 +44,7 @@ def _each(broker: Uses, transactional_ids: Sequence[str]) -> Steps:
     states = []
     large: set[str] = set()
     for transactional_id in transactional_ids:
-        # Unlike Kafka: a large transaction that is asked for twice is described once. The answer may be gigabytes long.
+        # Unlike Kafka: a large transaction that is requested twice is described once; the response could have gigabytes.
         if transactional_id in large:
             continue
         state = _describe_transaction(broker, transactional_id)

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from stuntbroker.broker.transactions.registry import Transactions
 
     class Uses(HasEvents, HasLongRequests, HasNodes, HasTopics, HasTransactions, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 66
 VERSIONS = range(0, 3)
 NAMES: Final = {phase.kafka_name: phase for phase in Phase}
 NEVER_SHOWN: Final = frozenset({"Dead", "PrepareEpochFence"})
-"""States that Kafka knows and no id is ever seen in."""
+"""States that Kafka knows, but in which no transactional id is ever seen."""
 DECODED_IDS_COST: Final = 250
 """Cost of IDS_PER_STEP ids when the whole state of each must be decoded."""
 _pack_q = Struct(">q").pack
@@ -40,11 +40,11 @@ def _phase_and_tags(phase: Phase) -> bytes:
 
 
 PHASE_AND_TAGS: Final = {phase: _phase_and_tags(phase) for phase in Phase}
-"""How an entry ends."""
+"""Encoded end of an entry: its state, without tagged fields."""
 
 
 class _Listing:
-    """A response whose entries are encoded as they are found: a million of them at once would stop everybody for a second."""
+    """A response whose entries are encoded one by one: encoding a million at once would block the event loop for a second."""
 
     def __init__(self, unknown_states: list[str]) -> None:
         self.unknown_states = unknown_states
@@ -59,7 +59,7 @@ class _Listing:
     def encode(self, out: bytearray, version: int) -> None:
         empty = bytearray()
         ListTransactionsResponse(unknown_state_filters=self.unknown_states).encode(empty, version)
-        out += empty[:-2]  # All but the number of entries, and the tagged fields behind them.
+        out += empty[:-2]  # Without the number of entries, and the tagged fields after them.
         write_uvarint(out, self.count + 1)
         out += self.entries
         out.append(0)
@@ -111,6 +111,6 @@ def _each(connection: Asking[Uses], request: ListTransactionsRequest, pattern: P
 
 
 def _is_longer(transactions: Transactions, transactional_id: str, began_before_ms: int) -> bool:
-    """Whether its transaction began before then. An id that is Empty counts as begun at -1, as in Kafka."""
+    """Return whether the transaction began before a wall-clock time; one in state Empty began at -1, as in Kafka."""
     txn = transactions.state_of(transactional_id)
     return txn is not None and txn.started_at_ms < began_before_ms

@@ -1,6 +1,6 @@
-"""ListConfigResources, key 74, versions 0-1: the names of what can have configuration.
+"""ListConfigResources, key 74, versions 0-1: the resources that can have configuration.
 
-v0 lists client metrics subscriptions only. v1 has a list of resource types, of which none means all.
+v0 lists client metrics subscriptions only. v1 has a list of resource types; an empty list means all types.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasNodeId, HasTopics
 
     class Uses(HasLongRequests, HasNodeId, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 74
@@ -39,7 +39,7 @@ def handle(
 
 
 def _list(broker: Uses, types: frozenset[int]) -> Steps:
-    """Groups and client metrics are listed when they have configuration, which none of them has here."""
+    """List resources by type; groups and client metrics are never listed, as they have no configuration here."""
     node = str(broker.node_id)
     resources = [
         ConfigResource(node, kind) for kind in (ResourceType.BROKER_LOGGER, ResourceType.BROKER) if kind in types

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasNodes, HasTopics
 
     class Uses(HasLongRequests, HasNodes, HasTopics, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 75
@@ -50,7 +50,7 @@ def _each(connection: Asking[Uses], request: DescribeTopicPartitionsRequest) -> 
             return _refused(requested, ErrorCode.INVALID_REQUEST)
         if names and names[0] == cursor.topic_name:
             first = cursor.partition_index
-    # Now: a topic that is deleted between two slices is described all the same.
+    # Looked up once, so a topic that is deleted between two slices is still described.
     topics = {name: broker.topics.get(name) for name in names}
     left = max(1, min(request.response_partition_limit, LIMIT_MAX))
     answered: list[DescribeTopicPartitionsResponseTopic] = []
@@ -93,7 +93,7 @@ def _each(connection: Asking[Uses], request: DescribeTopicPartitionsRequest) -> 
 
 
 def _refused(names: list[str], error: ErrorCode) -> DescribeTopicPartitionsResponse:
-    """A wrong cursor, and a topic without a name, are answered for all of them."""
+    """Return one error for all topics: the cursor is invalid, or a topic has no name."""
     return DescribeTopicPartitionsResponse(topics=[_answer(error, name, NOT_REQUESTED) for name in names])
 
 

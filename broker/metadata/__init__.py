@@ -1,4 +1,4 @@
-"""Topics and what else a cluster has agreed on: features and quotas, and the image of the journal they are kept in.
+"""Metadata of the cluster: topics, features and quotas, and their image, which is built from the journal.
 
-The journal as a file is in `storage`; nodes and leaders of partitions are in `broker/cluster`.
+The journal file is in `storage`; nodes and partition leaders are in `broker/cluster`.
 """

@@ -1,9 +1,9 @@
-"""Features: levels that a cluster has agreed on (KIP-584). There is one, `transaction.version` (KIP-890), at 0, 1 or 2.
+"""Finalized features (KIP-584). There is only one, `transaction.version` (KIP-890), with levels 0, 1 and 2.
 
-A new data folder begins at the property of that name. From then on the level is in the journal, UpdateFeatures changes it, and
-it outlives a restart. A property that is given to a folder with another level wins, as whoever typed it expects, and is told.
+A new data folder starts with the level of the property `transaction.version`. Later the level is in the journal, which survives
+restarts, and UpdateFeatures changes it. If the property is set and the folder has another level, the property wins.
 
-The epoch tells a client which of two answers is the newer one: it rises with every change, restarts included.
+The features epoch shows a client which of two responses is newer: every change raises it, and it survives restarts.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Features:
     """The finalized level, and its epoch."""
 
     def __init__(self, journal: Callable[[dict[str, Any]], None], known: Mapping[str, Any]) -> None:
-        """`known`: values from the journal; empty if the level never differed from the default."""
+        """Create the features with values of the journal; `known` is empty if the level was never changed."""
         self._journal = journal
         self.transaction_version: int = known.get("transaction_version", BROKER[TRANSACTION_VERSION].default)
         self.epoch: int = known.get("features_epoch", FIRST_EPOCH)
         self.changed: Callable[[int], None] | None = None
-        """Called with a new level before any response depends on it."""
+        """Called with each new level, before any response uses it."""
 
     def as_changes(self) -> list[dict[str, Any]]:
         """Return the changes to keep when the journal is rewritten."""
@@ -39,7 +39,7 @@ class Features:
         return [{"transaction_version": self.transaction_version, "features_epoch": self.epoch}]
 
     def start_at(self, config: BrokerConfig) -> int | None:
-        """Make a property that was given the level. The answer is the level before, if it was another."""
+        """Finalize the level of `transaction.version` if the property is set; return the previous level if it changed."""
         before, wanted = self.transaction_version, config[TRANSACTION_VERSION]
         if TRANSACTION_VERSION not in config.given or wanted == before:
             return None
@@ -47,7 +47,7 @@ class Features:
         return before
 
     def finalize(self, level: int) -> None:
-        """Make this the level, on the disk first. Raises StorageError."""
+        """Write a level to the journal and use it from now on. Raises StorageError; then nothing has changed."""
         if level == self.transaction_version:
             return
         self._journal({"transaction_version": level, "features_epoch": self.epoch + 1})
@@ -57,7 +57,7 @@ class Features:
             self.changed(level)
 
     def refusal(self, feature: str, level: int, upgrade_type: int, node_id: int) -> str | None:
-        """Why a level cannot be finalized, in Kafka's order of reasons; None when it can."""
+        """Return Kafka's error message if a level cannot be finalized, else None."""
         if upgrade_type not in UPGRADE_TYPES:
             return "The controller does not support the given upgrade type."
         if level < 0:

@@ -1,17 +1,19 @@
-"""The metadata image: what the changes of a journal come to. Strict, as what is misread here is data lost later.
+"""The metadata image: the state that results from the changes in the journal.
 
-| change | when it may come |
+Invalid changes are refused, because misreading a change could lose data.
+
+| change | condition |
 |---|---|
 | `{"create": name, "id": 32 hex digits, "partitions": n, "configs": {name: text}}` | no topic has the name, or ever had the id |
-| `{"partitions": name, "count": n}` | there is, and has fewer |
-| in both: `"placed": {partition: [leader, node ...]}` | it has these partitions |
-| `{"configs": name, "set": {name: text}}` | there is |
-| `{"placed": name, "partitions": {partition: [leader, node ...]}}` | there is, and has these partitions |
-| `{"delete": name}` | there is |
-| `{"broker_configs": "" or node id, "set": {name: text}}` | always |
+| `{"partitions": name, "count": n}` | the topic exists and has no more partitions |
+| in both: `"placed": {partition: [leader, node ...]}` | the topic has these partitions |
+| `{"configs": name, "set": {name: text}}` | the topic exists |
+| `{"placed": name, "partitions": {partition: [leader, node ...]}}` | the topic exists and has these partitions |
+| `{"delete": name}` | the topic exists |
+| `{"broker_configs": "" or node id, "set": {name: text}}` | none |
 | `{"producer_ids_below": n}` | it was not higher before |
 | `{"transaction_version": level, "features_epoch": n}` | the epoch was not higher before |
-| `{"quotas": {entity type: name or null}, "set": {quota: number as text}}` | always; without quotas: the entity has one |
+| `{"quotas": {entity type: name or null}, "set": {quota: number as text}}` | if `set` is empty, the entity has quotas |
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _ID: Final = re.compile("[0-9a-f]{32}")
 
 
 class ImageError(ValueError):
-    """A change that cannot have been written as it is read. `line` counts from 1."""
+    """A change in the journal is invalid. `line` counts from 1."""
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(why)
@@ -48,7 +50,7 @@ class TopicImage(NamedTuple):
     partitions: int
     configs: dict[str, str]
     placements: Mapping[int, tuple[int, tuple[int, ...]]] = MappingProxyType({})
-    """Leader and all replicas, by partition; only of partitions placed on one of several nodes or with a changed leader."""
+    """Partition -> (leader, replicas); only for partitions of a cluster of several nodes or with a changed leader."""
 
 
 class Image:
@@ -57,19 +59,19 @@ class Image:
     def __init__(self) -> None:
         self.topics: dict[str, TopicImage] = {}
         self.deleted: dict[str, Deleted] = {}
-        """By name, what was deleted since the journal was last written anew."""
+        """Topic name -> topics deleted since the journal was last compacted."""
         self.ids: set[bytes] = set()
-        """Every topic id that was given."""
+        """All topic ids in the journal, including those of deleted topics."""
         self.broker_configs: dict[str, dict[str, str]] = {}
-        """Dynamic broker configuration, of all brokers ("") or of one broker, by its id."""
+        """Broker id ("" for all brokers) -> dynamic broker configuration."""
         self.others: dict[str, int] = {}
-        """Values that do not belong to topics, by name."""
+        """Name -> number, such as `producer_ids_below` and `features_epoch`."""
         self.quotas: dict[Entity, Values] = {}
         """Client quotas, by entity."""
 
 
 def image_of(changes: Iterable[dict[str, Any]]) -> Image:
-    """Raises ImageError at the first change that makes no sense."""
+    """Apply the changes of a journal in order and return the image. Raises ImageError at the first invalid change."""
     image = Image()
     for line, change in enumerate(changes, 1):
         try:

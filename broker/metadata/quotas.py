@@ -1,6 +1,6 @@
 """Client quotas (KIP-546): limits for users, client ids and addresses, kept in the journal.
 
-Unset quotas are absent: an entity whose last quota is removed disappears.
+An entity whose last quota is removed is removed too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Entity = tuple[tuple[str, str | None], ...]
 Values = dict[str, float]
 
 CLIENT_ID, USER, IP = ENTITY_TYPES = ("client-id", "user", "ip")
-"""In the order in which Kafka's responses have them."""
+"""Entity types, in the order of Kafka's responses."""
 LONG, INT, DOUBLE = "LONG", "INT", "DOUBLE"
 CLIENT_KEYS: Final = {
     "producer_byte_rate": LONG,
@@ -21,12 +21,12 @@ CLIENT_KEYS: Final = {
     "request_percentage": DOUBLE,
     "controller_mutation_rate": DOUBLE,
 }
-"""Quotas of users, client ids and both, and the type of the value."""
+"""Quota of users, client ids, or both -> type of its value."""
 IP_KEYS: Final = {"connection_creation_rate": INT}
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """The entity of these (type, name) pairs. The last name of a type counts; unknown types come last."""
+    """Return the entity of these (type, name) pairs. The last name of a type counts; unknown types come last."""
 
     def place(part: tuple[str, str | None]) -> tuple[int, str]:
         kind = part[0]
@@ -38,21 +38,21 @@ def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
 class ClientQuotas:
     """The quotas of every entity that has one."""
 
-    # Unlike Kafka: quotas are kept and described, and nobody is throttled by them.
+    # Unlike Kafka: quotas are stored and described, but no client is throttled.
 
     def __init__(self, journal: Callable[[dict[str, Any]], None], known: Mapping[Entity, Values]) -> None:
-        """`known` is what the journal has."""
+        """Create the quotas with the values of the journal, `known`."""
         self._journal = journal
         self.by_entity: dict[Entity, Values] = dict(known)
 
     def as_changes(self) -> list[dict[str, Any]]:
-        """The shortest journal that gives these quotas."""
+        """Return the changes to keep when the journal is rewritten."""
         return [_change(entity, values) for entity, values in self.by_entity.items()]
 
     def alter(self, entity: Entity, changes: Mapping[str, float | None]) -> bool:
-        """Set quotas, or remove those that are None, in the journal first. Return whether anything changed.
+        """Set quotas, or remove those that are None, after writing them to the journal; return whether anything changed.
 
-        Raises StorageError, and nothing has changed then.
+        Raises StorageError; then nothing has changed.
         """
         before = self.by_entity.get(entity, {})
         values = {key: value for key, value in {**before, **changes}.items() if value is not None}
@@ -67,5 +67,5 @@ class ClientQuotas:
 
 
 def _change(entity: Entity, values: Values) -> dict[str, Any]:
-    """The line of the journal. Values are texts, as JSON has neither NaN nor infinity."""
+    """Return the journal change. Values are strings, because JSON has neither NaN nor infinity."""
     return {"quotas": dict(entity), "set": {key: repr(value) for key, value in values.items()}}

@@ -1,4 +1,4 @@
-"""Which topics may be created: the rule of CreateTopics, which also holds for those that `serve --topic` names."""
+"""Validation of new topics, for CreateTopics and for `serve --topic`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import HasConfig, HasEvents, HasNodes, HasTopics
 
     class TopicCreationPorts(HasConfig, HasEvents, HasNodes, HasTopics, Protocol):
-        """What is used of the broker."""
+        """The parts of the broker that this module uses."""
 
 
 class TopicRefused(Exception):
@@ -27,7 +27,7 @@ class TopicRefused(Exception):
 
 
 def create_missing_topics(broker: TopicCreationPorts, wanted: Iterable[CreatableTopic]) -> None:
-    """Create those of these topics that do not exist. Raises ConfigError, StorageError."""
+    """Create the topics that do not exist yet. Raises ConfigError, StorageError."""
     for topic in wanted:
         if broker.topics.get(topic.name) is None:
             try:
@@ -39,12 +39,12 @@ def create_missing_topics(broker: TopicCreationPorts, wanted: Iterable[Creatable
 
 
 class NewTopic(NamedTuple):
-    """A topic that may be created."""
+    """A validated topic that can be created."""
 
     partitions: int
     configs: dict[str, str]
     replicas: list[list[int]]
-    """The nodes of each partition; empty where they are not given."""
+    """Node ids of the replicas of each partition; empty if no assignment was given."""
 
 
 def check_new_topic(broker: TopicCreationPorts, wanted: CreatableTopic, colliding: str | None) -> NewTopic:

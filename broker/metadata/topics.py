@@ -1,4 +1,4 @@
-"""The topics of the broker: names, ids, configuration, partitions. What changes is in the journal before it is answered."""
+"""The topics of the broker: names, ids, configuration, partitions. A change is in the journal before its response is sent."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 FROZEN_FROM: Final = 2_000
 HISTORY_MS: Final = 60_000
-"""Records of the internal topics that are younger are never cleaned away."""
+"""`min.compaction.lag.ms` of the internal topics: compaction never removes younger records."""
 
 
 class Topic:
-    """A topic: its name, its 16-byte id, its partitions' logs, and the properties that are set for it."""
+    """A topic: its name, its 16-byte id, its properties, and the logs and placements of its partitions."""
 
     __slots__ = ("configs", "id", "internal", "name", "partitions", "placements")
 
@@ -45,7 +45,7 @@ class Topic:
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas each partition has."""
+        """Number of replicas of each partition."""
         return len(self.placements[0].replicas)
 
 
@@ -72,11 +72,11 @@ class Topics:
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         """Every partition of every topic, by topic and index."""
         self._not_frozen = 0
-        """Partitions that were made since the collector was last told to leave alone what there is."""
+        """Number of partitions created since the last `gc.freeze`."""
         self._being_removed: set[str] = set()
-        """Names of deleted topics whose folders are not all gone yet."""
+        """Names of deleted topics whose folders are still being removed."""
         self._alike: dict[str, list[str]] = {}
-        """Names that differ only in '.' and '_'."""
+        """Topic name with '_' for '.' -> all topic names that equal it except for '.' and '_'."""
         self.get = self.by_name.get
         self.by_id = self._by_id.get
 
@@ -84,21 +84,21 @@ class Topics:
         return iter(self.by_name.values())
 
     def find(self, name: str, topic_id: bytes, by_id: bool) -> Topic | None:
-        """Return the topic that a request names, which newer versions do by its id."""
+        """Return the topic with this name, or this id if `by_id` (newer request versions); None if there is none."""
         return self.by_id(topic_id) if by_id else self.get(name)
 
     def log(self, name: str, index: int) -> PartitionLog | None:
-        """Return the log of a partition, None when there is none."""
+        """Return the log of a partition, None if there is no such partition."""
         return self.logs.get((name, index))
 
     def config_of(self, topic: Topic, name: str) -> Any:
-        """Return the value in force of a topic's property."""
+        """Return the effective value of a topic's property."""
         if name in topic.configs:
             return TOPIC[name][0].read(topic.configs[name].strip())
         return self.config.topic_default(name)
 
     def log_config(self, topic: Topic) -> LogConfig:
-        """Return what the topic's configuration means for its logs."""
+        """Return the configuration of the topic's logs."""
         policies = {part.strip() for part in self.config_of(topic, "cleanup.policy").split(",")}
         return LogConfig(
             segment_bytes=self.config_of(topic, "segment.bytes"),
@@ -114,15 +114,15 @@ class Topics:
             max_message_bytes=self.config_of(topic, "max.message.bytes"),
             timestamp_after_ms_max=self.config_of(topic, "message.timestamp.after.max.ms"),
             timestamp_before_ms_max=self.config_of(topic, "message.timestamp.before.max.ms"),
-            # Unlike Kafka: no other value of it, and no level, compresses anything; and of how a log is flushed, indexed,
-            # preallocated, and cleaned at the latest or by which ratio, the configuration says nothing either.
+            # Unlike Kafka: other values of `compression.type`, and compression levels, have no effect; neither have the
+            # properties for flushing, indexing and preallocation of a log, for max.compaction.lag.ms and the cleanable ratio.
             zstd=self.config_of(topic, "compression.type") == "zstd",
         )
 
     # --- changes
 
     def colliding(self, name: str) -> str | None:
-        """Another topic whose name differs only in '.' and '_' (metric names would clash)."""
+        """Return another topic whose name differs only in '.' and '_' (its metric names would collide); None without one."""
         if "." not in name and "_" not in name:
             return None
         return next((other for other in self._alike.get(name.replace(".", "_"), ()) if other != name), None)
@@ -164,7 +164,7 @@ class Topics:
         return placements
 
     def journal_placements(self, topic: Topic, indexes: Iterable[int]) -> None:
-        """Take note of where partitions are now. Raises StorageError."""
+        """Write the current placements of partitions to the journal. Raises StorageError."""
         if self.nodes.are_many or any(log.leader_epoch for log in topic.partitions):
             placements = {index: topic.placements[index] for index in indexes}
             self.journal({"placed": topic.name, "partitions": _nodes_of(placements)})
@@ -206,19 +206,19 @@ class Topics:
         self._apply_configs(topic, configs)
 
     def delete(self, topic: Topic) -> None:
-        """`delete_steps` at once."""
+        """Delete a topic in one step, as `delete_steps`. Raises StorageError."""
         for _ in self.delete_steps(topic):
             pass
 
     def delete_steps(self, topic: Topic) -> Iterator[None]:
-        """Delete a topic: it is gone at the first step, and each step removes the data of a partition.
+        """Delete a topic in steps: the first one removes the topic, and each one removes the data of a partition.
 
-        Raises StorageError: the topic is still there, or it is gone and something of its data is left on the disk.
+        Raises StorageError: either the topic still exists, or it is deleted and some of its data is left on the disk.
         """
         self.journal({"delete": topic.name})
         yield from self._remove(topic)
 
-    # --- reading back
+    # --- loading
 
     def restore(self, image: Image, events: Events) -> None:
         """Reconcile the data folder with the journal, then open the partitions of every topic. Raises StorageError."""
@@ -230,7 +230,7 @@ class Topics:
             for key, text in topic.configs.items():
                 try:
                     configs |= check_topic_config({key: text})
-                except ConfigError as fault:  # It was allowed once, and its topic should not be lost over it.
+                except ConfigError as fault:  # An older version allowed the value: ignore it, but keep the topic.
                     events.warning("topic_config_ignored", topic=name, config=key, value=text, reason=str(fault))
             restored = Topic(name, topic.id, configs)
             led_before = self._restore_placements(restored, topic)
@@ -238,7 +238,7 @@ class Topics:
             self._begin_leadership(restored, led_before)
 
     def _restore_placements(self, topic: Topic, image: TopicImage) -> list[int]:
-        """Place the partitions as before the start, as far as the nodes are the same; return who led each of them then."""
+        """Restore the placements of the partitions if their nodes still exist; return the leader of each before the restart."""
         led_before = []
         for index in range(image.partitions):
             leader, replicas = image.placements.get(index, (self.nodes.first, (self.nodes.first,)))
@@ -248,7 +248,7 @@ class Topics:
         return led_before
 
     def _begin_leadership(self, topic: Topic, led_before: list[int]) -> None:
-        """Begin a new leader epoch where another node leads than before the start. Raises StorageError."""
+        """Begin a new leader epoch in each partition whose leader has changed since the last run. Raises StorageError."""
         changed = [index for index, leader in enumerate(led_before) if topic.placements[index].leader != leader]
         for index in changed:
             log = topic.partitions[index]
@@ -257,7 +257,7 @@ class Topics:
             self.journal_placements(topic, changed)
 
     def as_changes(self) -> list[dict[str, Any]]:
-        """The shortest journal that gives the topics there are."""
+        """Return the changes to keep when the journal is rewritten."""
         changes: list[dict[str, Any]] = []
         for topic in self.by_name.values():
             count = len(topic.partitions)
@@ -267,7 +267,7 @@ class Topics:
             changes.append(change)
         return changes
 
-    # --- inside
+    # --- internals
 
     def new_id(self) -> bytes:
         """Return a random id for a topic: 16 bytes."""
@@ -279,7 +279,7 @@ class Topics:
         return bytes(random_bytes)
 
     def journal(self, change: dict[str, Any]) -> None:
-        """Take note of a change, as durably as configured. Raises StorageError, and nothing has happened then."""
+        """Write a change to the journal, as durably as configured. Raises StorageError; the change must not be made then."""
         self.data_dir.journal(change)
         if self.syncer is not None:
             try:
@@ -295,7 +295,10 @@ class Topics:
         self._alike.setdefault(topic.name.replace(".", "_"), []).append(topic.name)
 
     def _grow(self, topic: Topic, count: int, events: Events | None = None, has_moved: Collection[int] = ()) -> None:
-        """`events` hears of what was lost on the disk. `has_moved`: partitions that may have had several leaders."""
+        """Open or create the logs of the partitions up to `count`. Raises StorageError.
+
+        `events`: given when existing partitions are opened. `has_moved`: partitions that may have had several leaders.
+        """
         config = self.log_config(topic)
         for index in range(len(topic.partitions), count):
             log, cut = self.data_dir.partition(
@@ -312,7 +315,7 @@ class Topics:
             topic.partitions.append(log)
             self.logs[log.name] = log
             self._not_frozen += 1
-        # Partitions live long: the collector need not look at them again, which takes 100 ms.
+        # Partitions are long-lived: freezing them saves the garbage collector a scan of 100 ms.
         if self._not_frozen >= FROZEN_FROM:
             self._not_frozen = 0
             gc.freeze()

@@ -1,4 +1,4 @@
-"""What is answered about topics that do not exist."""
+"""Error codes for topics that do not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker tells of itself: events for its log, and metrics for Prometheus.
+"""Output of a running broker for its operator: log events, and metrics for Prometheus.
 
-What a test may see of its inside, and change, is in `control`.
+Not here: inspecting and changing the broker's internal state in a test, which is in `control`.
 """

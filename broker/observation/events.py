@@ -1,4 +1,4 @@
-"""structlog, loaded when there is something to log: one event a change of state, none on the hot path."""
+"""Log events through structlog, which is loaded on first use. One event per state change, none on the hot path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Window:
 
 
 class Events:
-    """`events.info("topic_created", topic=...)`. Names are past-tense constants, facts are fields."""
+    """Logger: `events.info("topic_created", topic=...)`. Event names are past-tense constants, facts are fields."""
 
     def __init__(self, level: str = "info", form: str = "text", clock: Clock | None = None) -> None:
         self.level = LEVELS[level]
@@ -74,7 +74,7 @@ class Events:
                 self._lost = 0
             getattr(self._logger, level)(event, **fields)
         except OSError:
-            # Nobody reads standard error, or its disk is full. What is logged has happened, and its client is answered.
+            # Standard error is closed, or its disk is full. The logged change has been made, and must not fail now.
             self._lost += 1
 
     def _make(self) -> Any:
@@ -99,7 +99,7 @@ class Events:
         )
 
     def debug(self, event: str, **fields: Any) -> None:
-        """Log an event for somebody who looks for a fault."""
+        """Log an event for debugging."""
         self._emit("debug", event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
@@ -116,7 +116,7 @@ class Events:
 
 
 def _escape_control_characters(_logger: Any, _method: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Show what a terminal would obey: clients choose the names of groups, members and transactional ids."""
+    """Escape control characters, as clients choose the names of groups, members and transactional ids."""
     for name, value in fields.items():
         text = value if isinstance(value, str) else str(value)
         if not text.isprintable():

@@ -1,4 +1,4 @@
-"""Which names a client may use for a server of ours that speaks HTTP."""
+"""Host header check of the HTTP servers, against DNS rebinding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PRIVATE_DOMAINS: Final = (".localhost", ".local", ".internal", ".lan", ".home.ar
 def is_private_host(host: bytes) -> bool:
     """Whether a Host header can mean this machine: an address, a name without a dot, or one of a domain that is never public.
 
-    A page of another site makes its reader's browser ask under that site's own name, when its name server says so.
+    With DNS rebinding, another site's page makes a browser send requests here with that site's name as the Host.
     """
     name = host.decode("latin-1").strip().lower()
     if name.startswith("["):

@@ -1,7 +1,7 @@
-"""What a scrape tells, in Prometheus's words: read from what is there at that moment, nothing is counted for it on the way.
+"""Prometheus metrics, read from the broker's state during a scrape. Only requests are counted as they are handled.
 
-A metric that Kafka has bears the name that the JMX exporter gives its MBean, in lower snake case; one of our own begins with
-`stuntbroker_`. docs/metrics.md lists them all.
+A metric of Kafka has the name that the JMX exporter gives to its MBean, in lower snake case. The names of other metrics begin
+with `stuntbroker_`. docs/metrics.md lists all metrics.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
         KnowsGroups,
         Protocol,
     ):
-        """What figures are taken from."""
+        """Parts of the broker that metrics are read from."""
 
 
 SLICE: Final = 2_000
-"""Ids, or partitions, that are looked at before others have their turn."""
+"""Ids or partitions that are read before other tasks of the event loop run."""
 PARTITION: Final = ("topic", "partition")
 
 
@@ -62,7 +62,7 @@ class _Families(Collector):
 
 
 class Metrics:
-    """One a broker. From now on its requests are counted."""
+    """Metrics of one broker. Requests are counted from construction on."""
 
     def __init__(self, broker: Measured) -> None:
         self._broker = broker
@@ -78,7 +78,7 @@ class Metrics:
         return handle(connection, request, version)
 
     async def text(self) -> bytes:
-        """A whole scrape. Long tables are read in slices, and put into words beside the event loop."""
+        """Return all metrics in the text format. Long tables are read in slices; a worker thread renders the text."""
         families = [
             *self._of_broker(),
             *await self._of_transactions(),

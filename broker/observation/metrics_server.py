@@ -1,7 +1,7 @@
-"""HTTP/1.1 for a Prometheus that scrapes `/metrics`: one request a connection, and nobody can hold the broker up.
+"""HTTP/1.1 server of `/metrics` for Prometheus: one request per connection, with limits that protect the broker.
 
-A request has WAIT_S to arrive and as long to be read off, its head may have HEAD_MAX bytes, CLIENTS_MAX connections may be open,
-and one scrape is made at a time.
+A request may take WAIT_S to arrive, and its response as long to be read. A request head may have HEAD_MAX bytes, CLIENTS_MAX
+connections may be open, and scrapes run one at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import HasEvents
 
     class Uses(Measured, HasEvents, Protocol):
-        """What is used of the broker."""
+        """Parts of the broker that this module uses."""
 
 
 WAIT_S: Final = 10.0
@@ -32,7 +32,7 @@ TEXT: Final = "text/plain; charset=utf-8"
 
 
 class MetricsServer:
-    """`start` and `stop` belong to the event loop's thread."""
+    """The HTTP server. Call `start` and `stop` in the event loop's thread."""
 
     def __init__(self, broker: Uses, wait_s: float = WAIT_S) -> None:
         self._broker = broker
@@ -43,12 +43,12 @@ class MetricsServer:
         self._clients: set[asyncio.StreamWriter] = set()
 
     def follow(self, broker: Uses) -> None:
-        """Answer with the figures of another broker from now on, which has taken the place of this one."""
+        """Serve the metrics of another broker, which has replaced this one."""
         self._broker = broker
         self._metrics = Metrics(broker)
 
     async def start(self, host: str, port: int) -> Address:
-        """Listen; the address that it gives is the first one. Raises OSError."""
+        """Start listening; return the first address. Raises OSError."""
         addresses = []
         for bound in bind(host, port):
             name = bound.getsockname()
@@ -57,7 +57,7 @@ class MetricsServer:
         return addresses[0]
 
     def stop(self) -> None:
-        """Stop listening, and close what is connected."""
+        """Stop listening, and close all connections."""
         for server in self._servers:
             server.close()
         for writer in self._clients:
@@ -79,14 +79,14 @@ class MetricsServer:
                 await writer.drain()
                 writer.close()
                 await writer.wait_closed()
-        except (TimeoutError, OSError, EOFError) as fault:  # It was too slow, or has gone.
+        except (TimeoutError, OSError, EOFError) as fault:  # The client was too slow, or disconnected.
             self._broker.events.debug("metrics_client_dropped", why=type(fault).__name__)
         finally:
             self._clients.discard(writer)
             writer.transport.abort()
 
     async def _answer(self, reader: asyncio.StreamReader) -> tuple[str, str, bytes]:
-        """(status, content type, body) for the request that comes."""
+        """Read a request; return (status, content type, body)."""
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:

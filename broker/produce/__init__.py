@@ -1,4 +1,4 @@
-"""What Produce needs beside its handler: checks of batches, appends for clients, its common and its very large requests.
+"""Parts of the Produce handler: validation of batches, appends for clients, a fast path, and very large requests.
 
-How a batch gets into a file is told in `storage`, and what a batch is in `protocol/batches`.
+The format of batches is in `protocol/batches`, and writing them to files is in `storage`.
 """

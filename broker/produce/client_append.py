@@ -1,4 +1,4 @@
-"""Appending a client's batch to its log, and what is answered when that fails."""
+"""Appends a client's batch to a log, and returns the fields of the response."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 Outcome = tuple[ErrorCode, int, int, int]
 """Fields of a Produce response: error, base offset, log append time (ms), log start offset.
 
-Numbers are -1 where there are none. Both callers take it apart at once.
+Numbers are -1 if there are none.
 """
 
 
 def append_or_error(
     events: Events, log: PartitionLog, records: Buffer, header: BatchHeader, now_ms: int, opens_transaction: bool
 ) -> Outcome:
-    """Append a batch that was checked. `opens_transaction`: it may be the first of a transaction (KIP-890)."""
+    """Append a validated batch; return its outcome. `opens_transaction`: it may be the first of a transaction (KIP-890)."""
     try:
         error, base_offset, stamped_ms = log.append_client(records, header, now_ms, opens_transaction)
     except LogDeleted:
@@ -34,6 +34,6 @@ def append_or_error(
     except StorageError as fault:
         events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
         return ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1
-    # As in Kafka, which says nothing of the log where a batch is too large for a segment.
+    # As in Kafka, there is no log start offset if a batch is too large for a segment.
     log_start_offset = -1 if error == RECORD_LIST_TOO_LARGE else log.log_start_offset
     return error, base_offset, stamped_ms, log_start_offset

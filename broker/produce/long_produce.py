@@ -1,7 +1,7 @@
-"""Produce requests that take long.
+"""Produce requests that take long: they are handled in slices, and other requests are served in between.
 
-A Produce request to very many partitions is handled a part at a time, and a large batch is checked and written a piece at
-a time. Other requests have their turn in between.
+A Produce request to very many partitions is handled one part at a time; a large batch is validated and written one piece
+at a time.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasTopics
 
 PARTITIONS_AT_ONCE: Final = 250
-"""More partitions than these make a request a long one."""
+"""Number of partitions above which a request is handled in slices."""
 NEW_LOGS_AT_ONCE: Final = 16
-"""A request with more partitions without files is long too: making files takes a hundred times as long as writing into them."""
+"""The same limit for partitions without files: creating files takes a hundred times as long as appending to them."""
 BEGIN_COST: Final = 100
 """Cost of creating a new partition's files, in slice units."""
 
@@ -38,14 +38,14 @@ def long_steps(
     new: list[PartitionLog],
     produce: Callable[..., Any],
 ) -> Steps:
-    """`new`: the logs that have no file yet; `produce` handles a part."""
+    """Yield the steps of a long request, and return its response. `new`: logs without files; `produce`: handles a part."""
     for log in new:
         if connection.broker.topics.log(log.topic, log.index) is not log:
-            continue  # Its topic was deleted meanwhile.
+            continue  # The topic was deleted meanwhile.
         try:
             log.begin()
         except StorageError:
-            break  # The append meets it again, and answers it.
+            break  # The append will fail again and return the error.
         yield BEGIN_COST
     transactional_id, acks, topic_batches = fields
     topics: list[TopicProduceResponse] = []
@@ -55,7 +55,7 @@ def long_steps(
         try:
             yield from _write_ahead(connection.broker, some, version, large)
             answer = produce(part, (transactional_id, acks, some), version, True)
-            if answer is None:  # The transaction may be busy, or the disk syncs: the answer comes later.
+            if answer is None:  # The transaction is busy, or the disk syncs: wait for the response.
                 yield part.answer
                 answer = part.answer.value
         finally:
@@ -73,9 +73,9 @@ def long_steps(
 def _write_ahead(
     broker: HasTopics, topic_batches: TopicBatches, version: int, large: list[tuple[PartitionLog, LargeBatch]]
 ) -> Generator[int, None, None]:
-    """Follow the records of each large batch, and write it to a file of its own; `large` gets (log, batch).
+    """Check the record lengths of each large batch, and write it to a file of its own; add (log, batch) to `large`.
 
-    A batch that cannot be written ahead is written when it is appended, which meets the same fault and answers it.
+    A batch that cannot be written ahead is written by its append, which returns the error if that fails too.
     """
     for name, topic_id, batches in topic_batches:
         topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
@@ -88,7 +88,7 @@ def _write_ahead(
             header = read_header(records)
             size = header.length + LOG_OVERHEAD
             if not LARGE_BATCH_SIZE < size <= min(len(records), log.config.max_message_bytes):
-                continue  # Too large or malformed: it will be refused.
+                continue  # The batch is too large or malformed, and will be refused.
             batch = LargeBatch(log.disk, log.folder, records, size)
             log.large_batches.append(batch)
             large.append((log, batch))
@@ -107,7 +107,7 @@ def _write_ahead(
 
 
 def _parts_of(topic_batches: TopicBatches) -> Iterator[TopicBatches]:
-    """The batches of a request, in their order, up to PARTITIONS_AT_ONCE at a time."""
+    """Yield the batches of a request in order, up to PARTITIONS_AT_ONCE at a time."""
     part: list[Any] = []
     room = PARTITIONS_AT_ONCE
     for name, topic_id, batches in topic_batches:

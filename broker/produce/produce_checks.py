@@ -1,7 +1,7 @@
-"""Looks into a batch as far as that pays: timestamps always, records where reading them is cheap or needed.
+"""Validation of a batch's content: timestamps always, records only if reading them is cheap or necessary.
 
-What opening and reading batches may cost is bounded for a whole request (`ReadBudget`): a few hundred bytes may stand for
-a megabyte, a request may hold thousands of such batches, and one event loop serves everybody.
+The cost of decompressing and reading is limited for each request (`ReadBudget`), because a few hundred bytes may expand to
+a megabyte, a request may contain thousands of such batches, and one event loop serves all clients.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from stuntbroker.protocol.messages.produce_response import BatchIndexAndErrorMes
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.log_config import NO_LIMIT, LogConfig
 
-# Unlike Kafka: what is larger is stored unread, so that produce stays as fast as the network and a compression bomb costs little.
+# Unlike Kafka: larger batches are stored unread, so that Produce is as fast as the network and compression bombs cost little.
 OPENED_BELOW: Final = 16_384
-"""Compressed batches of fewer bytes are opened and read."""
+"""Bytes below which a compressed batch is decompressed and read."""
 OPENED_MAX: Final = 1 << 20
-"""Bytes that such a batch may open to; one that would open to more is stored unread too."""
+"""Maximum decompressed bytes of such a batch; one that expands to more is stored unread too."""
 NO_TIMESTAMP: Final = -1
 
 _OK: Final = ErrorCode.NONE
@@ -47,9 +47,9 @@ def check_content(
     budget: ReadBudget,
     is_filled: bool | None = None,
 ) -> Verdict:
-    """Whether the records are what the header says, as far as they are looked at.
+    """Validate the records of a batch against its header and the topic's configuration, as far as they are read.
 
-    `is_filled`: the result of `records_fill` for an uncompressed batch, when it is known already.
+    `is_filled`: result of `records_fill` for an uncompressed batch if it was already computed, else None.
     """
     codec, by_client = header.attributes & CODEC_MASK, not config.log_append_time
     too_late = by_client and header.max_timestamp - now_ms > config.timestamp_after_ms_max
@@ -86,7 +86,7 @@ def check_content(
 
 
 def _read(batch: Buffer, header: BatchHeader, compact: bool, times: tuple[int, int], budget: ReadBudget) -> Walked:
-    """Open a batch and walk through its records. Raises BudgetExceeded, and CompressionError for what is not of its codec."""
+    """Decompress a batch and walk through its records. Raises BudgetExceeded, and CompressionError for an invalid payload."""
     payload, pos = budget.opened(header, batch, BYTES_MAX if compact else OPENED_MAX)
     walked = walk(payload, pos, header, budget.steps, compact, times)
     budget.steps = walked.steps
@@ -120,15 +120,15 @@ def _verdict_of(walked: Walked, header: BatchHeader, times: tuple[int, int], sta
             return Verdict(ErrorCode.INVALID_TIMESTAMP, "records have a timestamp that is not allowed", errors)
         return Verdict(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key", errors)
     if walked.misplaced is not None and header.attributes & CODEC_MASK:
-        return Verdict(ErrorCode.UNKNOWN_SERVER_ERROR, walked.misplaced)  # Kafka fails to write such a batch anew.
+        return Verdict(ErrorCode.UNKNOWN_SERVER_ERROR, walked.misplaced)  # Kafka fails to rewrite such a batch.
     return _FINE
 
 
 def _too_much(whole: bool) -> Verdict:
-    """For a compacted topic, where no record may be without a key.
+    """Return the error of a batch for a compacted topic whose keys cannot all be checked within the budget.
 
-    What is too much by itself is to be sent in smaller batches, as clients do on this error; what is too much after others
-    of its request is to be sent again.
+    If the batch alone exceeds the budget (`whole`), the client splits it on MESSAGE_TOO_LARGE; if other batches of its request
+    have used up the budget, the client retries.
     """
     if whole:
         return Verdict(ErrorCode.MESSAGE_TOO_LARGE, "the batch opens to more than is read for a compacted topic")

@@ -1,4 +1,4 @@
-"""Which request to the transaction coordinator precedes an append of records or offsets (KIP-890, KIP-939)."""
+"""Decides which request to the transaction coordinator must precede an append of records or offsets (KIP-890, KIP-939)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasConfig, HasTransactions
 
     class Uses(HasConfig, HasTransactions, Protocol):
-        """What is used of the broker."""
+        """The parts of the broker that this module uses."""
 
 
 class Question(Enum):
     """Request to the coordinator for a partition in which the transaction is not open."""
 
     ADD = "add"
-    """To add it to the transaction."""
+    """Add the partition to the transaction."""
     VERIFY = "verify"
-    """Whether it was added."""
+    """Verify that the partition was added."""
     NONE = "none"
 
 
 def is_verifying(connection: Asking[HasConfig], *, offsets: bool = False) -> bool:
-    """Whether records, or offsets, are refused where a client of an older version did not add their partition."""
+    """Whether records (or offsets) of an older version are refused if the client did not add their partition."""
     listener = connection.listener
     is_on: bool = connection.broker.config["transaction.partition.verification.enable"]
     return is_on and (listener.verifies_offsets if offsets else listener.verifies_records)
@@ -34,8 +34,8 @@ def question_for(
 ) -> Question:
     """Return the request that must succeed before the append.
 
-    `adds`: the request version adds partitions implicitly. `is_sealed`: the transaction accepts no more records there. Older
-    versions are verified unless disabled by configuration or personality; recovered and sealed transactions always are.
+    `adds`: the request version adds partitions implicitly. `is_sealed`: the transaction accepts no more records in the partition.
+    Older versions are verified unless configuration or personality disables it; recovered and sealed transactions always are.
     """
     if adds:
         return Question.ADD

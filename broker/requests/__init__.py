@@ -1,4 +1,4 @@
-"""The way of a request to its handler: which APIs are served, the router, interceptors, permissions, and long requests.
+"""Request handling that all APIs share: the table of APIs, the router, interceptors, permissions, and long requests.
 
-What belongs to one API alone is in `broker/handlers`; bytes and codecs are in `protocol`.
+Code for a single API is in `broker/handlers`; codecs are in `protocol`.
 """

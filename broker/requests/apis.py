@@ -1,6 +1,6 @@
-"""What the broker answers: key -> versions and handler. ApiVersions advertises this table, and nothing else is answered.
+"""Table of the served APIs: key -> versions and handler. ApiVersions advertises exactly this table.
 
-A house test holds it against the handlers' own VERSIONS. How a request finds its handler: router.py.
+A test compares it with the VERSIONS of the handlers. router.py finds the handler of a request.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from stuntbroker.protocol.api_keys import (
 )
 
 RELEASE: Final = "4.3"
-"""The Kafka release that this table is of; listeners may show themselves as an older one (personality.py)."""
+"""Kafka release whose API versions this table has; a listener may imitate an older release (personality.py)."""
 
 
 class Served(NamedTuple):
-    """The versions of an API that are served, and its handler."""
+    """The served versions of an API, and its handler."""
 
     oldest: int
     newest: int
@@ -84,7 +84,7 @@ SERVED: Final[dict[int, Served]] = {
 }
 
 WITHOUT_TWO_PHASE: Final = {INIT_PRODUCER_ID: 5}
-"""The newest versions while `transaction.two.phase.commit.enable` is off."""
+"""API key -> newest version while `transaction.two.phase.commit.enable` is false."""
 ONLY_APPEND: Final = frozenset(
     {
         PRODUCE,
@@ -98,6 +98,6 @@ ONLY_APPEND: Final = frozenset(
         TXN_OFFSET_COMMIT,
     }
 )
-"""Requests that write to logs and read none."""
+"""API keys of requests that do not read logs, so that buffered appends need not be written before they are handled."""
 NO_ANSWER: Final = object()
 """Returned by a handler for a request without a response (Produce with acks=0)."""

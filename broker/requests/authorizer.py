@@ -1,8 +1,8 @@
-"""Who may do what: the port that every check of a permission goes through.
+"""Authorization: the interface for all permission checks, and its implementation.
 
-A broker has one authorizer, a connection one principal. Operations and kinds of resources have Kafka's numbers
-(`AclOperation`, `ResourceType`); each is listed here with its first check. There are no ACLs yet: only two-phase commit is
-checked, and `ConfiguredAuthorizer` allows it but to the transactional ids of `stuntbroker.deny.two.phase.commit`.
+A broker has one authorizer, and a connection has one principal. Operations and resource types have Kafka's numbers
+(`AclOperation`, `ResourceType`); only those that are checked are listed here. There are no ACLs: only two-phase commit is
+checked, and `ConfiguredAuthorizer` denies it to the transactional ids in `stuntbroker.deny.two.phase.commit`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Operation(IntEnum):
 
 
 class Resource(IntEnum):
-    """Types of resources (ResourceType)."""
+    """Type of a resource (ResourceType)."""
 
     TRANSACTIONAL_ID = 5
 
@@ -37,7 +37,7 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""Every client of a listener without authentication, as in Kafka."""
+"""Principal of all clients of a listener without authentication, as in Kafka."""
 
 
 class Authorizer(Protocol):
@@ -48,13 +48,13 @@ class Authorizer(Protocol):
 
 
 class ConfiguredAuthorizer:
-    """Allows everything but what the configuration denies."""
+    """Allows everything that the configuration does not deny."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._without_two_phase_commit = [
             name for name in map(str.strip, config["stuntbroker.deny.two.phase.commit"].split(",")) if name
         ]
-        """Transactional ids; one that ends with `*` stands for all that begin so."""
+        """Transactional ids; an entry that ends with `*` matches all ids with that prefix."""
 
     def allows(self, principal: Principal, operation: Operation, resource: Resource, name: str) -> bool:
         """As Authorizer."""

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): the broker remembers what a consumer reads, and answers only what changed."""
+"""Incremental fetch sessions (KIP-227): the broker remembers a consumer's partitions and sends only what changed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FetchSessions:
         self.sessions: dict[int, FetchSession] = {}
 
     def new(self, uses_ids: bool) -> FetchSession | None:
-        """Return a new session, in the place of the oldest one when all slots are taken; None when there are no slots."""
+        """Return a new session; if all slots are taken, it replaces the least recently used one. None if there are no slots."""
         if not self.slots:
             return None
         if len(self.sessions) >= self.slots:
@@ -61,7 +61,7 @@ class FetchSessions:
         return session
 
     def use(self, session_id: int, epoch: int, uses_ids: bool) -> tuple[FetchSession | None, ErrorCode]:
-        """The session of an incremental request, moved on by one epoch; or why it cannot be."""
+        """Return the session of an incremental request and raise its epoch by one; or return (None, error)."""
         session = self.sessions.get(session_id)
         if session is None:
             return None, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -75,5 +75,5 @@ class FetchSessions:
         return session, ErrorCode.NONE
 
     def close(self, session_id: int) -> None:
-        """Forget a session. Nothing happens when there is none with this id."""
+        """Remove a session; do nothing if there is none with this id."""
         self.sessions.pop(session_id, None)

@@ -1,4 +1,4 @@
-"""How an interceptor gets at an answer, whether it comes at once, later, or encoded."""
+"""Gives interceptors access to responses, whether a handler returns them, sends them later, or sends them encoded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.requests.router import Handler
 
 OnAnswer = Callable[[Any], Any]
-"""Called with an answer; returns what is sent instead, or None when nothing is sent, or later."""
+"""Called with a response; returns the response to send instead, or None to send nothing, or to send one later."""
 
 
 def handle_and_look(handle: Handler, connection: Connection, request: Any, version: int, on_answer: OnAnswer) -> Any:
@@ -26,14 +26,14 @@ def handle_and_look(handle: Handler, connection: Connection, request: Any, versi
 
     connection.before_reply = comes_later
     answer = handle(connection, request, version)
-    if answer is None:  # It comes later, or came already, and `comes_later` has seen or will see it.
+    if answer is None:  # The response comes later, or was sent already: `comes_later` handles it.
         return None
     connection.before_reply = outer
     return on_answer(answer)
 
 
 def send(connection: Connection, answer: Any) -> None:
-    """Send an answer that comes later; nothing for None."""
+    """Send a response that comes later; do nothing for None."""
     if isinstance(answer, bytes | bytearray):
         connection.reply_encoded(bytes(answer))
     elif answer is not None:

@@ -1,4 +1,4 @@
-"""What the three requests about ACLs have in common: there is no authorizer, and Kafka answers as much."""
+"""Common parts of the three ACL requests, which are answered like those of a Kafka broker without an authorizer."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Final
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 UNKNOWN: Final = 0
-"""The code of a type, pattern, operation or permission that no request may have."""
+"""Code of an unknown resource type, pattern type, operation or permission; invalid in requests."""
 
 
 def has_unknown(*codes: int) -> bool:
-    """Whether one of the codes of an ACL, or of a filter of ACLs, is UNKNOWN: Kafka closes the connection then."""
+    """Return whether a code of an ACL or an ACL filter is UNKNOWN; Kafka closes the connection then."""
     return UNKNOWN in codes

@@ -1,7 +1,7 @@
-"""Regular expressions that clients send, matched as Kafka does: by RE2, in time that grows with the text only.
+"""Regular expressions of clients, matched with RE2 as in Kafka: the time is linear in the length of the text.
 
-RE2 is the extra `re2` of this package. Without it only patterns are taken that every matcher reads alike (SIMPLE); any other is
-refused: Python's own expressions mean other things, and some run for years.
+RE2 is installed with the extra `re2`. Without it, only patterns that mean the same in Python (SIMPLE) are accepted: Python's
+syntax differs from RE2's, and some of its matches would take years.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-# Unlike Kafka: it takes patterns of any length, repeats nested above 1,000 in all, and escaped letters that are not ASCII; and it
-# refuses two groups of one name.
+# Unlike Kafka: Kafka accepts patterns of any length, nested repeats above 1,000 in total, and escaped letters that are not ASCII;
+# it refuses two groups of the same name.
 LENGTH_MAX: Final = 10_000
 MEMORY_MAX: Final = 2 << 20
-"""Bytes that a compiled pattern may take: to compile one that takes more would stop everybody for too long."""
+"""Maximum bytes of a compiled pattern; compiling a larger one would block the event loop for too long."""
 SIMPLE: Final = re.compile(r"(?:[A-Za-z0-9_-]|\\[^A-Za-z0-9_\s]|\.\*)*", re.ASCII)
 """Letters, digits, `_`, `-`, escaped punctuation, and `.*`."""
 SIMPLE_STARS_MAX: Final = 2
-"""Most `.*` in a simple pattern: with more, Python's matcher would try too many ways."""
+"""Maximum number of `.*` in a simple pattern; with more, Python's matcher would backtrack too much."""
 _SINGLE_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 
 class PatternError(ValueError):
-    """The text is not a pattern, or RE2 is not installed; it says which."""
+    """The text is not a valid pattern, or needs RE2, which is not installed."""
 
 
 class Pattern:
@@ -42,7 +42,7 @@ class Pattern:
             raise PatternError("\\C is not taken: Kafka's RE2 does not know it")
         options = re2.Options()
         options.log_errors = False
-        options.never_capture = True  # Groups cost a hundred times as much, and nobody asks what they matched.
+        options.never_capture = True  # Captured groups are not used, and would take a hundred times as long.
         options.max_mem = MEMORY_MAX
         try:
             self._compiled = re2.compile(text, options)
@@ -50,7 +50,7 @@ class Pattern:
             raise PatternError(str(fault)) from fault
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text fits."""
+        """Return whether the pattern matches the whole text."""
         return self._compiled.fullmatch(text) is not None
 
 

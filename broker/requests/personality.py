@@ -1,9 +1,9 @@
-"""Older Kafkas that a listener can be: the versions of APIs that each of them serves, and whether it has features.
+"""Older Kafka releases that a listener can imitate: their API versions, and whether they have features.
 
-A client that comes by such a listener sees the highest versions that the release had, so that it speaks as it would with that
-release: without KIP-890 before 4.0, without PRODUCER_FENCED before 2.7, without topic ids in Fetch before 3.1. What
-the broker does with a request of such a version is what Apache Kafka 4.3 does with it, but that releases before 3.6 do not verify
-that a partition was added to its transaction, and those before 3.7 not for offsets.
+A client of such a listener sees the highest versions of that release, and so uses the same versions as with that release:
+without KIP-890 before 4.0, without PRODUCER_FENCED before 2.7, without topic ids in Fetch before 3.1. The broker handles
+a request of such a version as Apache Kafka 4.3 does, with one exception: releases before 3.6 do not verify that a partition was
+added to its transaction, and releases before 3.7 do not verify it for offsets.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from stuntbroker.protocol.errors import ErrorCode
 FEATURES_FROM: Final = "4.0"
 """The first release with the feature transaction.version."""
 VERIFIES_FROM: Final = "3.6"
-"""The first release that asks the coordinator whether a partition was added to its transaction (KIP-890, first part)."""
+"""The first release that verifies with the coordinator that a partition was added to its transaction (KIP-890, part 1)."""
 VERIFIES_OFFSETS_FROM: Final = "3.7"
-"""The first one that asks for TxnOffsetCommit too (KAFKA-15449)."""
+"""The first release that verifies it for TxnOffsetCommit too (KAFKA-15449)."""
 
 PERSONALITIES: Final[dict[str, dict[int, int]]] = {
     "2.1": {
@@ -59,13 +59,13 @@ PERSONALITIES: Final[dict[str, dict[int, int]]] = {
         43: 2, 44: 1, 45: 0, 46: 0, 47: 0, 48: 1, 49: 1, 55: 2, 57: 2, 60: 2, 61: 0, 65: 0, 66: 1, 74: 0, 75: 0,
     },
 }  # fmt: skip
-"""Release -> {API key -> its highest version there}. What a release does not have is missing, and not served."""
+"""Release -> {API key -> its highest version}. APIs that a release does not have are not served."""
 
 
 def versions_of(personality: str) -> Mapping[int, tuple[int, int]]:
     """Return {API key: (lowest, highest) version} that a listener serves.
 
-    The lowest is this broker's own: requests that only clients older than its own lowest versions send are not served.
+    The lowest version is always this broker's own, even if the release served older ones.
     """
     versions = {key: (served.oldest, served.newest) for key, served in SERVED.items()}
     if personality == RELEASE:
@@ -84,7 +84,7 @@ def has_features(personality: str) -> bool:
 
 
 def verifies(personality: str, *, offsets: bool) -> bool:
-    """Return whether the release takes records, or offsets, only when their partition was added to the transaction."""
+    """Return whether the release accepts records (or offsets) only if their partition was added to the transaction."""
     return _is_since(personality, VERIFIES_OFFSETS_FROM if offsets else VERIFIES_FROM)
 
 
@@ -93,7 +93,7 @@ def _is_since(release: str, first: str) -> bool:
 
 
 def unsupported_version(correlation_id: int, personality: str = RELEASE) -> bytes:
-    """The whole frame that answers an ApiVersions request of a version that is not served."""
+    """Return the response frame for an ApiVersions request of a version that is not served."""
     low, high = versions_of(personality)[API_VERSIONS]
     body = pack(">ihihhh", correlation_id, ErrorCode.UNSUPPORTED_VERSION, 1, API_VERSIONS, low, high)
     return pack(">i", len(body)) + body

@@ -1,4 +1,4 @@
-"""Requests and answers as plain values: for a record of them, for rules about them, and for answers that were never given."""
+"""Conversion of requests and responses to plain values, for recordings and fault rules, and creation of error responses."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from stuntbroker.protocol.primitives import ZERO_UUID, Message
 from stuntbroker.protocol.produce_codec import Answer as ProduceAnswer
 
 ANSWER_HEADER_SIZE: Final = 8
-"""The length of an answer and its correlation id."""
+"""Bytes of a response's length and correlation id."""
 ALL: Final = 1 << 31
 UUID_SIZE: Final = 16
 ERROR_CODE: Final = "error_code"
-"""How the names of all fields end that carry one."""
+"""Suffix of the names of all fields with an error code."""
 
 Plain = dict[str, Any]
 
 
 def plain_request(key: int, request: Any, elements_max: int = ALL) -> Plain:
-    """The fields of a decoded request, by Kafka's names. Records are shown as the header of their batch.
+    """Return the fields of a decoded request by Kafka's names. Records are represented by fields of their batch header.
 
-    `elements_max`: how many elements of a list are taken.
+    `elements_max`: maximum number of elements of each list.
     """
     if key == PRODUCE and isinstance(request, tuple):
         transactional_id, acks, topics = request
@@ -52,7 +52,7 @@ def plain_request(key: int, request: Any, elements_max: int = ALL) -> Plain:
 
 
 def plain_message(message: Message) -> Plain:
-    """The fields of a request or a response, by Kafka's names."""
+    """Return the fields of a request or response by Kafka's names."""
     plain: Plain = _plain(message, ALL)
     return plain
 
@@ -84,7 +84,7 @@ def _plain(value: Any, elements_max: int) -> Any:
 
 
 def response_class(key: int) -> type[Message]:
-    """The class of an API's response."""
+    """Return the class of an API's response."""
     api = APIS[key]
     module = import_module(f"stuntbroker.protocol.messages.{api.module}_response")
     response: type[Message] = getattr(module, f"{api.name}Response")
@@ -92,7 +92,7 @@ def response_class(key: int) -> type[Message]:
 
 
 def decoded_answer(key: int, version: int, flexible: bool, answer: Any) -> Message | None:
-    """The response in an answer that is encoded already; None when it cannot be told."""
+    """Return the response as a Message, decoded if it is encoded; None if that is not possible."""
     if isinstance(answer, Message):
         return answer
     if isinstance(answer, ProduceAnswer):
@@ -103,7 +103,7 @@ def decoded_answer(key: int, version: int, flexible: bool, answer: Any) -> Messa
 
 
 def error_codes(answer: Message | None) -> Iterator[int]:
-    """The error codes in a response, but for NONE."""
+    """Yield the error codes in a response, except NONE."""
     if answer is None:
         return
     for name in answer.__slots__:
@@ -118,22 +118,22 @@ def error_codes(answer: Message | None) -> Iterator[int]:
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of an error code."""
+    """Return Kafka's name of an error code, or the number as text if it is unknown."""
     try:
         return ErrorCode(code).name
     except ValueError:
         return str(code)
 
 
-# --- answers that were never given
+# --- error responses
 
 SAME: Final = {"partition_index": ("index", "partition"), "index": ("partition_index", "partition"), "topic": ("name",)}
-"""What a field of a response may be called in its request."""
+"""Field of a response -> names that it may have in the request."""
 KINDS: Final = ("transaction", "coordinator", "group", "resource", "topic", "partition", "response")
 
 
 def error_answer(key: int, request: Plain, code: int) -> Message:
-    """A response with `code` in all its error codes, about everything that the request asks for."""
+    """Return a response that has `code` in all error fields, for every element of the request."""
     return _answer_about(response_class(key), request, code)
 
 
@@ -157,7 +157,7 @@ def _hints(kind: type[Message]) -> dict[str, Any]:
 
 
 def _element_class(hint: Any) -> type[Message] | None:
-    """The class of the elements of a list of structures."""
+    """Return the element class of a type hint for a list of structures, else None."""
     for each in (hint, *get_args(hint)):
         if get_origin(each) is Sequence:
             (argument,) = get_args(each)
@@ -167,7 +167,7 @@ def _element_class(hint: Any) -> type[Message] | None:
 
 
 def _carries_errors(kind: type[Message]) -> bool:
-    """Whether there is an error code in a structure, or below it."""
+    """Return whether a structure, or one nested in it, has an error code."""
     elements = (_element_class(hint) for hint in _hints(kind).values())
     return any(name.endswith(ERROR_CODE) for name in kind.__slots__) or any(
         each is not None and _carries_errors(each) for each in elements
@@ -175,9 +175,9 @@ def _carries_errors(kind: type[Message]) -> bool:
 
 
 def _elements_for(name: str, element: type[Message], request: Plain) -> list[Plain]:
-    """What a list of the response is about: the list of the same kind in the request."""
+    """Return the elements of the request that correspond to a list of the response."""
     if not _carries_errors(element):
-        return []  # Brokers, endpoints, members: they say nothing about the request.
+        return []  # Lists such as brokers, endpoints and members do not depend on the request.
     lists = {key: value for key, value in request.items() if isinstance(value, list) and value}
     chosen = lists.get(name) or next(
         (value for kind in KINDS if kind in name for key, value in lists.items() if kind in key),

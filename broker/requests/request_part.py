@@ -1,4 +1,4 @@
-"""A request that is handled in parts: each part has a connection of its own to answer to."""
+"""A part of a request that is handled in several parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Uses = TypeVar("Uses")
 
 
 class RequestPart(Generic[Uses]):
-    """Stands for the connection of a request that is handled in parts, and keeps the answer to one of them."""
+    """Takes the place of the connection for one part of a request, and keeps the response to that part."""
 
     def __init__(self, connection: Asking[Uses]) -> None:
         self.connection = connection
@@ -24,7 +24,7 @@ class RequestPart(Generic[Uses]):
         self.answer = Awaited()
 
     def reply(self, answer: Any) -> None:
-        """Keep the answer to this part of the request."""
+        """Keep the response to this part of the request."""
         self.answer.set(answer)
 
     def fail(self, event: str, **facts: Any) -> None:

@@ -1,8 +1,8 @@
-"""The way of a request: from the API's key and version to its decoder, its interceptors and its handler.
+"""The router: finds the decoder, the interceptors and the handler of a request by API key and version.
 
-One router a broker. A handler and its codecs are loaded at the first request of their kind. An interceptor stands before
-the handlers: it is called in the handler's place, with the handler as its first argument, and may answer by itself, call
-the handler and change the answer, or do either later. While there is none, a request goes straight to its handler.
+Each broker has one router. A handler and its codecs are loaded at the first request of their kind. An interceptor is called
+in place of the handler, with the handler as its first argument. It may answer the request itself, or call the handler and
+change the response, now or later. Without interceptors, a request is passed directly to its handler.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from stuntbroker.broker.requests.apis import ONLY_APPEND, RELEASE, SERVED
 from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 
 Handler = Callable[[Any, Any, int], Any]
-"""Called with the `connection.Connection` (which knows the client and the listener), the decoded request, and its version.
+"""Called with the `connection.Connection` (with its client and listener), the decoded request, and its version.
 
-Returns the response; None when it comes later, by `connection.reply`; or NO_ANSWER.
+Returns the response; None if `connection.reply` is called later; or NO_ANSWER.
 """
 Interceptor = Callable[[Handler, Any, Any, int], Any]
-"""Called as a handler, with the next interceptor or the handler before the other arguments; returns what a handler returns."""
+"""Called like a handler, with the next interceptor or the handler as an additional first argument; returns the same."""
 
 
 class Route:
-    """One version of one API: how to read it, what to do, how to answer."""
+    """Decoder, handler and response encoding of one version of an API."""
 
     __slots__ = ("decode", "flexible_request", "flexible_response", "handle", "in_parts", "key", "reads", "version")
 
@@ -43,16 +43,16 @@ class Route:
         self.key = key
         self.version = version
         self.decode = decode
-        """The request's own, or one that its handler brings."""
+        """Decoder of the request: the generated one, or the handler's own."""
         self.handle = handle
-        """The handler, behind the interceptors."""
+        """The handler, wrapped in the interceptors."""
         self.flexible_request = flexible
-        """The request header ends with tagged fields."""
+        """Whether the request header ends with tagged fields."""
         self.flexible_response = flexible and key != API_VERSIONS
         self.in_parts = in_parts
-        """The response carries records, which are never copied into it."""
+        """Whether the response has records, which are sent as separate parts and not copied."""
         self.reads = reads
-        """It may look at files: what this turn has appended must be in them."""
+        """Whether the handler may read files, so that buffered appends must be written before."""
 
 
 class Router:
@@ -62,16 +62,16 @@ class Router:
 
     def __init__(self) -> None:
         self.routes: dict[int, Route] = {}
-        """By `key << 16 | version`, those that were used: connections look here first."""
+        """`key << 16 | version` -> route, of all versions used so far. Connections look routes up here first."""
         self._interceptors: list[tuple[int | None, Interceptor]] = []
         self._check: Interceptor | None = None
         self._checked: Container[int] = ()
         self._older: dict[str, OlderRouter] = {}
-        """By personality."""
+        """Personality -> its router."""
 
     @property
     def interceptors(self) -> tuple[tuple[int | None, Interceptor], ...]:
-        """(API key or None for all, interceptor), those that were added first outermost."""
+        """(API key or None for all, interceptor), in the order in which they were added; the first is the outermost."""
         return tuple(self._interceptors)
 
     def resolve(self, key: int, version: int, personality: str = RELEASE) -> Route | None:
@@ -116,7 +116,7 @@ class Router:
         self._forget_routes()
 
     def remove_interceptor(self, interceptor: Interceptor, key: int | None = None) -> None:
-        """Take an interceptor away that was added with these arguments. Raises ValueError when it was not."""
+        """Remove an interceptor that was added with the same arguments. Raises ValueError if there is none."""
         self._interceptors.remove((key, interceptor))
         self._forget_routes()
 
@@ -137,7 +137,7 @@ class Router:
 
 
 class OlderRouter:
-    """The routes of listeners that show themselves as an older Kafka: those of the broker, of fewer versions."""
+    """The routes of listeners that imitate an older release: those of the broker's router, limited to older versions."""
 
     __slots__ = ("_router", "_versions", "routes")
 

@@ -1,12 +1,11 @@
-"""Long requests are worked off in slices: one slice a turn of the event loop, and everybody else is served between two.
+"""Long requests are handled in slices, one per turn of the event loop, so that other requests are served in between.
 
-A handler with a lot to do is a generator that yields before every step what the last one cost, and returns the response. A
-single step, and what fits into one slice, is answered at once. Otherwise the connection's request stays open until the last
-slice, so its answers keep their order. A client that goes away meanwhile has asked nevertheless: the work goes on. When the
-broker stops it does not: what was done is in the journal, and nothing was promised.
+The handler of a long request is a generator: it yields the cost of each step and returns the response. If all steps fit into one
+slice, the response is sent immediately. Otherwise the request stays open until its last slice, so that the responses of the
+connection keep their order. If the client disconnects meanwhile, the remaining steps are still performed. If the broker stops,
+they are not: completed steps are in the journal, and no response was sent.
 
-Steps that depend on an answer which may come later (of a transaction, for example) yield an Awaited, and continue when the answer
-is there.
+Steps that depend on a later result (of a transaction, for example) yield an Awaited, and continue when the result is available.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Awaited:
-    """An answer that may come later. `set` is called once, before or after the steps begin to wait."""
+    """A result that may come later. `set` is called once, before or after the steps begin to wait."""
 
     __slots__ = ("_go_on", "is_there", "value")
 
@@ -36,13 +35,13 @@ class Awaited:
         self._go_on: Callable[[], None] | None = None
 
     def set(self, value: Any) -> None:
-        """Store the answer, and continue the steps that wait for it."""
+        """Store the result, and continue the steps that wait for it."""
         self.is_there, self.value = True, value
         if self._go_on is not None:
             self._go_on()
 
     def then(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` when the answer comes. It must not be there yet."""
+        """Call `go_on` when the result is set, which must not have happened yet."""
         self._go_on = go_on
 
 
@@ -51,27 +50,27 @@ ANSWERED_ELSEWHERE: Final = object()
 """Returned by steps that have sent their response themselves."""
 
 SLICE_COST: Final = 1_000
-"""Cost of one slice, except for its last step, in units of 10 us, about the time to describe one partition."""
+"""Cost at which a slice ends, in units of 10 us, which is about the time to describe one partition."""
 ENCODED_WHOLE_MAX: Final = 10
-"""Elements of the list in a response up to which the response is encoded in one step."""
+"""Number of elements of its list up to which a response is encoded in one step."""
 ELEMENTS_AT_ONCE: Final = 100
-"""Elements of a longer list that are encoded in one step at most. Their number takes one byte."""
+"""Maximum number of elements of a longer list that are encoded in one step; their number must fit into one byte."""
 STEP_BYTES: Final = 70_000
-"""Bytes that are encoded in one step, as far as the elements before say how long the next ones are."""
+"""Approximate maximum of bytes that are encoded in one step, estimated from the preceding elements."""
 BYTES_PER_UNIT: Final = 700
-"""Bytes that are encoded in a unit of a slice's cost."""
+"""Encoded bytes that cost one unit."""
 SEEN: Final = 1
-"""For every topic, whatever becomes of it, and for every partition that is described."""
+"""Cost of each topic in a request, and of each partition that is described."""
 IDS_PER_STEP: Final = 200
-"""Transactional ids that are looked through in one step."""
+"""Number of transactional ids that are listed in one step."""
 IDS_COST: Final = 50
-"""Cost of such a step: phase and producer id of IDS_PER_STEP ids."""
+"""Cost of listing phase and producer id of IDS_PER_STEP ids."""
 CREATED: Final = 16
-"""For every partition that is made or deleted, and for the configuration of a topic."""
+"""Cost of each partition that is created or deleted, and of the configuration of a topic."""
 
 
 class LongRequests:
-    """The unfinished requests of one broker, of which it runs one slice each in turn.
+    """The unfinished long requests of one broker; their slices run in turn.
 
     `call_in_next_turn` calls a function once, in the next turn of the event loop.
     """
@@ -85,19 +84,19 @@ class LongRequests:
         return len(self._waiting)
 
     def add(self, connection: ClientConnection, steps: Steps) -> None:
-        """Do the next slice of a request in a turn of its own."""
+        """Run the next slice of a request in a later turn of the event loop."""
         self._waiting.append((connection, steps))
         if len(self._waiting) == 1:
-            # The garbage collector would search the 300,000 objects of a long answer for 100 ms. They are freed without it.
+            # The garbage collector would scan the 300,000 objects of a long response for 100 ms. They are freed without it.
             gc.disable()
             self._call_in_next_turn(self._go_on)
 
     def clear(self) -> None:
-        """Forget all of them: the broker stops."""
+        """Drop all unfinished requests, because the broker stops."""
         self._waiting.clear()
 
     def _go_on(self) -> None:
-        """Do one slice of the request that has waited longest."""
+        """Run one slice of the request that has waited longest."""
         waiting = self._waiting
         if not waiting:  # The broker has stopped.
             gc.enable()
@@ -110,7 +109,7 @@ class LongRequests:
         except StorageError as fault:
             is_over = True
             connection.fail("request_failed", api_key=route.key, api_version=route.version, reason=str(fault))
-        except Exception as fault:  # As in Connection: one request's mistake ends its connection, not the broker.
+        except Exception as fault:  # As in Connection: a failing request ends its connection, not the broker.
             is_over = True
             self._events.error("request_crashed", api_key=route.key, api_version=route.version, exc_info=fault)
             connection.close()
@@ -136,15 +135,15 @@ class SlicingServices(Protocol):
 
 
 class SlicedConnection(ClientConnection, Protocol):
-    """A connection whose request is worked off in slices."""
+    """A connection whose request is handled in slices."""
 
     @property
     def broker(self) -> SlicingServices:
-        """The broker that it belongs to."""
+        """The broker that the connection belongs to."""
 
 
 def run_in_slices(connection: SlicedConnection, steps: Steps) -> Any:
-    """The response of `steps`; None when it comes later, by `connection.reply`."""
+    """Run steps in slices; return their response, or None if `connection.reply` is called later."""
     steps = _and_encoded(connection.route, steps)
     response = _slice(steps)
     if response is ANSWERED_ELSEWHERE:
@@ -170,7 +169,7 @@ class _Encoded:
 
 
 def _and_encoded(route: Route, steps: Steps) -> Steps:
-    """`steps`, and then those of encoding the response when it has a long list: a megabyte takes 15 ms."""
+    """Return the steps followed by those that encode a response with a long list; encoding a megabyte takes 15 ms."""
     response = yield from steps
     if response is None or response is ANSWERED_ELSEWHERE or route.in_parts or isinstance(response, _Encoded):
         return response
@@ -180,7 +179,7 @@ def _and_encoded(route: Route, steps: Steps) -> Steps:
 
 
 def _encoded(response: Any, field: str, route: Route) -> Steps:
-    """Encode a response that has a list in one of its fields, a piece of the list at a time."""
+    """Encode a response with a list in the field `field`, one piece of the list per step."""
     elements: list[Any] = getattr(response, field)
 
     def encoded(some: list[Any]) -> bytearray:
@@ -192,7 +191,7 @@ def _encoded(response: Any, field: str, route: Route) -> Steps:
     empty, single = encoded([]), encoded(elements[:1])
     differs = next(at for at, (byte, other) in enumerate(zip(empty, single, strict=False)) if byte != other)
     count_size = 1 if route.flexible_response else 4
-    # The number of elements is what differs first, in its last byte.
+    # The first difference is in the last byte of the number of elements.
     head = differs + 1 - count_size
     tail = len(empty) - head - count_size
     content = empty[:head]
@@ -221,7 +220,7 @@ def cost_of_change(is_synced: bool, partitions: int) -> int:
 
 
 def _slice(steps: Steps) -> Any:
-    """Step until they cost too much or have to wait; the response when it was the last one, or what they wait for."""
+    """Run steps until the slice is used up; return the response after the last step, an Awaited to wait for, or None."""
     left = SLICE_COST
     try:
         while left > 0:

@@ -1,4 +1,4 @@
-"""The registry of transactional ids, and what their actors do to the logs of this broker: markers, ids, fences.
+"""The registry of transactional ids, and the ports of their actors to this broker: markers, producer ids, fences.
 
-The rules themselves are in `coordinator`, which knows no broker.
+The rules of transactions are in `coordinator`, which does not depend on the broker.
 """

@@ -1,9 +1,9 @@
-"""What a response says when the transaction coordinator has refused: by API, version, and the profile of the client.
+"""Translates errors of the transaction coordinator to error codes, by API, request version and profile of the listener.
 
-| API | who answers | what differs by version |
+| API | responder | difference by version |
 |---|---|---|
 | InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn | the coordinator | below PRODUCER_FENCED_FROM, a fenced producer gets INVALID_PRODUCER_EPOCH |
-| Produce, TxnOffsetCommit | a leader that has asked the coordinator | a fenced producer always gets INVALID_PRODUCER_EPOCH; TRANSACTION_ABORTABLE from ABORTABLE_FROM on |
+| Produce, TxnOffsetCommit | a leader, after a request to the coordinator | a fenced producer always gets INVALID_PRODUCER_EPOCH; TRANSACTION_ABORTABLE from ABORTABLE_FROM on |
 
 With profile kip-588, a producer that timed out gets an error of its own, if its InitProducerId version supports it.
 """  # noqa: E501  # A table.
@@ -34,14 +34,14 @@ PRODUCER_FENCED_FROM: Final = {INIT_PRODUCER_ID: 4, ADD_PARTITIONS_TO_TXN: 2, AD
 ABORTABLE_FROM: Final = {PRODUCE: 11, TXN_OFFSET_COMMIT: 4}
 """API key -> the first version whose response may carry TRANSACTION_ABORTABLE; before it, INVALID_TXN_STATE."""
 CONCURRENT_FROM: Final = {PRODUCE: 12, TXN_OFFSET_COMMIT: 0}
-"""API key -> the first version whose response may carry CONCURRENT_TRANSACTIONS; before it, what makes a client try again."""
+"""API key -> the first version whose response may carry CONCURRENT_TRANSACTIONS; before it, NOT_ENOUGH_REPLICAS (retriable)."""
 INIT_WITH_EPOCH_FROM: Final = 3
-"""InitProducerId of a client that can name its id and epoch (KIP-360): 2.5 and 2.6."""
+"""InitProducerId version of clients 2.5 and 2.6, which can send their producer id and epoch (KIP-360)."""
 INIT_LATEST_FROM: Final = 4
 
 
 class DraftCode(IntEnum):
-    """Numbers of profile kip-588, as the draft has them; in Kafka 90 is PRODUCER_FENCED and 91 something else."""
+    """Error codes of profile kip-588, as in the draft; in Kafka, 90 is PRODUCER_FENCED and 91 is another error."""
 
     TRANSACTION_TIMED_OUT = 90
     PRODUCER_FENCED = 91
@@ -73,7 +73,7 @@ def coordinator_code(
 
 
 def leader_code(error: int, key: int, version: int) -> int:
-    """The coordinator's error as the response of a leader carries it, which knows nothing of the reason."""
+    """Return the error code for the response of a partition leader, which does not know the reason for fencing."""
     if error in (ErrorCode.PRODUCER_FENCED, TRANSACTION_TIMED_OUT):
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error == ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM[key]:

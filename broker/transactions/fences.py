@@ -1,19 +1,19 @@
-"""Who fenced a producer: kept so that one line of the log can say why it is refused when it comes back.
+"""Causes of fences: the broker remembers why a producer was fenced, and logs the cause when the producer gets an error.
 
     producer_fenced transactional_id=pay-1 client_id=worker client=10.0.0.7:4711 cause=newer_instance by_client_id=worker-2
         by_client=10.0.0.8:4812 fenced_before_ms=1203
 
-| cause | what happened |
+| cause | meaning |
 |---|---|
 | newer_instance | another client called InitProducerId with this transactional id |
-| epoch_exhausted | the same, and as the epochs were used up it got another producer id |
+| epoch_exhausted | as newer_instance, but the epochs were used up, and the other client got a new producer id |
 | timeout | the transaction was open for longer than its time-out, and the coordinator aborted it |
 | admin | an administrator ended the transaction, or fenced its producer |
-| group_generation | its consumer has left the group, or is of a generation before: another may have its partitions |
-| late_request | nobody fenced it: the request is of an epoch that its own producer has left behind, with a later transaction |
-| id_expired | nobody used the transactional id for `transactional.id.expiration.ms`, and the coordinator forgot it |
-| coordinator_move | a marker came of a coordinator epoch before the present one: from a coordinator that is none any more |
-| unknown | it was before the last start of the broker, or too many were fenced since |
+| group_generation | the consumer has left the group, or has an old generation: another member may have its partitions |
+| late_request | the producer was not fenced: the request has an old epoch of the same producer |
+| id_expired | the transactional id was not used for `transactional.id.expiration.ms`, and the coordinator removed it |
+| coordinator_move | a marker had an old coordinator epoch: its sender is not the coordinator any more |
+| unknown | the producer was fenced before the last start of the broker, or too many others were fenced since |
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ Value = TypeVar("Value")
 FENCES_MAX: Final = 10_000
 """Maximum number of transactional ids whose latest fences are kept."""
 FENCES_OF_AN_ID: Final = 4
-"""Fences kept per id: a producer that returns late may have been fenced by an earlier one."""
+"""Maximum number of fences kept per id; the producer of an older fence may return late."""
 ADMIN_CLIENT: Final = "adminclient"
-"""How the client ids of Apache Kafka's admin clients begin."""
+"""Prefix of the default client ids of Apache Kafka's admin clients."""
 OUR_ADMIN_CLIENT: Final = "stuntbroker"
-"""The client id of `stuntbroker txn`; those of our producers have more behind it."""
+"""Client id of `stuntbroker txn`. The client ids of this project's producers are longer."""
 FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 FENCING: Final = FENCED | {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 """Errors that a fenced producer gets; INVALID_PRODUCER_ID_MAPPING if its transactional id has a new producer id."""
 NO_MEMBER: Final = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
-"""Errors that mean that the consumer whose offsets the producer commits is fenced (KIP-447)."""
+"""Errors of a producer that commits the offsets of a fenced consumer (KIP-447)."""
 
 
 class Identity(NamedTuple):
-    """Producer id and epoch of a request. They identify the producer, which may use several connections."""
+    """Producer id and epoch of a request, which identify the producer; it may use several connections."""
 
     producer_id: int
     producer_epoch: int
@@ -56,17 +56,17 @@ class Holder(NamedTuple):
     """The producer that holds a transactional id, through all epoch bumps of its own transactions (KIP-890)."""
 
     client: str
-    """Address of the connection by which it got the id."""
+    """Address of the client that called InitProducerId."""
     first_seen_ms: int
-    """When that was, since 1970; -1 where it is not known."""
+    """Time of that call, in ms since 1970; -1 if it is unknown."""
     first: Identity
-    """Producer id and epoch that it got then."""
+    """Producer id and epoch in the response to that call."""
 
     def has_had(self, identity: Identity, last: Identity) -> bool:
-        """Whether this producer has had a producer id and epoch; `last`: what it has now, or had when it was fenced."""
+        """Whether this producer has ever had `identity`. `last`: its current identity, or the one when it was fenced."""
         if identity.producer_id != last.producer_id:
             return identity.producer_id == self.first.producer_id and identity >= self.first
-        # Another producer id than at first: its epochs were used up, and began at 0 again.
+        # If the producer id has changed, its epochs were used up and began again at 0.
         began = self.first.producer_epoch if self.first.producer_id == last.producer_id else 0
         return began <= identity.producer_epoch <= last.producer_epoch
 
@@ -75,7 +75,7 @@ UNKNOWN: Final = Holder("", -1, Identity(-1, -1))
 
 
 class Fence:
-    """Why a producer was fenced: the cause, and the client that caused it, where it was one."""
+    """Why a producer was fenced: the cause, and the client that caused it, if any."""
 
     __slots__ = ("at_ms", "by_client", "by_client_id", "cause", "fenced", "is_logged", "last")
 
@@ -85,46 +85,47 @@ class Fence:
         self.cause = cause
         self.by_client_id = by_client_id
         self.by_client = by_client
-        """Address of the client that fenced; empty for the broker itself."""
+        """Address of the client that caused the fence; empty if the broker did."""
         self.fenced = fenced
-        """The producer that was fenced; UNKNOWN where it had its id before the last start."""
+        """The producer that was fenced; UNKNOWN if it got its id before the last start of the broker."""
         self.last = last
-        """Producer id and epoch of that producer when it was fenced."""
+        """Producer id and epoch of the fenced producer at that time."""
         self.at_ms = at_ms
-        """Monotonic."""
+        """Time of the fence, in ms of the monotonic clock."""
         self.is_logged = False
         """Whether the fence was logged."""
 
 
 class Refusal(NamedTuple):
-    """A response that returned a fencing error to a producer."""
+    """A fencing error that was returned to a producer."""
 
     transactional_id: str
     client_id: str
     client: str
-    """Address of the producer that was refused."""
+    """Address of the refused producer."""
     api_key: int
     """API key of the refused request."""
     at_ms: int
-    """Since 1970."""
+    """Time of the refusal, in ms since 1970."""
     fence: Fence | None
-    """None if the cause is not known any more."""
+    """None if the cause is unknown."""
     fenced_before_ms: int
+    """Time from the fence to the refusal, in ms; -1 if the cause is unknown."""
     first_seen_ms: int
-    """When the producer got the transactional id, since 1970; -1 where it is not known."""
+    """Time at which the producer got the transactional id, in ms since 1970; -1 if it is unknown."""
 
 
 class Fences:
-    """The last fences of each transactional id, and which client has the id now."""
+    """The latest fences of each transactional id, and the current holder of each id."""
 
     def __init__(self, clock: Clock, events: Events, state_of: Callable[[str], Txn | None]) -> None:
         self._clock = clock
         self._events = events
         self._state_of = state_of
         self._fences: dict[str, list[Fence]] = {}
-        """The oldest first."""
+        """Transactional id -> its fences, oldest first."""
         self._holders: dict[str, Holder] = {}
-        """By transactional id."""
+        """Transactional id -> its current holder."""
         self._unknown: dict[str, None] = {}
         """Transactional ids whose producers were refused and logged with cause `unknown`."""
         self.refused: Callable[[Refusal], None] | None = None
@@ -135,13 +136,13 @@ class Fences:
     def hold(self, transactional_id: str, client: str, given: Identity, goes_on: bool) -> None:
         """Record the address of the client that holds a transactional id from now on.
 
-        `goes_on`: it held the id before, and has only requested a new epoch (KIP-360).
+        `goes_on`: the client already held the id, and has only requested a new epoch (KIP-360).
         """
         if not goes_on or transactional_id not in self._holders:
             _put(self._holders, transactional_id, Holder(client, self._clock.now_ms(), given))
 
     def add(self, txn: Txn, cause: str, connection: ClientConnection | None) -> None:
-        """Record that the producer of this state was fenced, by a client or by the broker itself."""
+        """Record that the current producer of a transaction was fenced by a client, or by the broker (`connection` is None)."""
         transactional_id = txn.transactional_id
         by_client_id, by_client = ("", "") if connection is None else (connection.client_id, connection.peer)
         holder = self._holders.get(transactional_id, UNKNOWN)
@@ -225,7 +226,9 @@ class Fences:
         """Return the fence of the producer that had this epoch; if there is none, the last fence of the id."""
         fences = self._fences.get(transactional_id, [])
         own = [fence for fence in fences if fence.fenced.has_had(identity, fence.last)]
-        if own:  # A marker by an administrator leaves the epoch as it is: what came after it made this one old.
+        if (
+            own
+        ):  # A marker of an administrator does not change the epoch: a later fence with the same epoch is the cause.
             return [fence for fence in own if fence.last == own[0].last][-1]
         txn, holder = self._state_of(transactional_id), self._holders.get(transactional_id)
         if txn is not None and holder is not None:

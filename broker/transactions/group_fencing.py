@@ -1,9 +1,9 @@
 """Profile `kip-447-draft`: InitProducerId for a member of a consumer group fences producers that still hold its partitions.
 
-As KIP-447 was first drafted. InitProducerId (v2 and up) carries a group, its generation and the partitions that the caller was
-assigned in it. Transactions with an offset of the group pending on one of them are aborted and their producers fenced, then
-the call is answered. `groups/claims.py` rejects claims of older generations. An OffsetFetch version without RequireStable
-gets a retriable error for a partition with a pending transactional offset.
+This follows the first draft of KIP-447. InitProducerId (version 2 or later) carries a group, its generation and the partitions
+assigned to the caller. Before the response, transactions with a pending offset of the group for one of these partitions are
+aborted and their producers fenced. `groups/claims.py` rejects claims of older generations. An OffsetFetch version without
+RequireStable gets a retriable error for a partition with a pending transactional offset.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 
     class ClaimPorts(HasEvents, HasGroups, HasTransactions, Protocol):
-        """What is used of the broker."""
+        """The parts of the broker that this module uses."""
 
 
 class Claim:
-    """Group, generation and assigned partitions in one InitProducerId request."""
+    """The claim in an InitProducerId request: a group, its generation and the assigned partitions."""
 
     __slots__ = ("broker", "generation", "group_id", "places", "transactional_id")
 
@@ -36,9 +36,9 @@ class Claim:
         self.places = [(topic.topic, index) for topic in request.assigned_partitions for index in topic.partitions]
 
     def refusal(self) -> int:
-        """The error of a claim that cannot stand, 0 for one that does: its generation counts from now on.
+        """Record the claimed generation; return 0, or the error of an invalid claim.
 
-        CONCURRENT_TRANSACTIONS while a two-phase transaction is open there: only who owns it may end it (KIP-939).
+        CONCURRENT_TRANSACTIONS if a two-phase commit transaction is open on the partitions: only its owner may end it (KIP-939).
         """
         if not self.group_id:
             return 0 if self.generation == -1 and not self.places else ErrorCode.INVALID_REQUEST
@@ -84,5 +84,5 @@ class Claim:
                 producer_id=txn.producer_id,
                 producer_epoch=txn.producer_epoch,
             )
-            # As a new instance does: abort, with two epoch bumps, after which the producer cannot undo its own fencing.
+            # As for a new instance: the abort bumps the epoch twice, so that the producer cannot recover its own epoch.
             self.broker.transactions.ask(txn.transactional_id, InitProducerId(txn.timeout_ms), fenced)

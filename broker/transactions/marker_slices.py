@@ -1,4 +1,4 @@
-"""Markers that are not written in the turn that decided them: of very many partitions, or while one has no leader."""
+"""Writes markers in later turns than their decision: for very many partitions, or while a partition has no leader."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class MarkerSlices:
         """Transactional id -> partitions without a leader, which have no marker yet."""
 
     def write(self, txn: Txn, following: AfterMarkers) -> None:
-        """Write the markers that are missing to the partitions that have a leader, then call what follows."""
-        # Unlike Kafka: a partition without a leader is waited for. Kafka 4.3.1 takes it for deleted: the transaction is complete
-        # without its marker, and hangs in that partition when it is back.
+        """Write the missing markers to all partitions that have a leader, then call one of `following`."""
+        # Unlike Kafka: this broker waits for a leader. Kafka 4.3.1 treats the partition as deleted and completes the transaction
+        # without its marker, so that the transaction hangs in that partition when it has a leader again.
         missing = self.unwritten.pop(txn.transactional_id, txn.partitions)
         without_leader = frozenset(filter(self.has_no_leader, missing))
         partitions = iter(missing - without_leader)
@@ -70,12 +70,12 @@ class MarkerSlices:
         self._broker.timers.soon(go_on)
 
     def wait(self, txn: Txn, on_waiting: Callable[[], None]) -> None:
-        """Write none before every partition has a leader."""
+        """Write no marker before every partition has a leader; call `on_waiting` in a later turn."""
         self.unwritten.setdefault(txn.transactional_id, txn.partitions)
         self._broker.timers.soon(on_waiting)
 
     def has_no_leader(self, partition: TopicPartition) -> bool:
-        """Return whether a partition is there, and no node leads it."""
+        """Return whether a partition exists and has no leader."""
         topic = self._broker.topics.get(partition[0])
         return (
             topic is not None
@@ -84,5 +84,5 @@ class MarkerSlices:
         )
 
     def waiting_for(self, partition: TopicPartition) -> list[str]:
-        """Return the transactional ids whose markers wait for the leader of a partition."""
+        """Return the transactional ids with an unwritten marker for a partition that has no leader."""
         return [id_ for id_, partitions in self.unwritten.items() if partition in partitions]

@@ -1,4 +1,4 @@
-"""Producer ids: which are given out, and which are reserved on disk."""
+"""Allocation of producer ids, from blocks that are reserved in the journal."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Final
 
 BLOCK: Final = 1_000
-"""Producer ids are reserved in the journal by so many at a time; what is left of a block is lost at a restart."""
+"""Number of producer ids in a block; the unused ids of a block are lost at a restart."""
 
 
 class ProducerIds:
-    """Producer ids, none ever given twice, restarts included."""
+    """Allocates producer ids. No id is allocated twice, not even after a restart."""
 
     def __init__(self, first: int, reserve: Callable[[int], None]) -> None:
         self.next = first
@@ -18,7 +18,7 @@ class ProducerIds:
         self._reserve = reserve
 
     def peek(self) -> int:
-        """Return the producer id that is given out next. Raises StorageError: a block of ids is reserved on disk first."""
+        """Return the next producer id without allocating it. Raises StorageError if a new block cannot be reserved."""
         if self.next >= self._reserved_below:
             self._reserve(self.next + BLOCK)
             self._reserved_below = self.next + BLOCK

@@ -1,4 +1,4 @@
-"""Transactional ids: the registry of actors, and the ports through which they reach log, clock and partitions."""
+"""The registry of transactional ids and their actors, and the ports through which actors use log, clock and partitions."""
 
 from __future__ import annotations
 
@@ -43,52 +43,52 @@ NO_CONTEXT = Context(-1, 0, -1)
 OPEN = frozenset({ONGOING, *PREPARED})
 BUSY_RECHECK_MS = 60_000
 IDS_PER_SLICE = 1_000
-"""Ids that are looked at, or forgotten, before others have their turn."""
+"""Number of ids that one slice of the expiry checks."""
 
 
 class Transactions:
-    """Implements the actors' ports."""
+    """All transactional ids of the broker; implements the ports of their actors (`coordinator.actor.Ports`)."""
 
     def __init__(self, broker: TransactionServices, producer_ids: ProducerIds) -> None:
         self.broker = broker
         self.producer_ids = producer_ids
         self._actors: dict[str, Actor] = {}
         self._dormant: dict[str, bytes] = {}
-        """Encoded states of ids that were not used since the start. An actor is created when the id is first used."""
+        """Transactional id -> encoded state, of ids not used since the start. An actor is created on the first use."""
         self._timing_out: set[Actor] = set()
-        """Actors whose time-out is under way."""
+        """Actors whose transaction is being aborted after its time-out."""
         self.open: set[Actor] = set()
-        """Actors with a transaction that is not complete: those that can time out, or were left prepared by a fault."""
+        """Actors with a transaction that is not complete: Ongoing or prepared."""
         self._context = NO_CONTEXT
-        """The last one: many requests of a millisecond have the same."""
+        """The last context, which is reused for all requests of the same millisecond."""
         self._log: list[PartitionLog] = []
-        """Partitions of the transaction log, once it is there."""
+        """Partitions of the transaction log; empty before it is created."""
         self._has_moved = False
-        """Whether one of them has changed its leader."""
+        """Whether a partition of the transaction log has changed its leader."""
         self.use_version(broker.features.transaction_version)
         broker.features.changed = self.use_version
         self._initial_epoch: int = broker.config["stuntbroker.initial.producer.epoch"]
         profiles = {listener.profile for listener in broker.listeners}
         self.remembers_time_outs = KIP_588 in profiles
-        """Whether a listener has profile kip-588: then epochs that timed out, as the log has them, are used."""
+        """Whether a listener has profile kip-588, so that timed-out epochs in the log are used."""
         self._init_version_unknown = 0 if profiles == {KIP_588} else -1
-        """InitProducerId version of ids that were logged without one: 0, an old client, when all listeners are kip-588."""
+        """InitProducerId version of ids logged without one: 0 (an old client) if all listeners have profile kip-588, else -1."""
         self._never_syncs = broker.syncer is None
-        """What is appended is as durable as configured."""
+        """Whether written data is as durable as configured without a sync."""
         self.hold: Hold | None = None
         self.markers_at_once_max = MARKERS_IN_A_SLICE_MAX
         self._slices = MarkerSlices(broker, self._write_markers)
         self._stops: TxnStops | None = None
         self.replayed: Callable[[], None] | None = None
-        """Called once every actor is there again, before what is prepared is finished: for a copy of another broker."""
+        """Called after all actors were restored, before prepared transactions are finished; used by a copy of a broker."""
         self._none_expires_before_ms = 0
         self._expiry: Iterator[None] | None = None
-        """The search for expired ids that is under way."""
+        """Remaining slices of the expiry that is in progress, else None."""
         self.timed_out_count = 0
         self.fences = Fences(broker.clock, broker.events, self.state_of)
         self.expired_count = 0
         self.load_times_ms: list[int] = []
-        """How long reading back each partition of the log took at the start."""
+        """Time to replay each partition of the transaction log at the start, in ms."""
 
     def use_version(self, level: int) -> None:
         """Use this level of `transaction.version` from the next request on."""
@@ -103,17 +103,17 @@ class Transactions:
         self.node_changed()
 
     def node_changed(self) -> None:
-        """Set how many markers the turn that decides them may write: none while there are stops, or a node is stopped."""
+        """Update the number of markers that may be written in one turn: none while there are stops or a node is stopped."""
         are_up = all(node.is_up for node in self.broker.topics.nodes.by_id.values())
         is_free = self._stops is None and are_up and not self._slices.unwritten
         self.markers_at_once_max = MARKERS_IN_A_SLICE_MAX if is_free else -1
 
     def leader_changed(self) -> None:
-        """A partition of the log has another leader: its leader epoch is the coordinator epoch of the ids in it."""
+        """Note a changed leader of the transaction log: a partition's leader epoch is the coordinator epoch of its ids."""
         self._has_moved = any(log.leader_epoch != FIRST_EPOCH for log in self._log)
 
     def leader_elected(self, partition: TopicPartition) -> None:
-        """Go on with the transactions whose markers waited for the leader of a partition."""
+        """Continue the transactions whose markers waited for the leader of a partition."""
         for transactional_id in self._slices.waiting_for(partition):
             actor = self.find(transactional_id)
             if actor is not None and actor.txn.phase in PREPARED and not actor.busy:
@@ -124,14 +124,14 @@ class Transactions:
         self.leader_changed()
         for log in partitions:
             log.settle()
-            # Unlike Kafka: at level 0 it cannot write what EndTxn v5 and Produce v12 note, and the id never answers again,
-            # or answers UNSUPPORTED_VERSION when the note is of a higher level.
+            # Unlike Kafka: at level 0, Kafka cannot write the fields that EndTxn v5 and Produce v12 need; the id then never
+            # responds again, or responds UNSUPPORTED_VERSION if its state was written at a higher level.
             log.batch_of = batch_of if self.transaction_version else batch_at_level_0
 
-    # --- asking
+    # --- requests
 
     def find(self, transactional_id: str) -> Actor | None:
-        """Return the actor of a transactional id, None when the id is unknown."""
+        """Return the actor of a transactional id, None if the id is unknown."""
         return self._actors.get(transactional_id) or self._wake(transactional_id)
 
     def _wake(self, transactional_id: str) -> Actor | None:
@@ -147,15 +147,15 @@ class Transactions:
         return self._log[partition_for(transactional_id, len(self._log))]
 
     def ids(self) -> list[str]:
-        """Every transactional id."""
+        """Return all transactional ids."""
         return [*self._actors, *self._dormant]
 
     def count(self) -> int:
-        """How many transactional ids there are."""
+        """Return the number of transactional ids."""
         return len(self._actors) + len(self._dormant)
 
     def state_of(self, transactional_id: str) -> Txn | None:
-        """The state of an id, which does not count as a use of it; None when there is no such id."""
+        """Return the state of an id without creating an actor for it; None if there is no such id."""
         actor = self._actors.get(transactional_id)
         if actor is not None:
             return actor.txn
@@ -178,7 +178,7 @@ class Transactions:
         return actor is not None and actor.txn.is_recovered
 
     def ask(self, transactional_id: str, request: Request, on_reply: OnReply) -> None:
-        """`on_reply` gets the reply: immediately, unless the id is busy or the log must sync. Raises StorageError."""
+        """Handle a request; call `on_reply` immediately, or later if the id is busy or the log must sync. Raises StorageError."""
         actor = self.find(transactional_id)
         if actor is None:
             if type(request) is not InitProducerId:
@@ -190,7 +190,7 @@ class Transactions:
         actor.ask(request, on_reply, self)
 
     def try_immediately(self, transactional_id: str, request: AddPartitions | EndTxn) -> Reply | None:
-        """The reply, when nothing prevents it; else None and nothing was done: use `ask`. Raises StorageError."""
+        """Handle a request and return the reply if that is possible now; else do nothing and return None. Raises StorageError."""
         actor = self._actors.get(transactional_id) or self._wake(transactional_id)
         if actor is None or not self._never_syncs or self.hold is not None:
             return None
@@ -206,7 +206,7 @@ class Transactions:
         return actor
 
     def adopt(self, txn: Txn) -> Actor:
-        """The actor of an id, or a new one in this state of an id that is not in the log yet: for a copy of another broker."""
+        """Return the actor of an id; create it in this state if the id is not in the log. Used by a copy of a broker."""
         actor = self.find(txn.transactional_id)
         if actor is None:
             if not self._log:
@@ -235,7 +235,7 @@ class Transactions:
     # --- ports of the actors
 
     def context(self) -> Context:
-        """Return what a decision depends on besides the transaction: the time, the next producer id, the configuration."""
+        """Return the context of a decision. Raises StorageError if no producer id can be reserved."""
         now_ms, context = self.broker.clock.now_ms(), self._context
         if context.now_ms == now_ms and context.next_producer_id == self.producer_ids.next:
             return context
@@ -245,11 +245,11 @@ class Transactions:
         return context
 
     def producer_id_allocated(self) -> None:
-        """Take note that the producer id of `context` was given out."""
+        """Record that the next producer id of the last context was allocated."""
         self.producer_ids.take()
 
     def append(self, actor: Actor, txn: Txn, deferred: bool) -> bool:
-        """Append a transaction's new state to its log; True when it counts at once, without a sync. Raises StorageError."""
+        """Append a transaction's new state to its log; return whether it needs no sync. Raises StorageError."""
         if deferred:
             actor.log.append_deferred(txn.transactional_id, txn, txn.updated_at_ms)
         else:
@@ -257,12 +257,12 @@ class Transactions:
         return self._never_syncs
 
     def when_synced(self, callback: Callable[[], None]) -> None:
-        """Call back when everything that was written is on the disk."""
+        """Call back when everything that was written until now is on the disk."""
         assert self.broker.syncer is not None
         self.broker.syncer.when_synced(self._reporting(callback))
 
     def _reporting(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Wrap a callback so that its fault is logged, and the callbacks behind it still run."""
+        """Wrap a callback so that its StorageError is logged and the following callbacks still run."""
 
         def call() -> None:
             try:
@@ -273,12 +273,12 @@ class Transactions:
         return call
 
     def write_markers(self, txn: Txn) -> bool:
-        """Write the markers of a transaction; True when they count at once, without a sync. Raises StorageError."""
+        """Write the markers of a transaction; return whether they need no sync. Raises StorageError."""
         self._write_markers(txn, txn.partitions)
         return self._never_syncs
 
     def write_markers_in_slices(self, txn: Txn, following: AfterMarkers) -> None:
-        """Write the markers of a transaction of very many partitions, some of them in a turn; or while nodes are stopped."""
+        """Write the markers of a transaction in several turns: with very many partitions, stop points, or stopped nodes."""
         on_written, on_failed, on_waiting = map(self._reporting, following)
         written = on_written if self._never_syncs else partial(self.when_synced, on_written)
         if self._stops is None:
@@ -299,10 +299,10 @@ class Transactions:
         for partition in partitions:
             log = log_of(partition)
             if log is None:
-                continue  # The topic is gone, and the transaction with it.
+                continue  # The topic was deleted.
             error = end_in_partition(broker, log, marker)
             if error:
-                # Unlike Kafka: it gives the transaction up and the id stays blocked until its log is loaded again.
+                # Unlike Kafka: Kafka abandons the transaction, and the id stays blocked until its log is loaded again.
                 broker.events.warning(
                     "txn_marker_refused",
                     topic=log.topic,
@@ -312,14 +312,14 @@ class Transactions:
                 )
 
     def reject_new_records(self, txn: Txn) -> None:
-        """Refuse further records of a transaction that is prepared (KIP-939)."""
+        """Refuse further records of a recovered transaction (KIP-939)."""
         for name, index in txn.partitions:
             log = self.broker.topics.log(name, index)
             if log is not None:
                 log.producers.seal(txn.producer_id)
 
     def phase_changed(self, actor: Actor, before: Txn) -> None:
-        """Keep the set of open transactions up to date."""
+        """Update the set of open transactions after a change of phase."""
         if actor.txn.phase in OPEN:
             self.open.add(actor)
         else:
@@ -328,10 +328,10 @@ class Transactions:
             self._timing_out.discard(actor)
             self._timed_out(before)
 
-    # --- by the clock
+    # --- time-outs and expiry
 
     def sweep_wanted_at_ms(self) -> int | None:
-        """Before which time (monotonic) a sweep does nothing; None for as long as no client does anything."""
+        """Return the monotonic time in ms before which `sweep` has nothing to do; None until the next request of a client."""
         if any(log.records for log in self._log):
             return 0
         soonest_ms = None
@@ -357,7 +357,7 @@ class Transactions:
                 if log.records:
                     log.settle()
         except StorageError:
-            return  # The log has said so, and the broker ends.
+            return  # The failed write was reported, and the broker ends.
         now_ms = self.broker.clock.now_ms()
         for actor in [a for a in self._idle() if a.txn.phase in PREPARED or has_expired(a.txn, now_ms)]:
             txn = actor.txn
@@ -373,7 +373,7 @@ class Transactions:
                 self._timing_out.discard(actor)
 
     def _timed_out(self, txn: Txn) -> None:
-        """The decision to abort a transaction is in the log."""
+        """Record a transaction that timed out, after the decision to abort it was appended to the log."""
         self.timed_out_count += 1
         self.fences.add(txn, "timeout", None)
         self.broker.events.info(
@@ -387,7 +387,7 @@ class Transactions:
     def expire(self) -> None:
         """Expire ids unused for `transactional.id.expiration.ms`, in slices of a bounded number of ids."""
         now_ms, age_ms = self.broker.clock.now_ms(), self.broker.config["transactional.id.expiration.ms"]
-        if now_ms < self._none_expires_before_ms <= now_ms + age_ms:  # Further off only when the clock was set back.
+        if now_ms < self._none_expires_before_ms <= now_ms + age_ms:  # It is later only if the clock was set back.
             return
         if self._expiry is None:
             self._expiry = self._expiry_slices(now_ms, age_ms)
@@ -405,12 +405,12 @@ class Transactions:
         except StopIteration:
             self._expiry = None
         except StorageError:
-            self._expiry = None  # The log has said so, and the broker ends.
+            self._expiry = None  # The failed write was reported, and the broker ends.
         else:
             self.broker.timers.soon(self._next_expiry_slice)
 
     def _expiry_slices(self, now_ms: int, age_ms: int) -> Iterator[None]:
-        # Every transition makes an id younger, so that it is enough to look again when the oldest of now may expire.
+        # Transitions only postpone the expiry of an id, so the next check is due when the oldest current id may expire.
         soonest_ms = now_ms + age_ms
         ids = self.ids()
         for start in range(0, len(ids), IDS_PER_SLICE):
@@ -426,7 +426,7 @@ class Transactions:
                         continue
                     updated_at_ms = actor.txn.updated_at_ms
                     may_expire = actor.txn.phase in MAY_EXPIRE and updated_at_ms >= 0
-                    if actor.busy:  # Nearly done, or parked by a test, for as long as that wants.
+                    if actor.busy:  # The request is nearly done, or a test has parked it for an unknown time.
                         soonest_ms = min(soonest_ms, now_ms + BUSY_RECHECK_MS)
                         continue
                 expires_ms = updated_at_ms + age_ms
@@ -437,7 +437,7 @@ class Transactions:
         self._none_expires_before_ms = soonest_ms
 
     def _forget(self, transactional_id: str, now_ms: int) -> None:
-        """Write the tombstone of an id. Raises StorageError."""
+        """Remove an id and write its tombstone. Raises StorageError."""
         self._log_of(transactional_id).append_record(transactional_id, None, now_ms)
         self.fences.expire(transactional_id)
         self._actors.pop(transactional_id, None)
@@ -445,10 +445,10 @@ class Transactions:
         self.expired_count += 1
         self.broker.events.info("transactional_id_expired", transactional_id=transactional_id)
 
-    # --- at the start
+    # --- start-up
 
     def replay(self) -> None:
-        """Rebuilds every actor from the log. Prepared transactions are finished by `resume`."""
+        """Restore every transactional id from the log. `resume` then finishes prepared transactions. Raises StorageError."""
         topic = self.broker.topics.get(TXN_STATE)
         if topic is None:
             return
@@ -467,9 +467,9 @@ class Transactions:
             self.open.add(actor)
 
     def resume(self) -> None:
-        """Finishes what was prepared when the last process ended: its markers are written again, which does no harm.
+        """Finish the transactions that were prepared at the last shutdown: their markers are written (again).
 
-        What was kept for its two-phase client to decide on stays open, and closed to records.
+        Recovered transactions (KIP-939) stay open, but accept no more records.
         """
         if self.replayed is not None:
             self.replayed()

@@ -1,4 +1,4 @@
-"""What transactions use of their broker, and what a test may put in their way."""
+"""Interfaces that transactions use: the services of the broker, and the stop points of a test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TxnStops(Protocol):
-    """Stops transactions on their way, for a test."""
+    """Stop points for transactions, set by a test."""
 
     def hold(
         self, actor: Actor, request: Request, effects: tuple[Effect, ...], position: int, go_on: Callable[[], None]
@@ -39,10 +39,10 @@ class TxnStops(Protocol):
 
 
 class GroupOffsets(Protocol):
-    """Consumer groups, as far as transactions have to do with them."""
+    """The part of the group coordinator that transactions use."""
 
     def apply_marker(self, partition: int, producer_id: int, commit: bool) -> None:
-        """Apply or drop the pending offsets of a producer in a partition of `__consumer_offsets`."""
+        """Commit or drop the pending offsets of a producer in a partition of `__consumer_offsets`."""
 
 
 class WithGroups(Protocol):

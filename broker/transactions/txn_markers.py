@@ -1,4 +1,4 @@
-"""Ending a transaction in one of its partitions."""
+"""Ends a transaction in one of its partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def end_in_partition(broker: WithGroups, log: PartitionLog, marker: Marker) -> ErrorCode:
-    """Append the marker, and have the offsets count that the transaction has committed there. Raises StorageError."""
+    """Append a marker to a partition; in `__consumer_offsets`, also commit or drop pending offsets. Raises StorageError."""
     error = log.append_marker(marker)
     if not error and log.topic == OFFSETS:
         broker.groups.apply_marker(log.index, marker.producer_id, marker.commit)

@@ -1,5 +1,5 @@
 """The control API: its operations, and the schemas of what they take.
 
-Each operation calls what `control/` can do; nothing is decided here. `server.py` beside this folder serves them, and the page for
-people in `page/`.
+Each operation validates a request and calls a function of `control/`. `control/server.py` serves the operations, and the web
+page in `page/`.
 """

@@ -1,6 +1,6 @@
-"""The answers of the HTTP API, as JSON schemas: each operation is checked against its own.
+"""JSON schemas of the responses of the HTTP API; tests check each operation against its schema.
 
-An answer may have more than its schema says from one release to the next, and never less.
+A later release may add fields to a response, but never removes any.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ def record(required: Schema, optional: Schema | None = None) -> Schema:
 
 
 def list_of(items: Schema) -> Schema:
-    """An array whose elements are all like this."""
+    """Return the schema of an array of `items`."""
     return {"type": "array", "items": items}
 
 
 def or_null(schema: Schema) -> Schema:
-    """The same, or null."""
+    """Return the schema of a value that may be null."""
     return {"anyOf": [schema, {"type": "null"}]}
 
 

@@ -1,6 +1,6 @@
-"""The HTTP API: one table of operations, from which the routes and the OpenAPI description come.
+"""The HTTP API: one table of operations, from which the routes and the OpenAPI description are generated.
 
-Answers are JSON. Errors are problem+json (RFC 9457) with a `hint` that says what to do.
+Responses are JSON. Errors are problem+json (RFC 9457) with a `hint` that says what to do.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 YAML_BYTES_MAX: Final = 1 << 16
-"""All clients wait while it is read, which takes long for YAML."""
+"""Maximum size of a YAML body: parsing YAML is slow, and blocks all clients."""
 
 
 # --- the clock
@@ -158,7 +158,7 @@ async def _release_stop(control: Control, request: Request) -> Any:
 
 
 async def _wait_for_stop(host: BrokerHost, request: Request) -> Any:
-    """Wait until stops have fired, also those of the broker that takes the place of this one meanwhile."""
+    """Wait until stops have fired; includes stops of a broker that replaces this one meanwhile."""
     _known_stops(host.control, request)
     body = await body_of(request, may_be_empty=True)
     if unknown := body.keys() - {"count", "timeout_ms"}:
@@ -182,7 +182,7 @@ async def _wait_for_stop(host: BrokerHost, request: Request) -> Any:
 
 
 def _progress(stop: Stop) -> str:
-    """How far a stop has come, for who waits for it."""
+    """Return a text about how often a stop has matched and fired."""
     came = f"fired at {stop.fired} of the {stop.matched} that match" if stop.matched else "nothing came that matches"
     return f"{stop.id} at {stop.point}: {came}"
 
@@ -357,7 +357,7 @@ OPERATIONS: Final = (
 
 
 def make_app(host: BrokerHost, more_routes: Iterable[Route]) -> Starlette:
-    """The application of one broker, and of those that take its place: the API, and `more_routes` behind it."""
+    """Return the application for the broker of a host: the API, then `more_routes`."""
     routes = []
     for each in OPERATIONS:
 
@@ -370,16 +370,16 @@ def make_app(host: BrokerHost, more_routes: Iterable[Route]) -> Starlette:
                 return JSONResponse(await each.of_host(host, request))
             except (Problem, ClientDisconnect):
                 raise
-            except Exception as fault:  # The shell's edge: our own mistake ends neither the broker nor the connection.
+            except Exception as fault:  # A bug must end neither the broker nor the connection.
                 host.broker.events.error("control_request_crashed", path=each.path, exc_info=fault)
                 return problem_response(500, f"{type(fault).__name__}: {fault}", "this is a mistake of the broker's")
 
-        # An id is the last part of a path, but for that of a fault, and may itself have slashes in it.
+        # An id at the end of a path may contain slashes.
         path = each.path.replace("{id}", "{id:text}") if each.path.endswith("/{id}") else each.path
         routes.append(Route(path, endpoint, methods=[each.method]))
     handlers: Any = {Problem: _problem, HTTPException: _http_problem}
     app = Starlette(routes=[*routes, *more_routes], exception_handlers=handlers)
-    app.router.redirect_slashes = False  # An unknown path is 404, and no redirect.
+    app.router.redirect_slashes = False  # An unknown path gets 404, not a redirect.
     return app
 
 

@@ -1,4 +1,4 @@
-"""The operations of the HTTP API that are about several brokers: snapshots, restore, reset, forks."""
+"""Operations of the HTTP API on a broker host: snapshots, restore, reset, forks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operations of the HTTP API about nodes: which there are, stop, start and slow ones, and who leads what."""
+"""Operations of the HTTP API on nodes: list, stop, start and slow nodes; move leaders and coordinators."""
 
 from __future__ import annotations
 

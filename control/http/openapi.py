@@ -1,4 +1,4 @@
-"""The description of the HTTP API for tools: OpenAPI 3.1, from the table of operations."""
+"""OpenAPI 3.1 description of the HTTP API, generated from the table of operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOKEN: Final = "token"
 
 
 def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
-    """The description of these operations."""
+    """Return the OpenAPI description of operations."""
     paths: dict[str, Any] = {}
     for each in operations:
         paths.setdefault(each.path, {})[each.method.lower()] = _described(each)

@@ -1,4 +1,4 @@
-"""What the operations of the HTTP API share: how one is described, how a request is read, how an error is answered."""
+"""Shared parts of the HTTP API's operations: their description, reading requests, error responses."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ BODY_MAX: Final = 1 << 20
 PROBLEM: Final = "application/problem+json"
 JSON, YAML = "application/json", "application/yaml"
 Subject = TypeVar("Subject")
-"""First argument of an operation: the control of a broker, or the host of several."""
+"""First argument of an operation: the Control of a broker, or a BrokerHost."""
 
 
 class TextConvertor(Convertor[str]):
-    """The end of a path, which may have slashes and line feeds in it: ids are whatever their clients want."""
+    """Path parameter at the end of a path; may contain slashes and line feeds, as clients choose the ids."""
 
     regex = "(?s:.*)"
 
@@ -44,7 +44,7 @@ register_url_convertor("text", TextConvertor())
 
 
 class Problem(Exception):
-    """An error answer: status, what is wrong, and what to do."""
+    """An error response: status, what is wrong, and what to do."""
 
     def __init__(self, status: int, detail: str, hint: str) -> None:
         super().__init__(detail)
@@ -60,7 +60,7 @@ class Operation(NamedTuple):
     path: str
     summary: str
     returns: dict[str, Any]
-    """Schema of the answer."""
+    """Schema of the response."""
     answer: Callable[[Control, Request], Awaitable[Any]] | None
     body: dict[str, Any] | None = None
     """Schema of the request's body."""
@@ -69,9 +69,9 @@ class Operation(NamedTuple):
     query: tuple[str, ...] = ()
     """Query parameters, all whole numbers."""
     of_host: Callable[[BrokerHost, Request], Awaitable[Any]] | None = None
-    """In the place of `answer`, where the operation is about more than one broker."""
+    """Used instead of `answer` by operations on a BrokerHost."""
     needs_body: bool = True
-    """Whether a request with a body may not do without it."""
+    """Whether the body is required."""
 
 
 def guarded(
@@ -94,7 +94,7 @@ def guarded(
 
 
 async def content_of(request: Request) -> bytes:
-    """The body of a request. Raises Problem where it is too long."""
+    """Return the body of a request. Raises Problem if it is too long."""
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
@@ -104,7 +104,7 @@ async def content_of(request: Request) -> bytes:
 
 
 async def body_of(request: Request, *, may_be_empty: bool = False) -> dict[str, Any]:
-    """The JSON object that a request carries. Raises Problem."""
+    """Return the JSON object in the body of a request. Raises Problem."""
     content = await content_of(request)
     if not content and may_be_empty:
         return {}
@@ -118,14 +118,14 @@ async def body_of(request: Request, *, may_be_empty: bool = False) -> dict[str, 
 
 
 def check_query(request: Request, known: Collection[str]) -> None:
-    """Raise Problem for a query parameter that the operation does not have: it would have no effect."""
+    """Raise Problem for an unknown query parameter, which would have no effect."""
     if unknown := request.query_params.keys() - set(known):
         hint = f"it takes {', '.join(known)}" if known else "it takes none"
         raise Problem(400, f"there is no query parameter {', '.join(sorted(unknown))}", hint)
 
 
 def number_of(request: Request, name: str, default: int) -> int:
-    """The whole number that a query parameter has, or the default without it. Raises Problem."""
+    """Return the whole number of a query parameter, or `default` without one. Raises Problem."""
     text = request.query_params.get(name, "")
     if not text:
         return default
@@ -135,6 +135,6 @@ def number_of(request: Request, name: str, default: int) -> int:
 
 
 def problem_response(status: int, detail: str, hint: str) -> Response:
-    """An error answer."""
+    """Return an error response (problem+json)."""
     body = {"status": status, "title": HTTPStatus(status).phrase, "detail": detail, "hint": hint}
     return JSONResponse(body, status, media_type=PROBLEM)

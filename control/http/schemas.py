@@ -1,4 +1,4 @@
-"""The bodies of requests to the HTTP API, as JSON schemas."""
+"""JSON schemas of the request bodies of the HTTP API."""
 
 from __future__ import annotations
 

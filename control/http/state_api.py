@@ -1,4 +1,4 @@
-"""The operations of the HTTP API that only look: requests, transactions, fences, groups, topics, clients, and the oracle."""
+"""Read-only operations of the HTTP API: requests, transactions, fences, groups, topics, clients, and the oracle."""
 
 from __future__ import annotations
 

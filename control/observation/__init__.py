@@ -1,4 +1,4 @@
-"""What a test sees of a broker: its state, its last requests, why producers were fenced, and whether promises were kept.
+"""Observation of a broker by a test: its state, its last requests, causes of fencing, and checks of transaction guarantees.
 
-Nothing here changes a broker.
+This package never changes a broker.
 """

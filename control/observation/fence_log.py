@@ -1,7 +1,7 @@
-"""Every answer that told a producer that it is fenced, with the reason and what the client should do.
+"""Log of responses that fenced a producer, with the cause and advice for the client.
 
-The answers carry the reason too: Produce in its error message, which Kafka's clients show, the others in a tagged field that
-Kafka's clients skip and `stuntbroker.client` reads.
+The responses carry cause and advice too: Produce in its error message, which Kafka's clients show, the others in a tagged field
+that Kafka's clients skip and `stuntbroker.client` reads.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ ADVICE: Final = {
 FENCING_APIS: Final = (PRODUCE, 22, 24, 25, 26, 27, 28)
 """Produce, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers, TxnOffsetCommit."""
 MESSAGES_FROM: Final = 8
-"""Produce has an error message of each partition."""
+"""First version of Produce with an error message for each partition."""
 UNEXPLAINED_MAX: Final = 1_000
-"""Fences whose answers have not been seen yet: some never are."""
+"""Maximum number of fences whose response has not been sent yet; some never are."""
 
 
 class FenceLog:
@@ -52,9 +52,9 @@ class FenceLog:
         self._number = 0
         self.fences: deque[dict[str, Any]] = deque(maxlen=FENCES_KEPT)
         self._unexplained: dict[tuple[str, int], dict[str, Any]] = {}
-        """(address of the client, key of the request) -> the fence that its answer does not carry yet."""
+        """(client address, API key) -> fence to add to the response."""
         self._moments: deque[tuple[str, dict[str, Any]]] = deque(maxlen=FENCES_KEPT)
-        """(transactional id, when and why its producer was fenced), whether or not that producer has come back since."""
+        """(transactional id, when and why its producer was fenced), even if that producer sent no request since."""
         fences.refused = self._refused
         fences.added = self._added
 
@@ -95,7 +95,7 @@ class FenceLog:
         self._moments.append((transactional_id, moment))
 
     def moments_of(self, transactional_id: str) -> list[dict[str, Any]]:
-        """When and why producers of one transactional id were fenced, whether or not they have come back since."""
+        """Return when and why producers of a transactional id were fenced, even if they sent no request since."""
         return [moment for id_, moment in self._moments if id_ == transactional_id]
 
     def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
@@ -107,7 +107,7 @@ class FenceLog:
         fence = self._unexplained.pop(key, None)
         if fence is None:
             return answer
-        # Unlike Kafka: it says no more than the error code.
+        # Unlike Kafka: the response has the cause and advice; Kafka's has only the error code.
         response: Any = decoded_answer(route.key, version, route.flexible_response, answer) or answer
         if route.key != PRODUCE:
             if any(True for _ in error_codes(response)):
@@ -126,7 +126,7 @@ class FenceLog:
 
 
 def reason(fence: dict[str, Any]) -> str:
-    """Return a fence in one line: the cause, who, when, what to do, and the fence's id."""
+    """Return a line about a fence: cause, client that fenced, time, advice and the fence's id."""
     who = f" by {fence['by_client_id']!r} at {fence['by_client']}" if "by_client" in fence else ""
     when = f" {fence['fenced_before_ms']} ms before" if fence.get("fenced_before_ms") else ""
     return f"{fence['cause']}{who}{when}. {fence['advice']} ({fence['id']})"

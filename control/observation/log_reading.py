@@ -1,4 +1,4 @@
-"""The log of a partition read as bytes, from an offset on."""
+"""Reads the batches and records of a partition's log."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 READ_BYTES: Final = 1 << 20
 RECORDS_BYTES_MAX: Final = 1 << 28
-"""Bytes of the records of one batch when they are decompressed."""
+"""Maximum number of bytes of a batch's records after decompression."""
 
 
 def batches_from(log: PartitionLog, offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """The whole batches of a log, from the one on that holds an offset."""
+    """Yield the whole batches of a log, from the batch that contains an offset."""
     offset = max(offset, log.log_start_offset)
     while offset < log.next_offset:
         last = offset
@@ -36,7 +36,7 @@ def batches_from(log: PartitionLog, offset: int) -> Iterator[tuple[BatchHeader, 
 
 
 def records_in(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
-    """The records of a batch, decompressed. Raises DecodeError, CompressionError."""
+    """Return the decompressed records of a batch. Raises DecodeError, CompressionError."""
     payload = batch[HEADER_SIZE:]
     if header.codec:
         payload = decompress(header.codec, payload, RECORDS_BYTES_MAX)

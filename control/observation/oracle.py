@@ -1,16 +1,16 @@
-"""A checker beside a running broker: whatever it reads back from the logs must be what transactions promise.
+"""Checker of transaction guarantees in a running broker: compares the logs with each other and with the broker's memory.
 
-It reads the bytes of the logs, from where the last check ended, and knows nothing of what the broker has in memory until both are
-compared:
+The oracle reads the bytes of the logs, from where the last check ended, and derives the state of transactions from them. Then it
+checks this state, and compares it with the broker's memory:
 
-- the transaction log: every state follows from the one before by the diagram, and epochs of a producer id never fall;
-- each partition: no record of an older epoch behind a newer one; each transaction that is complete has its marker in all its
+- transaction log: each state is a valid successor of the previous one, and the epoch of a producer id never decreases;
+- each partition: no record of an older producer epoch follows a newer one; each complete transaction has its marker in all its
   partitions, with the outcome that was decided, and no other marker has ended a part of it otherwise; the aborted-transaction
-  index has what was aborted and nothing else; the last stable offset is where the first open transaction begins, and never
-  moves back;
-- the offsets of groups: committed is what was committed by itself, or in a transaction that was.
+  index has exactly the aborted transactions; the last stable offset is the first offset of the first open transaction, and
+  never decreases;
+- offsets of groups: the committed offsets are those committed without a transaction, or in a committed transaction.
 
-A log whose beginning, or middle, is cleaned away before it was read is taken up from its end; `skipped` counts those.
+If records of a log are removed before they were read, checking continues from the end of the log; `skipped` counts such logs.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ FINDINGS_MAX: Final = 1_000
 EXAMPLES_MAX: Final = 10
 
 DecisionKey = tuple[int, int, int]
-"""(producer id, epoch of the markers, time of the decision in ms): a marker carries all three."""
+"""(producer id, epoch of the markers, time of the decision in ms); a marker has all three."""
 
 
 class Finding(NamedTuple):
-    """A promise that was not kept."""
+    """A violated guarantee."""
 
     kind: str
     text: str
@@ -51,19 +51,19 @@ class Finding(NamedTuple):
 
 @dataclass
 class _Decision:
-    """A transaction that is to end: which way, and which partitions have no marker yet."""
+    """A decision to commit or abort a transaction, and the partitions that have no marker yet."""
 
     transactional_id: str
     commit: bool
     started_at_ms: int
     missing: set[TopicPartition]
     against: dict[TopicPartition, int] = field(default_factory=dict)
-    """Offset of a marker with the other outcome, where there is none with this one."""
+    """Partition -> offset of a marker with the other outcome."""
     is_complete: bool = False
 
 
 class _Undecided(NamedTuple):
-    """A marker that ended what is open in a partition, without a decision of the coordinator: it may be an administrator's."""
+    """A marker that ended a transaction in a partition without a coordinator's decision, such as an administrator's."""
 
     offset: int
     commit: bool
@@ -84,7 +84,7 @@ class _History:
     open_txns: dict[int, int] = field(default_factory=dict)
     """Producer id -> first offset."""
     undecided: dict[int, _Undecided] = field(default_factory=dict)
-    """Producer id -> the last marker that no decision explains and that has ended something."""
+    """Producer id -> the last marker that ended a transaction without a decision."""
     aborted: list[tuple[int, int, int]] = field(default_factory=list)
     """(producer id, first offset, offset of the marker)"""
 
@@ -95,34 +95,34 @@ class _Offsets:
 
     committed: dict[tuple[str, str, int], tuple[int, int]] = field(default_factory=dict)
     staged: dict[int, dict[tuple[str, str, int], tuple[int, int]]] = field(default_factory=dict)
-    """By producer id."""
+    """Producer id -> offsets in its open transaction."""
     seen: set[tuple[str, str, int]] = field(default_factory=set)
     is_partial: bool = False
-    """The beginning is not known: an offset may have been committed before."""
+    """Whether the beginning of the log was not read, so that other offsets may be committed."""
 
 
 class Oracle:
-    """The checker of one broker. It counts from the moment at which it is made."""
+    """The checker of one broker, for what happens after its construction."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.findings: list[Finding] = []
         self.checks = 0
-        """How often it has looked."""
+        """Number of checks so far."""
         self.skipped = 0
-        """How many logs were cleaned before they were read."""
+        """Number of logs that were cleaned before they were read."""
         self.transactions = 0
-        """How many it has seen end."""
+        """Number of transactions that have ended."""
         self._txns: dict[str, Txn] = {}
         self._decisions: dict[DecisionKey, list[_Decision]] = {}
-        """Several have the same key when a producer ends two transactions in a millisecond, without a new epoch."""
+        """A key has several decisions if a producer ends two transactions in a millisecond, with the same epoch."""
         self._histories: dict[TopicPartition, _History] = {}
         self._offsets: dict[int, _Offsets] = {}
         for log in broker.data_dir.logs.values():
             self._histories[log.name] = self._beginning(log)
 
     def check(self) -> list[Finding]:
-        """Read what is new, and return the promises that were not kept since this oracle was made, oldest first."""
+        """Read new log entries, check them, and return all violations since construction, oldest first."""
         self.checks += 1
         logs = sorted(self._broker.data_dir.logs.items(), key=lambda item: item[0][0] != TXN_STATE)
         for log in [log for _, log in logs]:
@@ -254,7 +254,7 @@ class Oracle:
         if log.topic == OFFSETS:
             self._end_commits(log.index, producer_id, commit)
         for decision in self._decisions.get((producer_id, epoch, header.max_timestamp), ()):
-            if log.name in decision.missing:  # Else an administrator's, or one that was written once more.
+            if log.name in decision.missing:  # Otherwise an administrator's marker, or a repeated one.
                 if decision.commit is commit:
                     decision.missing.discard(log.name)
                 else:
@@ -275,7 +275,7 @@ class Oracle:
         )
 
     def _forget_missing(self, place: TopicPartition) -> None:
-        """Expect no marker there any more: what was there cannot be read."""
+        """Expect no markers in a partition whose log cannot be read completely."""
         for decisions in self._decisions.values():
             for decision in decisions:
                 decision.missing.discard(place)
@@ -383,7 +383,7 @@ class Oracle:
                         f"group {group_id}, {topic}-{index}: the committed offset is {shown}, and should be {expected}",
                     )
 
-    # --- what an application has made of its input
+    # --- exactly-once processing of an application
 
     def exactly_once(self, source: str, target: str, key: str) -> list[Finding]:
         """Compare the committed records of two topics by `key`: "key", "value", or "header:NAME". Raises LookupError."""
@@ -418,7 +418,7 @@ def _outcome(commit: bool) -> str:
 
 
 def _committed(log: PartitionLog) -> Iterator[Record]:
-    """The records that a read_committed consumer gets, by the markers in the log."""
+    """Yield the records that a read_committed consumer gets, according to the markers in the log."""
     waiting: dict[int, list[tuple[BatchHeader, Buffer]]] = {}
     for header, batch in batches_from(log, 0):
         if header.control:

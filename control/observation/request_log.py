@@ -1,4 +1,4 @@
-"""The last requests of a broker, with their fields and what became of them."""
+"""Log of the last requests to a broker, with their fields and outcomes."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
 
 REQUESTS_KEPT: Final = 1_000
 ELEMENTS_KEPT: Final = 20
-"""Elements of each list of a request: a thousand requests about thousands of partitions would fill the memory."""
+"""Maximum number of elements kept of each list in a request, to limit memory."""
 ERRORS_KEPT: Final = 10
-"""Different errors of one answer."""
+"""Maximum number of different errors kept of a response."""
 PRODUCER_APIS: Final = frozenset({PRODUCE, INIT_PRODUCER_ID})
-"""A client that sends one of them is a producer."""
+"""APIs that mark a client as a producer."""
 
 
 @dataclass(slots=True)
 class LoggedRequest:
-    """A request, from its arrival on."""
+    """A request, logged on arrival and completed with its response."""
 
     number: int
     at_ms: int
-    """When it came, in ms since 1970, by the broker's clock."""
+    """Time of arrival in ms since 1970, by the broker's clock."""
     api: str
     version: int
     client_id: str
     client: str
     """HOST:PORT"""
     listener: str
-    """The name of that by which it came."""
+    """Name of the listener that received the request."""
     node: int
-    """The id of the node to which it came."""
+    """Id of the node that received the request."""
     fields: Plain
     state: str = "waits"
-    """waits, answered, closed (the connection has ended without an answer), or what a fault has made of it."""
+    """waits, answered, closed (the connection ended without a response), or the verb of a fault."""
     took_ms: int = -1
     errors: tuple[str, ...] = ()
-    """Names of the error codes in the answer."""
+    """Names of the error codes in the response."""
     fault: str = ""
-    """The id of the fault that it met."""
+    """Id of the fault that hit the request, or empty."""
 
 
 class RequestLog:
@@ -61,10 +61,10 @@ class RequestLog:
         self.current: dict[Connection, LoggedRequest] = {}
         """The last request of each connection."""
         self._producers: dict[ClientConnection, str] = {}
-        """Connections of producers, and the transactional id of each, or nothing."""
+        """Connection of a producer -> its transactional id, or empty."""
 
     def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
-        """Note a request and its answer."""
+        """Log a request, and its response when it is sent."""
         route = connection.route
         self._number += 1
         fields = plain_request(route.key, request, ELEMENTS_KEPT)
@@ -88,7 +88,7 @@ class RequestLog:
         began_ms = self._broker.clock.monotonic_ms()
 
         def answered(answer: Any) -> Any:
-            if logged.state != "corrupt":  # What nobody can read.
+            if logged.state != "corrupt":  # A corrupt response cannot be decoded.
                 response = decoded_answer(route.key, version, route.flexible_response, answer)
                 codes = dict.fromkeys(error_codes(response))
                 logged.errors = tuple(error_name(code) for code in list(codes)[:ERRORS_KEPT])
@@ -109,7 +109,7 @@ class RequestLog:
         return self._requests
 
     def producers(self) -> list[tuple[ClientConnection, str]]:
-        """The connections of producers that are open, with the transactional id of each, or nothing."""
+        """Return the open connections of producers, each with its transactional id, or an empty text."""
         self._forget_closed()
         return list(self._producers.items())
 

@@ -1,4 +1,4 @@
-"""What is in a broker at this moment, as plain values."""
+"""Current state of a broker as JSON values: transactions, topics, partitions and groups."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def transactions(broker: Broker) -> list[dict[str, Any]]:
-    """Every transactional id, by name."""
+    """Return the state of every transactional id, sorted."""
     states = (broker.transactions.state_of(transactional_id) for transactional_id in sorted(broker.transactions.ids()))
     return [_transaction(broker, txn) for txn in states if txn is not None]
 
 
 def transaction(broker: Broker, transactional_id: str) -> dict[str, Any] | None:
-    """One transactional id; None when it is unknown."""
+    """Return the state of a transactional id; None if it is unknown."""
     txn = broker.transactions.state_of(transactional_id)
     return None if txn is None else _transaction(broker, txn)
 
@@ -48,18 +48,18 @@ def _transaction(broker: Broker, txn: Txn) -> dict[str, Any]:
 
 
 def _coordinator(broker: Broker, topic: str, key: str) -> int:
-    """The node that coordinates a group or a transactional id; -1 for none."""
+    """Return the coordinator of a group or a transactional id; -1 for none."""
     return coordinator_of(broker.topics.internal(topic), key).leader
 
 
 def topics(broker: Broker) -> list[dict[str, Any]]:
-    """Every topic with its partitions, and what holds back each last stable offset."""
+    """Return every topic with its partitions, and their open transactions, which hold back the last stable offset."""
     owners = _owners(broker)
     return [_topic(topic, owners) for topic in sorted(broker.topics, key=lambda topic: topic.name)]
 
 
 def _owners(broker: Broker) -> dict[int, str]:
-    """Producer id -> transactional id, of the transactions that the coordinator has open."""
+    """Return producer id -> transactional id of the coordinators' open transactions."""
     return {actor.txn.producer_id: actor.txn.transactional_id for actor in broker.transactions.open}
 
 
@@ -93,18 +93,18 @@ def _partition(log: PartitionLog, owners: dict[int, str]) -> dict[str, Any]:
 
 
 def partition(broker: Broker, topic: str, index: int) -> dict[str, Any] | None:
-    """One partition; None when there is none."""
+    """Return the state of a partition; None if it does not exist."""
     log = broker.topics.log(topic, index)
     return None if log is None else _partition(log, _owners(broker))
 
 
 def group(broker: Broker, group_id: str) -> dict[str, Any] | None:
-    """One consumer group; None when it is unknown."""
+    """Return the state of a consumer group; None if it is unknown."""
     return next((_group(broker, each) for each in broker.known_groups() if each.group_id == group_id), None)
 
 
 def committed_offset(broker: Broker, group_id: str, place: tuple[str, int]) -> int | None:
-    """The offset that a group has committed; None when it has not. What is staged in a transaction does not count."""
+    """Return the committed offset of a group, None without one. Offsets staged in a transaction do not count."""
     if OFFSETS not in broker.topics.by_name:
         return None
     topic, index = place
@@ -114,7 +114,7 @@ def committed_offset(broker: Broker, group_id: str, place: tuple[str, int]) -> i
 
 
 def groups(broker: Broker) -> list[dict[str, Any]]:
-    """Every consumer group with its members."""
+    """Return every consumer group with its members."""
     return [_group(broker, group) for group in sorted(broker.known_groups(), key=lambda group: group.group_id)]
 
 

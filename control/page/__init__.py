@@ -1,4 +1,4 @@
-"""The page of a broker for people: HTML that the server makes, and that follows what happens in the broker.
+"""The web page of a broker: server-rendered HTML that shows the broker's state live, with forms to change faults and stops.
 
-Scripts use the API in `http/`.
+Programs use the API in `http/` instead.
 """

@@ -1,7 +1,7 @@
-"""The page of a broker: what is in it, live, and forms to change what goes wrong. HTML from this process, nothing from elsewhere.
+"""Routes of the web page: the broker's state, live, and forms to change faults, stops, clock and nodes. No external resources.
 
-Without JavaScript it shows the moment at which it was loaded. With it, `/page/events` sends the live part whenever it differs;
-when that connection is lost, the page says so and since when.
+Without JavaScript, the page shows the state at the time of loading. With JavaScript, `/page/events` sends the live part of the
+page whenever it changes; when that connection is lost, the page says so and since when.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from stuntbroker.control.host import BrokerHost
 
 LOOK_S: Final = 0.5
-"""How often the page looks for changes."""
+"""Seconds between two checks for changes."""
 HEARTBEAT_S: Final = 2.0
-"""Longest silence of the event stream, by which a browser notices that the connection is lost."""
+"""Longest silence of the event stream in seconds; after more, the page reports a lost connection."""
 POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -43,7 +43,7 @@ Form = dict[str, str]
 
 
 class Page:
-    """The page of one host."""
+    """The web page of one broker host."""
 
     def __init__(self, host: BrokerHost) -> None:
         self._host = host
@@ -52,7 +52,7 @@ class Page:
         self._rendered_at_ms = -1_000_000
 
     def routes(self) -> list[Route]:
-        """The routes of the page, for the application of the control API."""
+        """Return the routes of the page, for the application of the control API."""
         return [
             Route("/", self._index),
             Route("/page/events", self._events),
@@ -64,7 +64,7 @@ class Page:
 
     @property
     def _templates(self) -> Environment:
-        """Loaded when somebody looks at the page."""
+        """The templates, loaded on the first view of the page."""
         if self._environment is None:
             import jinja2
 
@@ -84,7 +84,7 @@ class Page:
         return HTMLResponse(text, status, headers)
 
     def _live(self) -> str:
-        """The live part; all open pages share what was rendered a moment ago."""
+        """Return the live part of the page; all open pages share one rendering."""
         now_ms = self._host.broker.clock.client_ms()
         if now_ms - self._rendered_at_ms >= LOOK_S * 900:
             self._rendered = self._templates.get_template("live.html").render(**views.overview(self._host))
@@ -117,7 +117,7 @@ class Page:
         content = (files("stuntbroker.control.page") / "templates" / name).read_bytes()
         return Response(content, media_type=ASSETS[name], headers={"Cache-Control": "max-age=60"})
 
-    # --- what is sent while the page is open
+    # --- event stream
 
     async def _events(self, request: Request) -> Response:
         headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}

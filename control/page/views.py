@@ -1,4 +1,4 @@
-"""What the page of a broker shows, as plain values for its templates."""
+"""Values for the templates of the web page."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from stuntbroker.storage.partition import PartitionLog
 
 TABLE_ROWS_MAX: Final = 40
-"""Maximum rows of a table on the first page, which is sent anew after every change; it shows when there are more."""
+"""Maximum rows of a table on the first page, which is sent again after every change; the page says if there are more."""
 PLACES_MAX: Final = 10
-"""Partitions and the like in a row there."""
+"""Maximum number of partitions, or other items, in a row of these tables."""
 RULE_TEXT_MAX: Final = 300
-"""Characters of a rule: the API has all of it."""
+"""Maximum number of characters shown of a rule; the API returns all of it."""
 ROWS_MAX: Final = 200
-"""Rows of a table on other pages."""
+"""Maximum rows of a table on other pages."""
 REQUESTS_MAX: Final = 15
 LAG_BATCHES_MAX: Final = 2_000
-"""Batches that are read for the lags of one look, all groups together: a few milliseconds."""
+"""Maximum number of batches read to compute the lags of all groups, which takes a few milliseconds."""
 TEXT_MAX: Final = 80
 Aborted = dict[int, list[tuple[int, int]]]
 """Producer id -> (offset of the marker, first offset) of each aborted transaction, in order."""
 
 
 def time_text(ms: int) -> str:
-    """A time in ms since 1970, as people read it, in UTC; one that is too far off as its number."""
+    """Format a time in ms since 1970, in UTC; return the number if it is out of range."""
     try:
         return datetime.fromtimestamp(ms // 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S.") + f"{ms % 1_000:03}"
     except (ValueError, OverflowError, OSError):
@@ -56,7 +56,7 @@ def duration_text(ms: int) -> str:
 
 
 def overview(host: BrokerHost) -> dict[str, Any]:
-    """Everything on the first page."""
+    """Return the values of the first page."""
     control, broker = host.control, host.broker
     who = {id_: connection for connection, id_ in control.requests.producers() if id_}
     transactions = _transactions(host)
@@ -95,7 +95,7 @@ def overview(host: BrokerHost) -> dict[str, Any]:
 
 
 def _transactions(host: BrokerHost) -> list[dict[str, Any]]:
-    """The transactional ids that are shown: those with an open transaction, then others, each by name."""
+    """Return the transactional ids to show: first those with an open transaction, then others, sorted."""
     transactions = host.broker.transactions
     open_ids = sorted(actor.txn.transactional_id for actor in transactions.open)[:TABLE_ROWS_MAX]
     known = set(open_ids)
@@ -106,7 +106,7 @@ def _transactions(host: BrokerHost) -> list[dict[str, Any]]:
 
 
 def _partitions(host: BrokerHost) -> Iterator[dict[str, Any]]:
-    """The partitions, by topic; of the broker's own topics those that hold something."""
+    """Yield the partitions, by topic; of internal topics only those that have had records."""
     for topic in sorted(host.broker.topics, key=lambda topic: topic.name):
         for log in topic.partitions:
             if not topic.internal or log.next_offset:
@@ -116,7 +116,7 @@ def _partitions(host: BrokerHost) -> Iterator[dict[str, Any]]:
 
 
 def groups(host: BrokerHost) -> list[dict[str, Any]]:
-    """Every group, and for each partition that it has committed in, what a read_committed reader will still get."""
+    """Return every group with its committed offsets, and the lag of a read_committed consumer for each partition."""
     broker = host.broker
     shown = []
     batches_left = LAG_BATCHES_MAX
@@ -135,9 +135,9 @@ def groups(host: BrokerHost) -> list[dict[str, Any]]:
 
 
 def committed_lag(log: PartitionLog, offset: int, batches_max: int) -> tuple[int | None, int]:
-    """(how many records from `offset` on a read_committed consumer gets now, batches that were read for it).
+    """Return (records from `offset` on that a read_committed consumer gets now, batches read to count them).
 
-    The number is None when there are more batches than `batches_max`.
+    The number of records is None if there are more than `batches_max` batches.
     """
     aborted = _aborted_behind(log, offset)
     end, count, read = log.last_stable_offset, 0, 0
@@ -154,7 +154,7 @@ def committed_lag(log: PartitionLog, offset: int, batches_max: int) -> tuple[int
 
 
 def _aborted_behind(log: PartitionLog, offset: int) -> Aborted:
-    """The aborted transactions that end at an offset or behind it."""
+    """Return the aborted transactions that end at or after an offset."""
     aborted: Aborted = {}
     for each in log.aborted[bisect_left(log.aborted, offset, key=last_offset_of) :]:
         aborted.setdefault(each.producer_id, []).append((each.last_offset, each.first_offset))
@@ -169,7 +169,7 @@ def _is_aborted(aborted: Aborted, header: BatchHeader) -> bool:
 
 
 def transaction(host: BrokerHost, transactional_id: str) -> dict[str, Any] | None:
-    """One transactional id: its state, and its requests and fences in the order in which they came. None when it is unknown."""
+    """Return a transactional id's state, and its requests and fences in the order of time; None if it is unknown."""
     control = host.control
     shown = state.transaction(host.broker, transactional_id)
     if shown is None:
@@ -187,7 +187,7 @@ def transaction(host: BrokerHost, transactional_id: str) -> dict[str, Any] | Non
 
 
 def partition(host: BrokerHost, topic: str, index: int, offset: int | None) -> dict[str, Any] | None:
-    """The records of a partition from `offset` on, or the last ones, with control records in their place. None without it."""
+    """Return a partition's records from `offset` on (None: the last ones), with markers; None if there is no partition."""
     log = host.broker.topics.log(topic, index)
     if log is None:
         return None
@@ -209,7 +209,7 @@ def partition(host: BrokerHost, topic: str, index: int, offset: int | None) -> d
 
 
 def _rows(header: BatchHeader, records: Iterable[Record], start: int, outcome: str) -> Iterator[dict[str, Any]]:
-    """The records of a batch from an offset on, at most ROWS_MAX of them. `outcome`: of the batch's transaction."""
+    """Yield rows for a batch's records from an offset on, at most ROWS_MAX. `outcome`: that of its transaction."""
     for record in islice((each for each in records if each.offset >= start), ROWS_MAX):
         marker = marker_of(record) if header.control else None
         yield {

@@ -1,5 +1,5 @@
-"""What a test has set up in a broker: faults and stops, and the conditions that release what they hold.
+"""Rules that a test adds to a broker: faults and stops, and conditions that release held requests.
 
-Which request a rule is for is decided by pure functions (`faults.py`); `injector.py` carries faults out between router and
-handlers, as an interceptor, and `stops.py` is called at the points that it names.
+Pure functions in `faults.py` decide which requests a rule matches. `injector.py` is an interceptor between router and handlers
+that carries out faults. `stops.py` is called at the points listed in `points.py`.
 """

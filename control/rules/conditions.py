@@ -1,4 +1,4 @@
-"""Conditions on what is in a broker, for a test that waits for one."""
+"""Conditions on the state of a broker, for waiting until one is true."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_GROUP: Final = {"state": str, "members": int, "generation": int}
 NAMES: Final = {"phase": [phase.kafka_name for phase in Phase], "state": [each.value for each in GroupState]}
 COMMITTED_OFFSET: Final = "committed_offset"
 AT_LEAST: Final = frozenset({*OF_PARTITION, COMMITTED_OFFSET})
-"""Fields that only grow: their condition is true from this value on."""
+"""Fields that only grow: a condition on them is true for the given value or a higher one."""
 SUBJECTS: Final = {"transactional_id", "topic", "partition", "group"}
 FIELDS: Final = {
     *SUBJECTS,
@@ -34,24 +34,24 @@ FIELDS: Final = {
 
 
 class Term(NamedTuple):
-    """One thing that must be true."""
+    """One term of a condition: a field of a subject, and its value."""
 
     what: str
-    """As "last_stable_offset of orders-0"."""
+    """Description, such as "last_stable_offset of orders-0"."""
     subject: tuple[str, Any]
-    """transactional_id, group, or topic with its name and partition."""
+    """(kind, name); for a topic (kind, (name, partition)), for a committed offset (kind, (group, (name, partition)))."""
     name: str
     wanted: Any
 
     def is_met_by(self, value: Any) -> bool:
-        """Whether a value is what is waited for."""
+        """Return whether a value fulfils the term."""
         if value is None:
             return False
         return bool(value >= self.wanted if self.name in AT_LEAST else value == self.wanted)
 
 
 def read_condition(condition: Any) -> list[Term]:
-    """The terms of a condition, all of which must be true. Raises FaultError.
+    """Parse a condition into terms, all of which must be true. Raises FaultError.
 
     `{"transactional_id": "pay", "phase": "CompleteCommit"}`, `{"topic": "orders", "last_stable_offset": 5}`,
     `{"group": "readers", "members": 2}`, `{"group": "readers", "topic": "orders", "committed_offset": 5}`
@@ -121,9 +121,9 @@ def value_of(broker: Broker, term: Term) -> Any:
 
 
 async def wait_until(current: Callable[[], Broker], terms: list[Term], timeout_s: float) -> list[str]:
-    """Wait until all is true; what was not, as "phase of pay is Ongoing", when that takes longer. Time is the machine's.
+    """Wait until all terms are true; after the time-out (system clock) return those that are not, as texts.
 
-    `current`: gives the broker, which another one may have replaced meanwhile.
+    `current` returns the present broker, which may be replaced while waiting.
     """
     deadline_ms = current().clock.client_ms() + round(timeout_s * 1_000)
     while True:

@@ -1,4 +1,4 @@
-"""Faults as rules: which requests, when, and what is done to them. Pure: nothing here knows of connections.
+"""Fault rules: which requests match, when a rule fires, and its effect. Pure functions, without I/O or connections.
 
     {"match": {"api": "EndTxn", "transactional_id": "pay-*"}, "when": {"nth": 1, "times": 1}, "do": {"lose_answer": true}}
 
@@ -29,7 +29,7 @@ MATCH: Final = {
     "listener": "by which the client came",
     "node": "id of the node to which the client came",
 }
-"""What `match` may have: which requests a rule is for."""
+"""Fields of `match`, which selects the requests of a rule."""
 NUMBERS: Final = ("version", "partition", "node")
 TEXTS: Final = tuple(name for name in MATCH if name not in {"api", *NUMBERS})
 WHEN: Final = {
@@ -39,7 +39,7 @@ WHEN: Final = {
     "seed": "of that; the same seed, the same requests",
     "after_ms": "not before so much of the broker's time has passed",
 }
-"""What `when` may have: for which of these requests the rule fires."""
+"""Fields of `when`, which selects the matching requests for which the rule fires."""
 DELAY: Final = "delay_ms"
 VERBS: Final = {
     "error": 'it is answered by an error code (`"NOT_COORDINATOR"`, or the number) in all places that have one; nothing is done',
@@ -62,7 +62,7 @@ VERBS: Final = {
     "which aborts an open transaction: the client is a zombie",
     "corrupt": "it is carried out, and every byte of the answer behind its correlation id is spoilt",
 }
-"""What `do` may have, one of these: what becomes of the request. The tables in docs/control.md are written from these texts."""
+"""Fields of `do`, which has exactly one: the effect. The tables in docs/control.md are generated from these texts."""
 TIMES_MS_MAX: Final = 24 * 3_600_000
 ADVANCE_MS_MAX: Final = 366 * TIMES_MS_MAX
 HIGHEST: Final = {
@@ -71,9 +71,9 @@ HIGHEST: Final = {
     "advance_ms": ADVANCE_MS_MAX,
     "producer_epoch": EPOCH_LAST,
 }
-"""Verbs with a number, and the highest that each takes."""
+"""Verb with a number -> its maximum."""
 TEXT_MAX: Final = 500
-"""Patterns are looked at for every request."""
+"""Maximum length of a pattern, as patterns are matched against every request."""
 Versions = Mapping[int, tuple[int, int]]
 """API key -> lowest and highest version."""
 VERSIONS_SHOWN: Final = 3
@@ -84,17 +84,17 @@ FIELDS: Final = {
     "group": {"group_id", "groups", "groups_names", "consumer_group_id"},
     "topic": {"topic_names", "topics"},
 }
-"""Fields of requests that are a text, or a list of texts, of this kind."""
+"""Kind -> request fields that have such names, as a text or a list of texts."""
 NAMES_OF_A_TOPIC: Final = {"name", "topic"}
-"""Fields of an element, in a list whose name says that its elements are topics."""
+"""Fields with the topic's name, in elements of a list of topics."""
 TRANSACTION: Final = 1
 """key_type of FindCoordinator for a transactional id; that of a group is 0."""
 
 
 OBSERVER: Final = "stuntbroker-fixture"
-"""Client id of the objects by which tests look at a broker: only a rule that names it is for their requests."""
+"""Client id of the fixture's broker objects; only rules that name it match their requests."""
 NEWER_INSTANCE: Final = "stuntbroker-newer-instance"
-"""Client id of the instances that fence a producer for a rule: only one that names it is for their requests."""
+"""Client id of the instances that `newer_instance` starts; only rules that name it match their requests."""
 
 
 class FaultError(ValueError):
@@ -115,10 +115,10 @@ class Subject:
     listener: str
     fields: Plain
     node: int = -1
-    """The id of the node that it came to."""
+    """Id of the node that received the request."""
 
     def texts(self, name: str) -> set[str]:
-        """The transactional ids, groups or topics that a request names."""
+        """Return the texts of a kind in the request: transactional ids, groups, topics, client id or listener."""
         if name == "client_id":
             return {self.client_id}
         if name == "listener":
@@ -126,12 +126,12 @@ class Subject:
         return texts_in(name, self.fields)
 
     def partitions(self) -> set[int]:
-        """The partitions that it names."""
+        """Return the partition indexes in the request."""
         return set(_partitions(self.fields))
 
 
 def texts_in(kind: str, fields: Plain) -> set[str]:
-    """The transactional ids, groups or topics (`kind`) that a request names."""
+    """Return the transactional ids, groups or topics (`kind`) in the fields of a request."""
     return set(_texts(kind, fields))
 
 
@@ -189,7 +189,7 @@ def matches(match: Mapping[str, Any], subject: Subject) -> bool:
 
 @dataclass
 class Fault:
-    """A rule, and how often it has met a request and done something."""
+    """A fault rule, with the number of requests that matched it, and for which it fired."""
 
     id: str
     match: dict[str, Any]
@@ -197,7 +197,7 @@ class Fault:
     verb: str
     value: Any
     created_at_ms: int
-    """When it was made, by the monotonic clock of the broker."""
+    """Time of creation, in ms of the broker's monotonic clock."""
     matched: int = 0
     fired: int = 0
 
@@ -206,11 +206,11 @@ class Fault:
 
     @property
     def is_slow_node(self) -> bool:
-        """Whether it is that which makes a node slow: it delays everything there."""
+        """Whether the fault delays all requests of a node (`slow_ms`)."""
         return self.verb == DELAY and self.match.keys() == {"node"} and not self.when
 
     def fires(self, subject: Subject, now_ms: int) -> bool:
-        """Whether this request is one that it was made for; counts it."""
+        """Count a request if it matches; return whether the fault fires for it."""
         if not matches(self.match, subject) or now_ms < self.created_at_ms + self.when.get("after_ms", 0):
             return False
         self.matched += 1
@@ -223,7 +223,7 @@ class Fault:
         return True
 
     def as_json(self) -> dict[str, Any]:
-        """The rule as it was given, with its id and counts."""
+        """Return the rule as it was given, with its id and counts."""
         value = self.value.name if isinstance(self.value, ErrorCode) else self.value
         return {
             "id": self.id,
@@ -236,7 +236,7 @@ class Fault:
 
 
 def read_fault(id_: str, rule: Any, now_ms: int) -> Fault:
-    """The fault that a rule describes. Raises FaultError."""
+    """Parse a fault rule. Raises FaultError."""
     if not isinstance(rule, dict):
         raise FaultError("a fault is an object", 'as {"match": {"api": "EndTxn"}, "do": {"lose_answer": true}}')
     unknown = rule.keys() - {"match", "when", "do"}
@@ -257,7 +257,7 @@ def read_fault(id_: str, rule: Any, now_ms: int) -> Fault:
 
 
 def part_of(rule: dict[str, Any], name: str, known: Set[str]) -> dict[str, Any]:
-    """A copy of one part of a rule, which must be an object with known names only. Raises FaultError."""
+    """Return a copy of one part of a rule, which must be an object with known fields only. Raises FaultError."""
     part = rule.get(name, {})
     if not isinstance(part, dict):
         raise FaultError(f"{name} must be an object", f"with {', '.join(sorted(known))}")
@@ -289,7 +289,7 @@ def read_match(match: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_place(match: Mapping[str, Any], listeners: Mapping[str, Versions], nodes: Collection[int]) -> None:
-    """Raise FaultError for a rule that no request can match: of a listener, a node or a version that a broker does not have.
+    """Raise FaultError for a listener, node or version that the broker does not have, so that no request can match.
 
     `listeners`: name -> the versions that it serves.
     """
@@ -323,7 +323,7 @@ def _read_when(when: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_text(part: dict[str, Any], where: str, name: str) -> None:
-    """Raise FaultError unless `part` has no `name`, or a text of a sensible length there, which is a pattern in a match."""
+    """Raise FaultError unless the field `name` is missing, or a text of at most TEXT_MAX characters."""
     value = part.get(name, "")
     if not isinstance(value, str) or len(value) > TEXT_MAX:
         hint = "* and ? stand for what may be anything" if where == "match" else ""
@@ -331,7 +331,7 @@ def check_text(part: dict[str, Any], where: str, name: str) -> None:
 
 
 def check_number(part: dict[str, Any], where: str, name: str, lowest: int, highest: int) -> None:
-    """Raise FaultError unless `part` has no `name`, or a whole number there."""
+    """Raise FaultError unless the field `name` is missing, or a whole number in the range."""
     value = part.get(name, lowest)
     if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
         hint = f"it is {value!r:.50}" if name in part else f"{where} has no {name}"

@@ -1,4 +1,4 @@
-"""Faults carried out: between the router and the handlers, on live connections."""
+"""Fault injection: an interceptor between router and handlers that carries out fault rules."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from stuntbroker.control.clock import ClockControl
 
 FAULTS_MAX: Final = 1_000
-"""Rules at the same time."""
+"""Maximum number of faults at the same time."""
 REORDER: Final = "reorder"
 
 
 def fields_of(connection: Connection, request: Any) -> Plain:
-    """The fields of a request; those of an incremental fetch have the partitions that its session remembers (KIP-227)."""
+    """Return the fields of a request; an incremental fetch includes the partitions of its session (KIP-227)."""
     fields = plain_request(connection.route.key, request)
     if fields.get("session_epoch", INITIAL_EPOCH) <= INITIAL_EPOCH:
         return fields
@@ -96,7 +96,7 @@ def places_of(broker: Broker) -> tuple[dict[str, Versions], set[int]]:
 
 
 def read_release(fault: Fault) -> list[Term]:
-    """The condition at which a fault releases what it holds; empty where only a test does. Raises FaultError."""
+    """Return the condition that releases a fault's held requests; empty if only a test releases them. Raises FaultError."""
     if fault.verb != "hold" or fault.value is True:
         return []
     if fault.value.keys() != {"until"}:
@@ -105,7 +105,7 @@ def read_release(fault: Fault) -> list[Term]:
 
 
 class _Request:
-    """A request on its way, which a fault may keep."""
+    """An intercepted request, which a fault may hold."""
 
     def __init__(self, handle: Handler, connection: Connection, request: Any, version: int, fields: Plain) -> None:
         self.handle = handle
@@ -124,7 +124,7 @@ class _Request:
 
 
 class Injector:
-    """The faults of one broker, as an interceptor of all APIs; it is one only while there are faults."""
+    """The faults of one broker. Intercepts the requests of all APIs while there are faults."""
 
     def __init__(self, broker: Broker, log: RequestLog, clock: ClockControl) -> None:
         self._broker = broker
@@ -133,21 +133,21 @@ class Injector:
         self.ids = RuleIds("fault")
         self.faults: dict[str, Fault] = {}
         self._kept: dict[str, list[_Request]] = {}
-        """By the fault that keeps them: requests on hold, or waiting for the next one."""
+        """Fault id -> requests that it holds, or that wait for the next one (`reorder`)."""
         self._waiting: set[asyncio.Future[None]] = set()
-        """What waits to release requests on hold, or is done before others are carried out."""
+        """Tasks that wait for a release condition, or that precede a request."""
 
     # --- the rules
 
     def read(self, rule: Any) -> Fault:
-        """The fault that a rule describes, which this broker can have. Raises FaultError."""
+        """Parse a fault rule, and check that it fits this broker. Raises FaultError."""
         fault = read_fault(self.ids.next, rule, self._broker.clock.monotonic_ms())
         read_release(fault)
         check_place(fault.match, *places_of(self._broker))
         return fault
 
     def add(self, rule: Any) -> Fault:
-        """Make a fault from now on. Raises FaultError."""
+        """Add a fault. Raises FaultError."""
         if len(self.faults) >= FAULTS_MAX:
             raise FaultError(f"there are {FAULTS_MAX} faults already", "remove those that are not needed any more")
         fault = self.read(rule)
@@ -155,13 +155,13 @@ class Injector:
         if not self.faults:
             self._broker.router.add_interceptor(self.intercept)
         self.faults[fault.id] = fault
-        if not fault.is_slow_node:  # Slowness goes last: it takes no request from a fault that is about more.
+        if not fault.is_slow_node:  # The delay of a slow node stays last, so that more specific faults fire first.
             for slow in [each for each in self.faults.values() if each.is_slow_node]:
                 self.faults[slow.id] = self.faults.pop(slow.id)
         return fault
 
     def take_over(self, faults: Iterable[Fault]) -> None:
-        """Copy faults and their counts from the broker that this one is a copy of; `created_at_ms` is relative to now."""
+        """Copy the faults of a snapshot with their counts; their `created_at_ms` is relative to the snapshot."""
         now_ms = self._broker.clock.monotonic_ms()
         for fault in faults:
             if not self.faults:
@@ -171,7 +171,7 @@ class Injector:
             self.ids.skip_to(fault.id)
 
     def remove(self, id_: str) -> Fault | None:
-        """Take a fault away, and carry out what it keeps; None when there is none of this id."""
+        """Remove a fault, and carry out the requests that it holds; None if there is no fault with this id."""
         fault = self.faults.pop(id_, None)
         if fault is None:
             return None
@@ -181,20 +181,20 @@ class Injector:
         return fault
 
     def release(self, id_: str) -> int:
-        """Carry out the requests that a fault keeps, in the order in which they came; return how many there were."""
+        """Carry out the requests that a fault holds, in the order of arrival; return how many there were."""
         kept = self._kept.pop(id_, [])
         for each in kept:
             each.carry_out_later()
         return len(kept)
 
     def forget(self) -> None:
-        """Forget the requests that are kept: their broker is gone."""
+        """Drop the held requests, as their broker has ended."""
         self._kept.clear()
         for waiting in self._waiting:
             waiting.cancel()
 
     def held(self, id_: str) -> int:
-        """How many requests a fault keeps."""
+        """Return the number of requests that a fault holds."""
         return len(self._kept.get(id_, ()))
 
     def unfired(self) -> list[Fault]:
@@ -202,13 +202,13 @@ class Injector:
         return [fault for fault in self.faults.values() if not fault.fired and not fault.is_slow_node]
 
     def as_json(self, fault: Fault) -> dict[str, Any]:
-        """A fault with its id, its counts, and how many requests it keeps."""
+        """Return a fault with its id, its counts, and the number of requests that it holds."""
         return {**fault.as_json(), "held": self.held(fault.id)}
 
     # --- requests
 
     def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
-        """Do to a request what the first rule wants that fires."""
+        """Apply the first fault that fires for a request."""
         logged = self._log.current.get(connection)
         fields = fields_of(connection, request)
         subject = subject_of(connection, fields, version)
@@ -232,7 +232,7 @@ class Injector:
 
     def _answer_only(self, fault: Fault, request: _Request) -> Any:
         answer = self._answer_of(fault, request, ErrorCode.NONE)
-        if isinstance(answer, InitProducerIdResponse):  # A producer id that a client can use, and no coordinator knows.
+        if isinstance(answer, InitProducerIdResponse):  # A valid producer id that no coordinator knows.
             answer.producer_id, answer.producer_epoch = self._broker.transactions.producer_ids.take(), 0
         return answer
 
@@ -276,7 +276,7 @@ class Injector:
             waiting.add_done_callback(self._waiting.discard)
 
     async def _release_when(self, fault: Fault, kept: list[_Request], terms: list[Term]) -> None:
-        """Carry out what a fault keeps as soon as its condition is true, unless that has happened meanwhile."""
+        """Release a fault's held requests when its condition is true, unless a test released them before."""
         while self._kept.get(fault.id) is kept:
             if not await wait_until(lambda: self._broker, terms, 0):
                 self.release(fault.id)
@@ -290,7 +290,7 @@ class Injector:
         if request.route.key == INIT_PRODUCER_ID and (id_ := request.fields["transactional_id"]):
             try:
                 seed(self._broker, {"ids": {"transactional_id": id_, "producer_epoch": fault.value}})
-            except FaultError as refusal:  # It has come further already, or its transaction is open.
+            except FaultError as refusal:  # The epoch is higher already, or the transaction is open.
                 self._broker.events.info("epoch_not_given", transactional_id=id_, reason=str(refusal))
         return request.handle(request.connection, request.request, request.version)
 
@@ -308,7 +308,7 @@ class Injector:
                 self._broker.events.error("no_newer_instance", transactional_id=id_, reason=str(fault))
 
     def _carry_out_after(self, work: Callable[[], Coroutine[Any, Any, None]], request: _Request) -> None:
-        """Carry a request out when something else is done."""
+        """Carry out a request after `work`."""
 
         async def work_first() -> None:
             await work()
@@ -322,7 +322,7 @@ class Injector:
         return self._hold(fault, request)
 
     def _overtakes(self, fault: Fault, request: _Request) -> Any:
-        """Carry a request out before the one that `reorder` keeps, which follows when this one is answered."""
+        """Carry out a request before the one that `reorder` holds, which follows after this one's response."""
 
         def answered(answer: Any) -> Any:
             self._broker.timers.soon(lambda: self.release(fault.id))
@@ -339,7 +339,7 @@ class Injector:
         return request.look(corrupted)
 
     def _encoded_corrupt(self, request: _Request, answer: Any) -> Any:
-        """The bytes of an answer, all but its length and correlation id spoilt; sent from here."""
+        """Send a response whose bytes after the correlation id are corrupt."""
         if isinstance(answer, bytes | bytearray):
             out = bytearray(answer)
         else:

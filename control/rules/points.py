@@ -1,4 +1,4 @@
-"""The named points of requests, transactions and disk writes at which a test can stop something: a table."""
+"""Table of the named points of requests, transactions and disk writes at which a test can set a stop."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ PARK, FAIL, KILL = ACTIONS = ("park", "fail", "kill")
 
 
 class Point(NamedTuple):
-    """A place in the broker at which a test can stop something."""
+    """A named point in the broker at which a test can set a stop."""
 
     text: str
     """State of the broker at this point."""
     match: frozenset[str]
-    """Names that the `match` of a stop may have."""
+    """Fields that the `match` of a stop may have."""
     apis: tuple[str, ...] = ()
-    """Requests that pass this point; empty for a point of all requests, and for points that are not of requests."""
+    """APIs whose requests pass this point; empty for points of all requests, and for points outside requests."""
     actions: tuple[str, ...] = ACTIONS
-    """A disk write cannot be parked without parking the whole broker, and cannot fail after it was done."""
+    """Actions that are possible at this point. A disk write cannot be parked, and cannot fail after it was made."""
 
 
 REQUESTS: Final = {
@@ -43,7 +43,7 @@ REQUESTS: Final = {
     "topic.delete": ("DeleteTopics", "they are gone"),
     "markers.write": ("WriteTxnMarkers", "its markers are written"),
 }
-"""Points of one kind of request, each with a `.before` and an `.after`: the API, and the effect that `.after` sees."""
+"""Name of a point, to which `.before` and `.after` are added -> the API, and the effect visible at `.after`."""
 
 
 FILES: Final = {
@@ -63,7 +63,7 @@ FILES: Final = {
     "compaction.swap.middle": "the old segments are deleted, and the cleaned one does not have its name yet",
     "compaction.swap.after": "the cleaned segment has its name, and no index yet",
 }
-"""Points on the way to the disk, where nothing can be parked."""
+"""Points of disk writes, at which nothing can be parked."""
 
 
 START: Final = {
@@ -71,7 +71,7 @@ START: Final = {
     "start.replay.after": "every transactional id is there again, and what was prepared is not finished yet",
     "start.finish.after": "what was prepared is finished, and no client is let in yet",
 }
-"""Points of a start, for a plan that is given to it: later, a broker does not come by them."""
+"""Points of the broker's start, for plans given to `serve`; a running broker does not pass them."""
 
 
 def _points() -> dict[str, Point]:

@@ -1,4 +1,4 @@
-"""Ids of rules: each kind counts its own, and no id is used twice, also when a broker takes the place of another."""
+"""Ids of rules, numbered by kind; an id is never reused, even after another broker replaces the first one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class RuleIds:
 
     @property
     def next(self) -> str:
-        """The id of the next rule. It stays the same until `use_next`."""
+        """Id of the next rule; unchanged until `use_next`."""
         return f"{self._kind}-{self._last + 1}"
 
     def use_next(self) -> None:
@@ -20,9 +20,9 @@ class RuleIds:
         self._last += 1
 
     def skip_to(self, id_: str) -> None:
-        """Count this id, and all before it, as used by rules that were copied from another broker."""
+        """Mark an id, and all lower ones, as used by rules that were copied from another broker."""
         self._last = max(self._last, int(id_.rpartition("-")[2]))
 
     def continue_from(self, before: RuleIds) -> None:
-        """Count all ids as used that `before` has used."""
+        """Mark all ids that `before` has used as used."""
         self._last = max(self._last, before._last)

@@ -60,24 +60,24 @@ COORDINATOR_REQUESTS: Final = [kind.__name__ for kind in get_args(Request)]
 
 @dataclass(frozen=True)
 class ParkedTransaction:
-    """The place where a transaction is parked, from which a copy of the broker can park it there too."""
+    """State of a parked transaction, with which a copy of the broker can park it at the same place."""
 
     transactional_id: str
     request: Request
     effects: tuple[Effect, ...]
     position: int
-    """How many of the effects are performed, WriteMarkers included while the markers are being written."""
+    """Number of effects performed, including WriteMarkers while the markers are being written."""
     txn: Txn
-    """The state at this moment: an id that is new is not in the transaction log yet."""
+    """Current state of the id; a new id is not in the transaction log yet."""
     marker: tuple[int, bool] | None = None
     """While markers are written: index of the partition, in order of topic and partition, and whether it has its marker."""
 
 
 class Parked(NamedTuple):
-    """Something that is parked."""
+    """A parked request or transaction."""
 
     description: str
-    """The transactional id, or what is known of a request."""
+    """Transactional id, or API and client of a request."""
     resume: Resume
     transaction: ParkedTransaction | None
     """None for a request."""
@@ -85,7 +85,7 @@ class Parked(NamedTuple):
 
 @dataclass
 class Stop:
-    """A point with an action."""
+    """A stop rule: a point with an action, and counts."""
 
     id: str
     point: str
@@ -99,7 +99,7 @@ class Stop:
     parked: list[Parked] = field(default_factory=list)
 
     def fires(self) -> bool:
-        """Whether this is the time for it; counts it."""
+        """Count a match; return whether the stop fires."""
         self.matched += 1
         if self.matched < self.nth or (self.times and self.fired >= self.times):
             return False
@@ -107,7 +107,7 @@ class Stop:
         return True
 
     def as_json(self) -> dict[str, Any]:
-        """The rule with its id, its counts, and the names of what it has parked."""
+        """Return the rule with its id, its counts, and what it has parked."""
         return {
             "id": self.id,
             "point": self.point,
@@ -126,7 +126,7 @@ class Stop:
 
 
 def read_stop(id_: str, point: str, rule: Any) -> Stop:
-    """The stop that a rule describes. Raises FaultError."""
+    """Parse a stop rule. Raises FaultError."""
     known = POINTS.get(point)
     if known is None:
         raise FaultError(f"there is no point {point!r}", "GET /v1/stops lists them")
@@ -151,7 +151,7 @@ def read_stop(id_: str, point: str, rule: Any) -> Stop:
 
 def _end_this_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
-    os._exit(128 + signal.SIGKILL)  # In a container it may be the first process, which no signal of its own ends.
+    os._exit(128 + signal.SIGKILL)  # As process 1 of a container, the process is immune to its own signals.
 
 
 def arm_start(broker: Broker, rules: Iterable[tuple[str, Any]]) -> None:
@@ -177,7 +177,7 @@ class Stops:
     """The stops of one broker."""
 
     def __init__(self, broker: Broker, kill: Callable[[], None] | None = None, has_process: bool = True) -> None:
-        """`kill` ends the process; a test of ours gives another. `has_process`: it is the broker's alone, and may be ended."""
+        """`kill` ends the process (replaced in unit tests). `has_process`: the broker is alone in its process, which may end."""
         self._broker = broker
         self._has_process = has_process
         self.ids = RuleIds("stop")
@@ -185,14 +185,14 @@ class Stops:
         self._kill = kill or _end_this_process
         self._intercepts = False
         self._ending: dict[str, ParkedTransaction] = {}
-        """By transactional id, what ends the transaction whose markers are to be written."""
+        """Transactional id -> the request that ends it, and whose markers are to be written next."""
         self._resumed: dict[str, tuple[Stop, ParkedTransaction]] = {}
-        """By transactional id: transactions that the broker which this one is a copy of had parked between two markers."""
+        """Transactional id -> transaction that was parked between two markers in the snapshot of this copy."""
 
     # --- the stops
 
     def read(self, point: str, rule: Any) -> Stop:
-        """The stop that a rule describes, which a running broker can have. Raises FaultError."""
+        """Parse a stop rule, and check that it fits this running broker. Raises FaultError."""
         if point in START:
             raise FaultError("the broker has started, and does not come by there any more", "give it by serve --plan")
         stop = read_stop(self.ids.next, point, rule)
@@ -220,11 +220,11 @@ class Stops:
         return stop
 
     def named(self, name: str) -> list[Stop]:
-        """The stop of an id, or all at a point."""
+        """Return the stop with an id, or all stops at a point."""
         return [stop for stop in self.stops.values() if name in (stop.id, stop.point)]
 
     def unfired(self) -> list[Stop]:
-        """The stops that never fired."""
+        """Return the stops that never fired."""
         return [stop for stop in self.stops.values() if not stop.fired]
 
     def release(self, stop: Stop) -> int:
@@ -233,7 +233,7 @@ class Stops:
         for each in parked:
             try:
                 each.resume()
-            except StorageError as fault:  # The coordinator answers the client.
+            except StorageError as fault:  # The coordinator returns the error to the client.
                 self._broker.events.error("stop_released_into_a_fault", stop=stop.id, reason=str(fault))
         return len(parked)
 
@@ -250,7 +250,7 @@ class Stops:
     # --- copies
 
     def parked_transactions(self) -> list[tuple[str, ParkedTransaction]]:
-        """Each parked transaction, with the id of its stop."""
+        """Return each parked transaction with the id of its stop."""
         return [
             (stop.id, each.transaction)
             for stop in self.stops.values()
@@ -261,7 +261,7 @@ class Stops:
     def take_over(
         self, stops: Iterable[Stop], parked: Iterable[tuple[tuple[str, ParkedTransaction], Suspended]]
     ) -> None:
-        """Copy stops, and park the same transactions, from the broker that this one is a copy of."""
+        """Copy the stops of a snapshot, and park the transactions that were parked in it."""
         for each in stops:
             if each.action == KILL and not self._has_process:
                 continue
@@ -288,7 +288,7 @@ class Stops:
         resume: Resume,
         transaction: ParkedTransaction | None = None,
     ) -> bool:
-        """Apply the stops at these points of one moment. True when one has parked the caller. Raises StorageError for `fail`."""
+        """Apply the stops at points that coincide; return True if one has parked the caller. Raises StorageError for `fail`."""
         fired = [stop for stop in self.stops.values() if stop.point in points and is_matching(stop) and stop.fires()]
         if not fired:
             return False
@@ -319,13 +319,13 @@ class Stops:
     # --- files
 
     def on_storage_point(self, point: str, topic: str, partition: int) -> None:
-        """See `storage.points.OnPass`. A kill writes nothing more: appends that are not written yet are lost."""
+        """Apply the stops at a point of disk writes (`storage.points.OnPass`). A kill loses appends that are not written yet."""
         for stop in list(self.stops.values()):
             if stop.point != point or not fnmatchcase(topic, stop.match.get("topic", "*")):
                 continue
             if stop.match.get("partition", partition) == partition and stop.fires():
                 if stop.action == KILL:
-                    self._kill()  # Does not return, but in our own tests.
+                    self._kill()  # Returns only in unit tests.
                 raise _failure(stop.id, point)
 
     # --- requests
@@ -342,7 +342,9 @@ class Stops:
         def answered(answer: Any) -> Any:
             try:
                 parked = apply(AFTER, partial(send, connection, answer))
-            except StorageError as fault:  # It may be answered from within another request, which it must not end.
+            except (
+                StorageError
+            ) as fault:  # The response may be sent while another request is handled, which must not fail.
                 connection.fail("request_failed", api_key=subject.key, api_version=version, reason=str(fault))
                 return None
             return None if parked else answer
@@ -357,7 +359,7 @@ class Stops:
     # --- transactions
 
     def hold(self, actor: Actor, request: Request, effects: tuple[Effect, ...], position: int, resume: Resume) -> bool:
-        """Apply the stops after `position` effects of a request. True when one has parked the request. Raises StorageError."""
+        """Apply the stops after `position` effects of a request; return True if one has parked it. Raises StorageError."""
         transactional_id = actor.txn.transactional_id
         if position < len(effects) and isinstance(effects[position], WriteMarkers):
             self._ending[transactional_id] = ParkedTransaction(
@@ -385,7 +387,7 @@ class Stops:
         place: TopicPartition | None,
         resume: Resume,
     ) -> bool:
-        """Apply the stops at these points of a transaction's way. True when one has parked it. Raises StorageError."""
+        """Apply the stops at points of a transaction; return True if one has parked the transaction. Raises StorageError."""
         transactional_id = transaction.transactional_id
 
         def is_matching(stop: Stop) -> bool:
@@ -420,7 +422,7 @@ class Stops:
 
 
 class _MarkerWriting:
-    """The markers of one transaction on their way, with the stops before and after each."""
+    """Writes the markers of one transaction, and applies the stops before and after each marker."""
 
     def __init__(
         self,
@@ -442,7 +444,7 @@ class _MarkerWriting:
         self._places = sorted(txn.partitions)
 
     def start(self) -> None:
-        """Begin with the first partition, in the next turn of the event loop."""
+        """Schedule the first marker for the next turn of the event loop."""
         self._soon(partial(self._begin, 0))
 
     def from_place(self, index: int, is_written: bool) -> Resume:

@@ -1,5 +1,5 @@
 """Groups whose members take part in every rebalance: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-`state` what such a group is. `requests` what may be asked and what is answered. `membership` and `rebalance` the rules, pure.
-`actor` one group with its timers and waiting requests. Offsets are not here: they belong to groups of every kind.
+`state` has the state of a group, `requests` the requests and replies, `membership` and `rebalance` the rules (pure functions),
+`actor` one group with its timers and waiting requests. Offsets are in `groups`, because all group types share them.
 """

@@ -1,4 +1,4 @@
-"""One group: its state, its running timers and its waiting requests. The rules are elsewhere (`decide`).
+"""The actor of one group: its state, its timers and its waiting requests. The rules are in `membership.decide`.
 
 All requests and timer events enter through `ask`, one at a time. Replies are called last, after the new state
 is in place, so that requests which a reply triggers see it.
@@ -30,7 +30,7 @@ from stuntbroker.groups.config import GroupConfig
 from stuntbroker.protocol.errors import ErrorCode
 
 Answered = Callable[[Any], None]
-"""Takes the reply to one request; must tolerate that the client has disconnected long ago."""
+"""Called with the reply to a request, possibly after the client has disconnected."""
 
 RETRY_AFTER_MS: Final = 1_000
 """Delay before a timer event is retried whose group record could not be appended."""
@@ -44,13 +44,13 @@ class TimerHandle(Protocol):
 
 
 class Timers(Protocol):
-    """Timers by a monotonic clock; each calls back once, at or after its time."""
+    """Timers of a monotonic clock; each calls back once, at or after its time."""
 
     def now_ms(self) -> int:
         """Return the time in ms."""
 
     def call_at(self, at_ms: int, callback: Callable[[], None]) -> TimerHandle:
-        """Call back at a time in ms."""
+        """Schedule a call at the time `at_ms` of the monotonic clock."""
 
 
 class Ports:
@@ -87,7 +87,7 @@ class _Deadline:
 
 
 class GroupActor:
-    """One group: performs the effects of decisions, and keeps the requests and timers that wait."""
+    """One group: performs the effects of decisions, and keeps waiting requests and running timers."""
 
     __slots__ = ("_deadlines", "_joins", "_ports", "_syncs", "group")
 
@@ -99,7 +99,7 @@ class GroupActor:
         self._syncs: dict[str, Answered] = {}
 
     def ask(self, request: Request, reply: Answered | None = None) -> None:
-        """Decide a request, and perform what follows; `reply` gets the answer, now or later."""
+        """Decide a request and perform the decision; `reply` is called now or later."""
         ports = self._ports
         self.perform(decide(self.group, request, ports.now_ms(), ports.config), reply)
 

@@ -1,4 +1,4 @@
-"""The rules of membership: what a group makes of each request, and of the passing of time."""
+"""Rules of group membership: how a group handles each request and each time-out."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from stuntbroker.protocol.errors import ErrorCode
 
 
 def decide(group: Group, request: Request, now_ms: int, config: GroupConfig) -> Decision:
-    """The only door to a change of a group's members. Same arguments, same Decision."""
+    """Return the decision on a request or timer event. The only entry to the rules; deterministic."""
     work = Work(now_ms, config)
     after = _apply(group, request, work)
     return Decision(after, work.store, tuple(work.effects))
@@ -72,7 +72,7 @@ def _apply(group: Group, request: Request, work: Work) -> Group:
 
 
 def member_error(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Return NONE when the group knows a member by this id (and by this instance id, where one is given)."""
+    """Return NONE if the group has a member with this id (and this instance id, if given), else the error."""
     return _identity_error(group.members.get(member_id), instance_id, group.static_member_id)
 
 
@@ -131,8 +131,8 @@ def _has_room(group: Group, member_id: str, config: GroupConfig) -> bool:
         case GroupState.EMPTY | GroupState.DEAD:
             return True
         case GroupState.PREPARING_REBALANCE:
-            # Those who have joined count, so that the last ones to come are left out of a group that is too
-            # large.
+            # Only members that have joined count, so that a group that is too large leaves out those that
+            # join last.
             joined = sum(other.awaiting_join for other in group.members.values())
             return (member is not None and member.awaiting_join) or joined < config.group_size_max
         case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
@@ -155,14 +155,14 @@ def _join_new(group: Group, request: JoinGroup, member_id: str, work: Work) -> G
     )
     group = add_member(group, member, request.protocol_type)
     work.park_join(member_id)
-    # It cannot send heartbeats before it is answered, and a client that went away and tries again would leave
-    # a useless member behind each time: hence a limit for the first join alone.
+    # A member cannot send heartbeats while its JoinGroup waits. Without a time-out, each retry of a client
+    # that disconnected would leave a dead member behind.
     work.arm_session(member_id, work.config.new_member_join_timeout_ms)
     return rebalance_or_complete(group, work)
 
 
 def _join_static(group: Group, request: JoinGroup, instance_id: str, work: Work) -> Group:
-    """A static member that has lost its member id: it takes the place of its former self."""
+    """Let a static member without a member id join; it replaces the member with the same instance id."""
     old_id = group.static_member_id(instance_id)
     if old_id is None:
         return _join_new(group, request, request.new_member_id, work)
@@ -176,8 +176,8 @@ def _join_static(group: Group, request: JoinGroup, instance_id: str, work: Work)
         case GroupState.STABLE:
             return rebalance_or_complete(group, work)
         case GroupState.COMPLETING_REBALANCE:
-            # The leader may be assigning to the old member id right now, which would leave the new one
-            # without.
+            # The leader may be computing an assignment for the old member id; the new one would get no
+            # partitions.
             return prepare(group, work)
         case _:
             return complete_if_all_joined(group, work)
@@ -198,14 +198,14 @@ def _replace_static(group: Group, old_id: str, new_id: str, work: Work) -> Group
         group,
         members=members,
         leader_id=new_id if group.leader_id == old_id else group.leader_id,
-        # Unlike Kafka: it goes on waiting for the SyncGroup of the old id, which nobody can send any more,
-        # and rebalances for nothing when the time is up.
+        # Unlike Kafka: Kafka keeps waiting for the SyncGroup of the old member id, which cannot come any more,
+        # and rebalances without need after the time-out.
         pending_sync=group.pending_sync - {old_id},
     )
 
 
 def _keep_assignment(group: Group, request: JoinGroup, member_id: str, old_leader_id: str, work: Work) -> Group:
-    """A static member is back in a stable group: it gets its assignment again, without a rebalance."""
+    """Let a static member rejoin a stable group with its old assignment, without a rebalance."""
     group = with_member(group, replace(group.members[member_id], awaiting_join=False))
     work.store = group
     reply = join_reply(group, member_id)
@@ -234,7 +234,7 @@ def _join_known(group: Group, request: JoinGroup, work: Work) -> Group:
     member_id = request.member_id
     if member_id in group.pending_join:
         if request.instance_id is not None:
-            work.answer(JoinReply(ErrorCode.UNKNOWN_SERVER_ERROR))  # Ids wait for dynamic members only.
+            work.answer(JoinReply(ErrorCode.UNKNOWN_SERVER_ERROR))  # A pending id belongs to a dynamic member.
             return group
         return _join_new(group, request, member_id, work)
     error = member_error(group, member_id, request.instance_id)
@@ -246,9 +246,9 @@ def _join_known(group: Group, request: JoinGroup, work: Work) -> Group:
         case GroupState.PREPARING_REBALANCE:
             rebalances = True
         case GroupState.COMPLETING_REBALANCE:
-            rebalances = changed  # Otherwise it has not got the first answer: it gets it again.
+            rebalances = changed  # If nothing changed, the member did not receive its reply: it is sent again.
         case GroupState.STABLE:
-            # The leader rejoins when something beside the members changed, such as the topics.
+            # The leader also rejoins when something else changed, such as the partitions of a topic.
             rebalances = changed or member_id == group.leader_id
         case _:
             raise AssertionError(f"{group.group_id}: a member in the state {group.state.name}")
@@ -278,8 +278,8 @@ def _sync(group: Group, request: SyncGroup, work: Work) -> Group:
     group = with_member(group, replace(group.members[member_id], awaiting_sync=True))
     if member_id != group.leader_id:
         return group
-    # Unlike Kafka: when the assignment cannot be stored, the leader alone hears of it and may send it again;
-    # Kafka fails every waiting member and rebalances.
+    # Unlike Kafka: if the assignment cannot be stored, only the leader gets an error, and may retry; Kafka
+    # fails every waiting member and rebalances.
     group = propagate(group, dict(request.assignments), ErrorCode.NONE, work)
     work.store = group
     return advance(group, GroupState.STABLE, work.now_ms)

@@ -1,6 +1,6 @@
-"""How a group gets from one generation to the next.
+"""Rules of a rebalance, which leads a group from one generation to the next.
 
-Each step takes the group as it is and gives it as it becomes; what must be done about it is gathered in
+Each function takes a group and returns its new state; effects, and the state to store, are collected in
 `Work`.
 """
 
@@ -59,19 +59,19 @@ class Work:
         self.effects.append(Answer(reply))
 
     def park_join(self, member_id: str) -> None:
-        """Keep the request as the member's JoinGroup that waits."""
+        """Keep the request as the member's waiting JoinGroup."""
         self.effects.append(Park(member_id, joins=True))
 
     def park_sync(self, member_id: str) -> None:
-        """Keep the request as the member's SyncGroup that waits."""
+        """Keep the request as the member's waiting SyncGroup."""
         self.effects.append(Park(member_id, joins=False))
 
     def complete(self, member_id: str, reply: JoinReply | SyncReply) -> None:
-        """Answer a request of a member that waits."""
+        """Answer a member's waiting request."""
         self.effects.append(Complete(member_id, reply))
 
     def arm_session(self, member_id: str, timeout_ms: int) -> None:
-        """Start a member's session time-out anew."""
+        """Restart a member's session time-out."""
         expired = SessionExpired(member_id)
         self.effects.append(Arm(session_of(member_id), timeout_ms, expired))
 
@@ -97,14 +97,14 @@ class Work:
 
 
 def rebalance_or_complete(group: Group, work: Work) -> Group:
-    """The members have changed: a rebalance starts, or the one under way may be complete now."""
+    """Start a rebalance because the members have changed; if one is in progress, complete it when all have joined."""
     if GroupState.PREPARING_REBALANCE in SUCCESSORS[group.state]:
         return prepare(group, work)
     return complete_if_all_joined(group, work)
 
 
 def prepare(group: Group, work: Work) -> Group:
-    """A rebalance starts: everybody must join again."""
+    """Start a rebalance: every member must rejoin."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         group = propagate(group, {}, ErrorCode.REBALANCE_IN_PROGRESS, work)
     work.disarm_sync()
@@ -141,7 +141,7 @@ def initial_delay_over(group: Group, event: InitialDelayOver, work: Work) -> Gro
 
 
 def complete_if_all_joined(group: Group, work: Work) -> Group:
-    """Begin the next generation when every member has joined, unless it is the initial rebalance, which ends with its delay."""
+    """Begin the next generation if all members have joined; the initial rebalance ends with its delay instead."""
     preparing = group.state is GroupState.PREPARING_REBALANCE
     if preparing and not group.is_initial_rebalance and group.all_joined:
         return complete_join(group, work)
@@ -149,13 +149,13 @@ def complete_if_all_joined(group: Group, work: Work) -> Group:
 
 
 def complete_join(group: Group, work: Work) -> Group:
-    """The next generation begins, with the members that have joined and the static ones."""
+    """Begin the next generation with the members that have joined, and with all static members."""
     work.disarm_join()
     absent = [key for key, member in group.members.items() if not member.awaiting_join and member.instance_id is None]
     group = drop(group, dict.fromkeys(absent), work)
     group = _with_joined_leader(group)
     if group.members and not _leader_has_joined(group):
-        # Only static members are left and none has joined: their session time-outs decide.
+        # No member has joined and only static ones are left: wait until one rejoins or its session expires.
         work.arm_join(group.rebalance_timeout_ms, JoinDeadline())
         return group
     group = replace(
@@ -219,7 +219,7 @@ def joined_members(group: Group) -> tuple[JoinedMember, ...]:
 
 
 def propagate(group: Group, assignments: dict[str, bytes], error: ErrorCode, work: Work) -> Group:
-    """Give every member its assignment, an empty one if it has none, and answer those who wait for it."""
+    """Give every member its assignment (empty if there is none), and answer the waiting SyncGroup requests."""
     failed = error is not ErrorCode.NONE
     members: dict[str, Member] = {}
     for member_id, member in group.members.items():
@@ -243,20 +243,20 @@ def sync_deadline(group: Group, event: SyncDeadline, work: Work) -> Group:
 
 
 def drop(group: Group, member_ids: Collection[str], work: Work) -> Group:
-    """Take members out; what each of them waits for is answered, so that it may join again if it is still there."""
+    """Remove members; their waiting requests get UNKNOWN_MEMBER_ID, so that a live client joins again."""
     for member_id in member_ids:
         member = group.members.get(member_id)
         if member is not None and member.awaiting_join:
             work.complete(member_id, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID))
         if member is not None and member.awaiting_sync:
-            # Unlike Kafka: it leaves the SyncGroup of a member that is removed unanswered for ever.
+            # Unlike Kafka: Kafka never answers the SyncGroup of a removed member.
             work.complete(member_id, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
         work.disarm_session(member_id)
     return without(group, member_ids)
 
 
 def supports(group: Group, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:
-    """Whether a member with these protocols can be in the group: one of them must be known to everybody."""
+    """Whether a member with these protocols can join the group: all members must support one of them."""
     if group.state is GroupState.EMPTY:
         return bool(protocol_type and protocols)
     return group.protocol_type == protocol_type and any(_known_to_all(group, name) for name, _ in protocols)
@@ -267,7 +267,7 @@ def _known_to_all(group: Group, name: str) -> bool:
 
 
 def select_protocol(group: Group) -> str:
-    """Each member votes for what it likes best among the protocols that all know."""
+    """Return the protocol with the most votes: each member votes for its first one that all members support."""
     votes: dict[str, int] = {}
     candidates: dict[str, bool] = {}
     for member in group.members.values():
@@ -277,8 +277,8 @@ def select_protocol(group: Group) -> str:
             if candidates[name]:
                 votes[name] = votes.get(name, 0) + 1
                 break
-    # Unlike Kafka: of two with as many votes the first named wins, where Kafka takes any (the order of a hash
-    # map).
+    # Unlike Kafka: of two protocols with equal votes, the one named first wins; Kafka takes either (the order
+    # of a hash map).
     return max(votes, key=votes.__getitem__)
 
 

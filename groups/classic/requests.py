@@ -14,7 +14,7 @@ from stuntbroker.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroup:
-    """A member wants to be in the group. `new_member_id` is the id that it gets if it has none."""
+    """A member joins the group, or rejoins it during a rebalance."""
 
     group_id: str
     member_id: str
@@ -28,7 +28,7 @@ class JoinGroup:
     protocol_type: str
     protocols: tuple[Protocol, ...]
     requires_member_id: bool
-    """From version 4: a new dynamic member must come back with the id that it is given."""
+    """From version 4: a new dynamic member must send JoinGroup again with the member id that it is given."""
 
     skips_assignment: bool
     """From version 9: the response to a static leader may have SkipAssignment set (KIP-814)."""
@@ -52,7 +52,7 @@ class SyncGroup:
 
 
 class Leaver(NamedTuple):
-    """A member that leaves: by its member id, or by its instance id when that is empty."""
+    """A member that leaves, named by its member id, or by its instance id if the member id is empty."""
 
     member_id: str
     """"" when an administrator removes a static member by its instance id."""
@@ -73,20 +73,20 @@ class LeaveGroup:
 
 @dataclass(frozen=True, slots=True)
 class SessionExpired:
-    """A member was not heard of for its session time-out, or waited too long in its first JoinGroup."""
+    """A member has sent no request within its session time-out, or has waited too long in its first JoinGroup."""
 
     member_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class InitialDelayOver:
-    """A delay of an initial rebalance has passed; `remaining_ms` is how much longer it may be made."""
+    """A delay of the initial rebalance has passed; it may be extended by up to `remaining_ms`."""
 
     delay_ms: int
-    """How long this part of the delay was."""
+    """Length of the delay that has passed."""
 
     remaining_ms: int
-    """How much the delay may still grow."""
+    """Maximum by which the delay may still be extended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Loaded:
 Request = JoinGroup | SyncGroup | LeaveGroup | SessionExpired | InitialDelayOver | JoinDeadline | SyncDeadline | Loaded
 
 
-# Answers
+# Replies
 
 
 class JoinedMember(NamedTuple):
@@ -121,7 +121,7 @@ class JoinedMember(NamedTuple):
 
 
 class JoinReply(NamedTuple):
-    """The answer to JoinGroup."""
+    """The reply to JoinGroup."""
 
     error: ErrorCode
     member_id: str = ""
@@ -131,11 +131,11 @@ class JoinReply(NamedTuple):
     leader_id: str = ""
     skip_assignment: bool = False
     members: tuple[JoinedMember, ...] = ()
-    """For the leader only."""
+    """All members of the generation; empty unless the member is the leader."""
 
 
 class SyncReply(NamedTuple):
-    """The answer to SyncGroup."""
+    """The reply to SyncGroup."""
 
     error: ErrorCode
     protocol_type: str | None = None
@@ -144,11 +144,11 @@ class SyncReply(NamedTuple):
 
 
 class LeaveReply(NamedTuple):
-    """The answer to LeaveGroup, with an error for each member that was named."""
+    """The reply to LeaveGroup."""
 
     error: ErrorCode
     members: tuple[ErrorCode, ...] = ()
-    """One per leaver, in the order of the request."""
+    """Error code of each leaver, in the order of the request."""
 
 
 Reply = JoinReply | SyncReply | LeaveReply
@@ -166,7 +166,7 @@ class TimerKind(Enum):
 
 
 class TimerKey(NamedTuple):
-    """A timer of a group; the member id is that of a session."""
+    """Identifies a timer of a group; only session timers have a member id."""
 
     kind: TimerKind
     member_id: str = ""
@@ -182,27 +182,28 @@ def session_of(member_id: str) -> TimerKey:
 
 
 class Answer(NamedTuple):
-    """Answers the request at hand."""
+    """Answer the current request."""
 
     reply: Reply
 
 
 class Park(NamedTuple):
-    """Keeps the request at hand, to be answered by a later Complete of the member."""
+    """Keep the current request until a later Complete answers it."""
 
     member_id: str
     joins: bool
+    """Whether the request is a JoinGroup; else it is a SyncGroup."""
 
 
 class Complete(NamedTuple):
-    """Answers the parked request of a member: its JoinGroup or its SyncGroup, as the reply is."""
+    """Answer the parked request of a member: its JoinGroup or its SyncGroup, depending on the reply."""
 
     member_id: str
     reply: JoinReply | SyncReply
 
 
 class Arm(NamedTuple):
-    """Passes `event` to `decide` after `delay_ms`, unless the same key is armed again or disarmed before."""
+    """Pass `event` to `decide` after `delay_ms`, unless the same timer is armed again or disarmed before."""
 
     key: TimerKey
     delay_ms: int
@@ -210,7 +211,7 @@ class Arm(NamedTuple):
 
 
 class Disarm(NamedTuple):
-    """Stops a timer."""
+    """Stop a timer."""
 
     key: TimerKey
 
@@ -219,9 +220,9 @@ Effect = Answer | Park | Complete | Arm | Disarm
 
 
 class Decision(NamedTuple):
-    """In this order: `store` is appended to the log, the group becomes `group`, the effects are performed.
+    """The result of a request: append `store` to the log, replace the group by `group`, then perform the effects.
 
-    When the append fails, nothing has happened.
+    If the append fails, nothing has changed.
     """
 
     group: Group

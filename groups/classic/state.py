@@ -1,4 +1,4 @@
-"""A classic group: its states, and everything that is known about it.
+"""The state of a classic group, and the transitions between its states.
 
         ┌──────────────────────────────────────────────────────────┐
         │ nobody is left                                           │
@@ -22,23 +22,23 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 CONSUMER_PROTOCOL: Final = "consumer"
-"""Protocol type of groups whose members say which topics they read, in a form that the broker knows."""
+"""Protocol type of consumers: the broker can decode the topics in their metadata (ConsumerProtocolSubscription)."""
 
 
 class GroupState(Enum):
-    """The value is the name that DescribeGroups and ListGroups show."""
+    """State of a classic group. The value is the name in DescribeGroups and ListGroups."""
 
     EMPTY = "Empty"
-    """No members. It may hold offsets."""
+    """The group has no members, but may have offsets."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are gathered: each of them must send JoinGroup."""
+    """A rebalance has begun: every member must send JoinGroup."""
 
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """A generation has begun; its leader's assignment is awaited."""
+    """A generation has begun, and waits for the assignment of its leader."""
 
     STABLE = "Stable"
-    """Every member can get its assignment."""
+    """The assignment is complete: every member can get its own."""
 
     DEAD = "Dead"
     """The group has been removed."""
@@ -67,24 +67,24 @@ class Member:
 
     member_id: str
     instance_id: str | None
-    """Set for a static member: a name that outlives its member id."""
+    """`group.instance.id` of a static member, which stays the same when its member id changes."""
 
     client_id: str
     client_host: str
     rebalance_timeout_ms: int
     session_timeout_ms: int
     protocols: tuple[Protocol, ...]
-    """In the order in which the member likes them."""
+    """Supported protocols in order of preference."""
 
     assignment: bytes = b""
     is_new: bool = False
-    """It waits in its first JoinGroup, so that the wait is limited."""
+    """Whether the member waits in its first JoinGroup, for which the wait is limited."""
 
     awaiting_join: bool = False
-    """A JoinGroup request of it is unanswered."""
+    """Whether a JoinGroup request of the member is waiting."""
 
     awaiting_sync: bool = False
-    """A SyncGroup request of it is unanswered."""
+    """Whether a SyncGroup request of the member is waiting."""
 
     def metadata(self, protocol_name: str) -> bytes:
         """Return the member's metadata for a protocol that it supports."""
@@ -104,55 +104,55 @@ class Group:
     """Wall-clock ms when the group entered its state; None if read from a record of an old version."""
 
     protocol_type: str | None = None
-    """None until the first member joins: a group without it only stores offsets ("simple")."""
+    """None until the first member joins; a group without a protocol type is simple: it only stores offsets."""
 
     protocol_name: str | None = None
     generation: int = 0
     leader_id: str | None = None
     members: Mapping[str, Member] = field(default_factory=dict)
-    """By member id, in the order of joining. Never changed in place."""
+    """Member id -> member, in the order of joining. Never changed in place."""
 
     pending_join: frozenset[str] = frozenset()
-    """Member ids that were given out and have not come back with a JoinGroup yet."""
+    """Member ids that were assigned but not used in a JoinGroup yet."""
 
     pending_sync: frozenset[str] = frozenset()
     """Members of this generation that have not sent SyncGroup yet."""
 
     is_initial_rebalance: bool = False
-    """PREPARING_REBALANCE was entered from EMPTY: it ends with its delay, not when all have joined."""
+    """Whether PREPARING_REBALANCE was entered from EMPTY: the rebalance then ends after its delay, not when all have joined."""
 
     has_new_member: bool = False
-    """A member joined since the current delay of the initial rebalance began, which may extend it."""
+    """Whether a member has joined during the current delay of the initial rebalance, which may then be extended."""
 
     subscribed_topics: frozenset[str] | None = None
     """Topics that the members of the last generation subscribe to; None if unknown."""
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member has sent JoinGroup, and no member id that was given out is awaited."""
+        """Whether every member has sent JoinGroup, and no assigned member id is pending."""
         return not self.pending_join and all(member.awaiting_join for member in self.members.values())
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance time-out of the members."""
+        """The longest rebalance time-out of the members, in ms."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def static_member_id(self, instance_id: str) -> str | None:
-        """Return the member id of a static member, None when there is none of this instance id."""
+        """Return the member id of the static member with this instance id, None if there is none."""
         for member in self.members.values():
             if member.instance_id == instance_id:
                 return member.member_id
         return None
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads the topic; unknown counts as yes for consumers."""
+        """Whether a member subscribes to the topic; True for consumers whose subscription is unknown."""
         if self.subscribed_topics is not None:
             return topic in self.subscribed_topics
         return self.protocol_type == CONSUMER_PROTOCOL
 
 
 def members_bytes(group: Group) -> int:
-    """Bytes of metadata and assignments that the members of a group brought along."""
+    """Return the size in bytes of the metadata and assignments of all members of a group."""
     return sum(
         len(member.assignment) + sum(len(protocol.metadata) for protocol in member.protocols)
         for member in group.members.values()
@@ -160,22 +160,22 @@ def members_bytes(group: Group) -> int:
 
 
 def advance(group: Group, state: GroupState, now_ms: int) -> Group:
-    """Return the group in another state. The only transition: it checks the diagram."""
+    """Return the group in another state. Asserts that the diagram has the transition."""
     assert state in SUCCESSORS[group.state], f"{group.group_id}: {group.state.name} -> {state.name}"
     return replace(group, state=state, entered_at_ms=now_ms)
 
 
 def with_member(group: Group, member: Member) -> Group:
-    """The group with the member added, or in place of the one with the same id."""
+    """Return the group with a member added, or replaced if it has one with the same id."""
     return replace(group, members={**group.members, member.member_id: member})
 
 
 def without(group: Group, member_ids: Collection[str]) -> Group:
-    """The group without some members, or without some that were still expected to join."""
+    """Return the group without these members and pending member ids; the first remaining member replaces a lost leader."""
     members = {key: member for key, member in group.members.items() if key not in member_ids}
     leader_id = group.leader_id
     if leader_id in member_ids:
-        # Unlike Kafka: the longest-standing member leads, where Kafka takes any (the order of a hash map).
+        # Unlike Kafka: the member that joined first becomes the leader; Kafka takes any (the order of a hash map).
         leader_id = next(iter(members), None)
     return replace(
         group,

@@ -1,5 +1,5 @@
-"""The audit: the data folder of a stopped broker, ours or Apache Kafka's, as Arrow tables and findings over them.
+"""Audit the data folder of a stopped broker (Stuntbroker or Apache Kafka): Arrow tables of its contents, and findings.
 
-It reads files and nothing else, one process or one Spark task a share of the partitions. How the result is shown is in
-`report/` and in the command line.
+The audit only reads files; one process, or one Spark task each, handles a share of the partitions. `report/` and the command
+line present the result.
 """

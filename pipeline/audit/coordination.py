@@ -1,7 +1,7 @@
-"""Findings that need both sides: what the coordinators decided, and what the partitions were told.
+"""Findings from comparing the coordinators' decisions with the markers in the partitions.
 
-A decision is a Prepare record: it lists the partitions that must get a marker with its producer id and epoch. One
-producer id and epoch can have many decisions (before KIP-890), so decisions and markers of a partition are counted.
+A decision is a Prepare record: it lists the partitions that must get a marker with its producer id and epoch. Before
+KIP-890, one producer id and epoch can have many decisions, so decisions and markers of a partition are counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
 from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 SWEEP_MS: Final = 10_000
-"""How much longer than its time-out a transaction may live: brokers look for them at this interval."""
+"""Time beyond its time-out that a transaction may stay open: the interval at which brokers abort timed-out transactions."""
 PREPARED: Final = {"PrepareCommit": "commit", "PrepareAbort": "abort"}
 
 LISTED: Final = pa.schema(
@@ -39,16 +39,16 @@ LISTED: Final = pa.schema(
         "is_last": pa.bool_(),
     }
 )
-"""A row for every partition that a record of the transaction log lists.
+"""One row for every partition that a record of the transaction log lists.
 
-`marker` is what is decided, null when nothing is yet. `is_last`: no newer record of the id follows.
+`marker` is the decision, null before it. `is_last`: no newer record of the id follows.
 """
 WAITING: Final = TRANSACTIONS.append(pa.field("is_added", pa.bool_()))
-"""Open transactions; `is_added`: their coordinator has them, with the epoch and partition of their data."""
+"""Open transactions; `is_added`: the coordinator has the transaction as ongoing, with this epoch and partition."""
 
 
 def listed_in(txn_state: pa.Table) -> pa.Table:
-    """Rows of LISTED: all that was decided, and what the last record of an id has as ongoing. Records are in order."""
+    """Return rows of LISTED: all decisions, and ongoing transactions in the last record of an id. Records are in log order."""
     is_last = np.zeros(len(txn_state), bool)
     is_last[last_rows(codes(txn_state["transactional_id"]))] = True
     rows = txn_state.append_column("is_last", pa.array(is_last))
@@ -66,14 +66,14 @@ def listed_in(txn_state: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Coordination:
-    """Some partitions, all that they have, and what the transaction log lists of them, in the order of its partitions."""
+    """Some partitions, all their transactions, and the rows of LISTED for them, in transaction log order."""
 
     transactions: pa.Table
     listed: pa.Table
     bounds: pa.Table
 
     def findings(self) -> tuple[list[Finding], pa.Table]:
-        """(findings that the time has no part in, rows of WAITING that they do not explain)"""
+        """Return (findings that do not depend on the current time, rows of WAITING that these do not explain)."""
         opened = np.flatnonzero(pc.equal(self.transactions["marker"], "open").to_numpy())
         added = self._added(opened)
         findings, explained = self._unmarked(opened[~added])
@@ -82,7 +82,7 @@ class Coordination:
         return findings, waiting.cast(WAITING)
 
     def _added(self, opened: Array) -> Array:
-        """Which of the open transactions their coordinator has, with the epoch and partition of their data."""
+        """Return a mask of the open transactions that their coordinator has, with the epoch and partition of their data."""
         rows = self.transactions.take(pa.array(opened))
         ongoing = self.listed.filter(pc.is_null(self.listed["marker"]))
         there, listed = codes_of_both(
@@ -93,12 +93,12 @@ class Coordination:
         return added
 
     def _unmarked(self, opened: Array) -> tuple[list[Finding], Array]:
-        """(findings, which of these transactions they are about): decisions that a partition has no marker of."""
+        """Return (findings about decisions without a marker in a partition, the open transactions that they are about)."""
         decisions = self.listed.filter(pc.is_valid(self.listed["marker"]))
         places, known = codes_of_both(
             (decisions["topic"], decisions["partition"]), (self.bounds["topic"], self.bounds["partition"])
         )
-        # Not a deleted topic's, or another broker's: the coordinator drops these from its list too.
+        # Ignore partitions of deleted topics or other brokers; the coordinator drops deleted partitions too.
         here = np.isin(places, known)
         decisions, bound = decisions.filter(pa.array(here)), find(known, places[here])
         missing, balanced = self._balance(decisions)
@@ -111,8 +111,8 @@ class Coordination:
             fits &= values(unmarked, "producer_epoch")[data] <= values(decisions, "producer_epoch")
         key = codes(mine, decisions["producer_epoch"], decisions["marker"])
         from_end, from_start = rank_in_group(key[::-1])[::-1], rank_in_group(key)
-        # What waits for the decision that its id stands at: of that no count is needed. Before KIP-890 there may be more
-        # markers than decisions, as those are compacted and markers are sent again.
+        # An open transaction whose decision is its id's last record certainly waits for it; no counting is needed. Before
+        # KIP-890, markers may outnumber decisions, as decisions are compacted and markers are sent again.
         waits = fits & values(decisions, "is_last")
         newest = (from_end == 0) & (waits | (fits & (missing > 0) & ~balanced))
         balanced &= ~waits
@@ -128,7 +128,10 @@ class Coordination:
         return findings, opened[data[newest]]
 
     def _balance(self, decisions: pa.Table) -> tuple[Array, Array]:
-        """(how many markers are missing, whether there are too many of the other kind, also since), with the epoch of each."""
+        """Return (number of missing markers, whether the opposite marker is in excess and was written since) per decision.
+
+        Decisions and markers are matched by partition, producer id and epoch.
+        """
         marks = self.transactions.filter(pc.not_equal(self.transactions["marker"], "open"))
         names = ("topic", "partition", "producer_id")
         mine, theirs = codes_of_both(
@@ -149,7 +152,7 @@ class Coordination:
         return np.where(commits, commit[mine], abort[mine]), (other < 0) & since
 
     def _cut_off(self, bound: Array, decided_ms: Array) -> Array:
-        """Whether a marker of that time may have been before what there is to see. Markers have the broker's time."""
+        """Whether a marker of that time may lie in the deleted part of the log. Markers have the broker's time."""
         place, own = codes_of_both(
             (self.transactions["topic"], self.transactions["partition"]),
             (self.bounds["topic"], self.bounds["partition"]),
@@ -163,7 +166,7 @@ class Coordination:
         return cut_off
 
     def _before_all(self, bound: Array, decided_ms: Array) -> Array:
-        """Whether a decision is older than all transactions in the partition: of a topic that had its name before."""
+        """Whether a decision is older than all transactions in the partition, and so is about an earlier topic of that name."""
         place, own = codes_of_both(
             (self.transactions["topic"], self.transactions["partition"]),
             (self.bounds["topic"], self.bounds["partition"]),
@@ -202,8 +205,8 @@ def open_findings(
 ) -> list[Finding]:
     """Return findings that explain open transactions: why they have no marker.
 
-    `waiting` have ids, `lasts` is the last record of every id; `now_ms` is the time that ages are told at. `is_partial`:
-    some of the transaction log is elsewhere. `in_use`: the partitions may be younger than what was read of it.
+    `waiting` have ids; `lasts` has the last record of every id; ages are relative to `now_ms`. `is_partial`: part of the
+    transaction log is elsewhere. `in_use`: partitions may be newer than the transaction log as read.
     """
     if not len(waiting):
         return []
@@ -231,7 +234,7 @@ def open_findings(
 
 
 def undecided(transactions: pa.Table, lasts: pa.Table, bounds: pa.Table) -> list[Finding]:
-    """Markers above the epoch that their id stands at: its coordinator writes down a decision before any marker."""
+    """Return findings for markers above their id's current epoch: a coordinator logs a decision before sending markers."""
     broken = [row["partition"] for row in bounds.to_pylist() if row["topic"] == TXN_TOPIC and row["is_damaged"]]
     lasts = lasts.filter(pc.invert(pc.is_in(lasts["log_partition"], pa.array(broken, pa.int32()))))
     row = find(values(lasts, "producer_id"), values(transactions, "producer_id"))
@@ -262,7 +265,7 @@ def _where(bound: Finding) -> str:
 
 
 def _unmarked(decision: Finding, data: Finding | None, is_contradicted: bool) -> Finding:
-    """A decision that a partition has no marker of, and the transaction that waits for it."""
+    """Return the finding for a decision without a marker in a partition; `data` is the open transaction that waits for it."""
     text = f"{decision['state']} at offset {decision['log_offset']} of the transaction log lists the partition"
     if is_contradicted:
         other = "abort" if decision["marker"] == "commit" else "commit"
@@ -277,7 +280,7 @@ def _unmarked(decision: Finding, data: Finding | None, is_contradicted: bool) ->
 
 
 def _held(row: Finding, state: Finding, behind: str, now_ms: int) -> list[Finding]:
-    """An open transaction that its coordinator knows of."""
+    """Return findings about an open transaction that its coordinator knows."""
     age_ms = now_ms - state["start_ms"]
     if state["timeout_ms"] == TIMEOUT_NONE:
         return [finding("open_two_phase", WARNING, row, f"open for {age_ms} ms without a time-out; {behind}")]

@@ -1,7 +1,8 @@
-"""Was every input processed exactly once? Input and output of a group that consumes, transforms and produces.
+"""Check that every input record was processed exactly once by a group that consumes, transforms and produces.
 
-A group's committed offsets say which input it took for done. What that input should have become is compared with what
-committed readers find in the output topic, as multisets of (key, value): order does not matter, number does.
+A group's committed offsets tell which input it has processed. The expected output of that input is compared with the records
+that read_committed consumers get from the output topic, as multisets of (key, value): order does not matter, multiplicity
+does.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from stuntbroker.pipeline.audit.transactions import outcomes_of
 from stuntbroker.protocol.topic_names import OFFSETS as OFFSETS_TOPIC
 
 Transform = Callable[[pa.Table], pa.Table]
-"""From input records to a table with the `key` and `value` of what they become."""
+"""Maps input records to a table with the `key` and `value` of their expected output."""
 SHOWN_BYTES: Final = 60
 
 TALLY: Final = pa.schema({"key": pa.binary(), "value": pa.binary(), "wanted": pa.int64(), "found": pa.int64()})
-"""How often a key and value should be in the output, and how often they are."""
+"""Expected and actual number of occurrences of a key and value in the output."""
 COMMITTED: Final = pa.schema(
     {
         "group_id": pa.string(),
@@ -38,7 +39,7 @@ COMMITTED: Final = pa.schema(
 
 
 def committed_offsets(offsets: pa.Table, transactions: pa.Table) -> pa.Table:
-    """Rows of COMMITTED: the last offset of every group and partition that counts (KIP-447)."""
+    """Return rows of COMMITTED: the last effective offset commit of every group and partition (KIP-447)."""
     place = pa.table(
         {
             "topic": pa.repeat(OFFSETS_TOPIC, len(offsets)),
@@ -56,7 +57,7 @@ def committed_offsets(offsets: pa.Table, transactions: pa.Table) -> pa.Table:
 
 
 def visible_records(records: pa.Table, transactions: pa.Table) -> pa.Table:
-    """Rows of RECORDS that a consumer with read_committed gets."""
+    """Return the rows of RECORDS that a read_committed consumer gets."""
     data = records.filter(pc.invert(records["is_control"]))
     return data.filter(pc.is_in(outcomes_of(data, transactions), pa.array(["plain", "commit"])))
 
@@ -69,20 +70,20 @@ class Chain:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     compare: str = "both"
-    """"both", "key" or "value": what of a record comes out as it went in."""
+    """Fields to compare: "both", "key" or "value"."""
 
     def topics(self) -> tuple[str, ...]:
         """Return the input and output topics, each once."""
         return tuple(dict.fromkeys((*self.inputs, *self.outputs)))
 
     def check_topics(self, folder: Folder) -> None:
-        """Before anything is read. Raises FolderError."""
+        """Check that all topics exist, before reading anything. Raises FolderError."""
         there = {topic.topic for topic in folder.partitions}
         if missing := [topic for topic in self.topics() if topic not in there]:
             raise FolderError(f"{folder.path} has no topic {missing[0]!r}, which was to be compared")
 
     def check(self, folder: Folder, committed: pa.Table) -> None:
-        """Whether there is something to compare. Raises FolderError, as a comparison of nothing would find nothing."""
+        """Check that the group has committed offsets of the input. Raises FolderError: otherwise nothing could be compared."""
         self.check_topics(folder)
         mine = committed.filter(pc.equal(committed["group_id"], self.group_id))
         if not pc.any(pc.is_in(mine["topic"], pa.array(self.inputs, pa.string()))).as_py():
@@ -92,7 +93,7 @@ class Chain:
     def tally(
         self, records: pa.Table, transactions: pa.Table, committed: pa.Table, transform: Transform = lambda t: t
     ) -> pa.Table:
-        """Rows of TALLY of some of the records; tallies of pieces are added with `add`."""
+        """Return rows of TALLY for some of the records; combine the tallies of several pieces with `add`."""
         seen = visible_records(records, transactions)
         mine = committed.filter(pc.equal(committed["group_id"], self.group_id))
         here, known = codes_of_both((seen["topic"], seen["partition"]), (mine["topic"], mine["partition"]))
@@ -112,8 +113,8 @@ class Chain:
     def findings(self, tally: pa.Table, bounds: pa.Table) -> list[Finding]:
         """Return findings for output records that are missing, duplicated, or without an input record.
 
-        Surplus output cannot be judged if part of the input was deleted or damaged, missing output if part of the output was:
-        then the finding is `unknown_before`.
+        Surplus output cannot be judged if part of the input was deleted or damaged, nor missing output if part of the output
+        was; the finding is then `unknown_before`.
         """
         wrong = tally.filter(pc.not_equal(tally["wanted"], tally["found"]))
         wrong = wrong.sort_by([("key", "ascending"), ("value", "ascending")])
@@ -143,7 +144,7 @@ class Chain:
 
 
 def add(tallies: Iterable[pa.Table]) -> pa.Table:
-    """One tally of several."""
+    """Add up several tallies."""
     both = pa.concat_tables([TALLY.empty_table(), *tallies])
     sums = both.group_by(["key", "value"]).aggregate([("wanted", "sum"), ("found", "sum")])
     return pa.table([sums[name] for name in ("key", "value", "wanted_sum", "found_sum")], schema=TALLY)

@@ -1,31 +1,31 @@
-"""What is wrong, by the tables of the audit. Pure functions: tables in, rows of FINDINGS out.
+"""Findings of the audit: their kinds, their table, and pure functions to build it.
 
-| kind | severity | what |
+| kind | severity | meaning |
 |---|---|---|
 | corrupt | error | bytes in a segment that are no valid batch |
-| format | error | messages older than record batches: nothing can be said of them |
-| torn_tail | information | the newest segment, not closed in order, has no whole batch at its end; the broker cuts that off |
+| format | error | messages older than record batches, which the audit cannot check |
+| torn_tail | information | the newest segment, not closed cleanly, ends in an incomplete batch; the broker truncates it |
 | gone | information | a segment that a broker deleted while the folder was read |
-| offset_order | error | a batch whose offsets do not rise with those around it |
-| hanging | error | records of a transaction that nobody will end: its coordinator is done with it, or never knew of them |
+| offset_order | error | a batch whose offsets are out of order |
+| hanging | error | records of a transaction that will never end: its coordinator has completed it or never knew of it |
 | overdue | warning | a transaction is open beyond its time-out, and was not aborted |
 | open_two_phase | warning | a transaction of KIP-939 waits for its owner, and holds back readers meanwhile |
-| unknown_owner | information | open, and its coordinator's part of the transaction log is not in this folder |
-| marker_pending | warning | decided, its markers not all written; the coordinator does that when it is started again |
-| marker_missing | error | decided and said to be complete, but a partition of it has no marker |
-| marker_contradicts | error | a partition was told another outcome than was decided |
-| marker_undecided | error | a marker of an epoch that the coordinator has not given out yet |
-| marker_without_data | information | a transaction without records in a partition that was added to it, or a repeated marker |
-| marker_suspicious | warning | the same by an older coordinator, for an older epoch or of an unknown producer; below its data |
+| unknown_owner | information | open, and its coordinator's partition of the transaction log is not in this folder |
+| marker_pending | warning | decided, but some markers are not written yet; the coordinator writes them after a restart |
+| marker_missing | error | decided and recorded as complete, but a partition has no marker |
+| marker_contradicts | error | the marker in a partition contradicts the decision |
+| marker_undecided | error | a marker with an epoch that the coordinator has not allocated yet |
+| marker_without_data | information | a partition was added to a transaction but not written to, or the marker was repeated |
+| marker_suspicious | warning | a marker of an older coordinator, an older epoch or an unknown producer |
 | mixed_epochs | error | an epoch went up within a transaction, which only its end may do |
-| stale_epoch | error | records of an epoch below one that the partition had seen: their producer was fenced |
-| duplicate | error | sequence numbers that were there before |
-| gap | error | sequence numbers that are missing |
-| undecodable | error | a batch or a record with a right CRC that cannot be read |
-| unknown_before | information | decided, but its marker may have been cut off, or in a topic that had the name before |
+| stale_epoch | error | records with an epoch below one already seen in the partition: their producer was fenced |
+| duplicate | error | repeated sequence numbers |
+| gap | error | missing sequence numbers |
+| undecodable | error | a batch or record with a correct CRC that cannot be decoded |
+| unknown_before | information | decided, but the marker may have been deleted, or was in an earlier topic of the same name |
 | output_missing, output_duplicate, output_unexpected | error | see `eos` |
 
-What retention, compaction or a fault has taken is unknown, never missing.
+Data removed by retention, compaction or a fault counts as unknown, never as missing.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ def as_findings(rows: Iterable[Finding]) -> pa.Table:
 
 
 def concat_findings(findings: pa.Table, more: pa.Table) -> pa.Table:
-    """Both, errors first."""
+    """Concatenate findings and sort them by severity, errors first."""
     rows = pa.concat_tables([findings, more]).to_pylist()
     order = (ERROR, WARNING, INFORMATION)
     return as_findings(sorted(rows, key=lambda row: order.index(row["severity"])))
 
 
 def file_of(row: Finding) -> str:
-    """A row's segment, as a path from the data folder."""
+    """Return the path of a row's segment, relative to the data folder."""
     return f"{row['topic']}-{row['partition']}/{row['segment_base_offset']:020d}.log"
 
 
 def finding(kind: str, severity: str, row: Finding, evidence: str, **more: Any) -> Finding:
-    """A finding about a row of some table, from which it takes what it has of its columns."""
+    """Return a finding about a row of any table; columns of FINDINGS that the row has are copied."""
     fields = {name: row.get(name) for name in FINDINGS.names}
     if row.get("segment_base_offset") is not None:
         fields["file"] = file_of(row)
@@ -82,9 +82,9 @@ def finding(kind: str, severity: str, row: Finding, evidence: str, **more: Any) 
 
 
 def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, int]]:
-    """The findings in their order; of identical notes only the first, with how many there are.
+    """Merge identical notes: return (first finding, number of findings) pairs in order.
 
-    Notes are the findings of severity information. They are identical when they differ in nothing but place and producer.
+    Notes are findings of severity information; they are identical if they differ only in place and producer.
     """
     groups: list[Finding] = []
     counts: list[int] = []

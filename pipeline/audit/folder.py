@@ -1,15 +1,15 @@
-"""What is in a data folder: partitions and their segments, as Kafka and we lay them out.
+"""List a data folder: partitions and their segments, in the layout of Kafka and Stuntbroker.
 
-    <topic>-<partition>/<20-digit base offset>.log     record batches, what the audit reads
-    log-start-offset-checkpoint                        "0", number of lines, then `topic partition offset` a line
-    .kafka_cleanshutdown                               there when the last broker closed its logs in order
+    <topic>-<partition>/<20-digit base offset>.log     record batches, which the audit reads
+    log-start-offset-checkpoint                        "0", number of lines, then lines of `topic partition offset`
+    .kafka_cleanshutdown                               exists after a clean shutdown
 
-Folders that a broker has renamed, to delete, to move or because nobody claims them, are no partitions any more; they
-are skipped with a reason, as is everything that an unfinished compaction left. But for one thing: from the moment that
-the segments which it replaces begin to go, a compaction's `.swap` file is the log, and a broker that starts takes it.
+Folders that a broker has renamed (to delete them, to move them, or as stray) are no longer partitions; they are skipped with
+a reason, like all leftovers of an unfinished compaction. There is one exception: once the segments that a compaction
+replaces begin to be deleted, its `.swap` file is part of the log, and a starting broker uses it.
 
-    <20-digit base offset>.log.swap                    Kafka's
-    <base offset>-<end>.swap                           ours, for segments that begin from the one to below the other
+    <20-digit base offset>.log.swap                    Kafka
+    <base offset>-<end>.swap                           Stuntbroker, for segments with base offsets from <base offset> to <end>
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class FolderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One file of batches.
+    """A segment file.
 
-    The last one of its partition is `active`, unless the broker closed it in order: only there a broken end is no fault.
+    The last segment of a partition is `active` unless the broker shut down cleanly; only an active segment may have a torn end.
     """
 
     topic: str
@@ -68,16 +68,16 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition's folder: its segments in the order of their offsets, and where its log starts."""
+    """A partition's folder."""
 
     topic: str
     partition: int
     log_start_offset: int
-    """Records below it were deleted, although a segment may still hold them."""
+    """Records below this offset were deleted, although a segment may still hold them."""
     segments: tuple[Segment, ...]
-    """By base offset."""
+    """Ordered by base offset."""
     created_ms: int = -1
-    """Creation time of its folder (ms), or of a copy without times; -1 if unknown."""
+    """Creation time of the partition in ms (of the copy, if copied without file times); -1 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +85,22 @@ class Skipped:
     """A folder or file that is not audited, and why."""
 
     name: str
-    """As a path from the data folder."""
+    """Path relative to the data folder."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A data folder as the audit reads it. `in_use`: a broker may be writing to it."""
+    """A data folder as the audit reads it."""
 
     path: str
     partitions: tuple[Partition, ...]
-    """By topic and number."""
+    """Ordered by topic and partition."""
     skipped: tuple[Skipped, ...]
     in_use: bool
-    """A process works in it: what that writes meanwhile may be seen half, and look like a fault."""
+    """A broker holds the folder's lock; half-written data may then look like a fault."""
     is_partial: bool = False
-    """Some of the transaction log is elsewhere: in another folder of `log.dirs`, or with another broker."""
+    """Partitions of the transaction log are elsewhere: in another folder of `log.dirs`, or on another broker."""
 
     def segments(self, *topics: str) -> list[Segment]:
         """Return the segments of these topics, or of all, largest first, so that parallel tasks end at about the same time."""
@@ -109,7 +109,7 @@ class Folder:
 
 
 def read_folder(path: str) -> Folder:
-    """Look at names and sizes only. Raises FolderError."""
+    """List a data folder by file names and sizes, without reading records. Raises FolderError."""
     try:
         names = sorted(os.listdir(path))
     except OSError as fault:
@@ -164,7 +164,7 @@ def _read_partition(
         for base, end, file in swaps:
             if not _take(files, f"{path}/{name}", base, end, file):
                 skipped.append(_skip(f"{name}/{file}", UNFINISHED))
-    except FileNotFoundError:  # A broker works here, and its topic was deleted just now.
+    except FileNotFoundError:  # A running broker has just deleted the topic.
         return []
     except OSError as fault:
         raise FolderError(f"cannot read {fault.filename}: {fault.strerror}") from fault
@@ -180,13 +180,13 @@ def _read_partition(
 
 
 def _is_partial(partitions: list[Partition]) -> bool:
-    """Kafka makes the folders of all partitions of a topic at once: those that are not here are somewhere else."""
+    """Whether partitions of the transaction log are elsewhere: Kafka creates all partitions of a topic at once."""
     numbers = [partition.partition for partition in partitions if partition.topic == TXN_TOPIC]
     return numbers != list(range(len(numbers)))
 
 
 def _created_ms(path: str) -> int:
-    """The time of a file that is written once, with the partition."""
+    """Return the modification time in ms of a file that is written once, with the partition; -1 if there is none."""
     try:
         return os.stat(path).st_mtime_ns // 1_000_000
     except OSError:
@@ -194,7 +194,7 @@ def _created_ms(path: str) -> int:
 
 
 def _size_of(path: str) -> int | None:
-    """In bytes; None for what is no file, or is gone by now."""
+    """Return the size in bytes; None if the path is not a regular file or was deleted."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -203,10 +203,10 @@ def _size_of(path: str) -> int | None:
 
 
 def _take(files: dict[int, tuple[str, int]], folder: str, base: int, end: int | None, file: str) -> bool:
-    """Put a compaction's outcome in the place of what it replaces, if that has begun to go; whether it had.
+    """Replace segments by a compaction's `.swap` file if their deletion has begun; return whether it has.
 
-    The first one goes first. Where the name does not say what else should have gone, it is what begins before the
-    outcome's own end.
+    The segment at `base` is deleted first. If the file name has no end offset, all segments that begin before the end of the
+    swap file are replaced.
     """
     if base in files or (size := _size_of(f"{folder}/{file}")) is None:
         return False
@@ -218,7 +218,7 @@ def _take(files: dict[int, tuple[str, int]], folder: str, base: int, end: int | 
 
 
 def _end_of(path: str, base: int) -> int:
-    """The offset behind the last batch of a file, by lengths alone."""
+    """Return the offset after the last batch of a file, following batch lengths without checking CRCs."""
     end, at = base, 0
     with open(path, "rb") as file:
         while len(head := file.read(HEADER_SIZE)) == HEADER_SIZE:
@@ -248,28 +248,28 @@ def _read_start_offsets(path: str) -> dict[tuple[str, int], int]:
 
 
 def _is_text(name: str) -> bool:
-    """Whether it can be written down: a folder's name may have any bytes."""
+    """Whether a folder name, which may have any bytes, is valid text of a single line."""
     return "\n" not in name and not any(0xD800 <= ord(letter) < 0xE000 for letter in name)
 
 
 def _skip(name: str, reason: str) -> Skipped:
-    """Bytes that are no UTF-8 are shown as escapes."""
+    """Return a skipped entry; bytes of the name that are not UTF-8 are escaped."""
     return Skipped(os.fsencode(name).decode("utf-8", "backslashreplace"), reason)
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; a pipe in its place would wait for its other end."""
+    """Open a file without blocking, as a pipe in its place would wait for a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _in_use(path: str) -> bool:
-    """Whether a broker holds the folder's lock: ours takes it with flock, the JVM with fcntl."""
+    """Whether a broker holds the folder's lock: Stuntbroker locks with flock, the JVM with fcntl."""
     try:
         with open(f"{path}/.lock", "rb", opener=_without_waiting) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # No such file, or not ours to open: nobody's lock can be asked for.
+    except OSError:  # The file does not exist or cannot be opened, so the lock cannot be checked.
         return False
     return False

@@ -1,4 +1,4 @@
-"""Rows that belong together, by numpy and Arrow: what the tables of the audit are made with."""
+"""Group and join rows with numpy and Arrow, for the audit's tables."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stuntbroker.pipeline.arrays import Array
 
 
 def values(table: pa.Table, name: str) -> Array:
-    """A column without nulls, for numpy."""
+    """Return a column without nulls as a numpy array."""
     array: Array = table[name].to_numpy()
     return array
 
 
 def codes(*columns: Any) -> Array:
-    """A number for every row, the same for equal rows: 0 for the first, and so on as new ones come."""
+    """Return a number per row, equal for equal rows, counting from 0 in order of first appearance."""
     combined: Any = None
     for column in columns:
         plain = pa.array(column) if isinstance(column, np.ndarray) else column
@@ -35,7 +35,7 @@ def codes(*columns: Any) -> Array:
 
 
 def codes_of_both(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Array, Array]:
-    """Codes that are the same for equal rows of two tables."""
+    """Return codes of the rows of two tables; equal rows have equal codes."""
     joined = [pa.concat_arrays([_plain(a), _plain(b)]) for a, b in zip(left, right, strict=True)]
     both = codes(*joined)
     return both[: len(left[0])], both[len(left[0]) :]
@@ -47,7 +47,7 @@ def _plain(column: Any) -> pa.Array:
 
 
 def follows(*group: Array) -> Array:
-    """Which rows are of the same group as the row before them."""
+    """Return a mask of the rows that are in the same group as the previous row."""
     same = np.zeros(len(group[0]), bool)
     if len(same):
         same[1:] = np.logical_and.reduce([each[1:] == each[:-1] for each in group])
@@ -55,7 +55,7 @@ def follows(*group: Array) -> Array:
 
 
 def rank_in_group(group: Array) -> Array:
-    """How many rows of the same group are before each."""
+    """Return, for each row, the number of earlier rows in its group."""
     order = np.argsort(group, kind="stable")
     first = np.flatnonzero(~follows(group[order]))
     rank = np.empty(len(group), np.int64)
@@ -64,20 +64,20 @@ def rank_in_group(group: Array) -> Array:
 
 
 def by_transactional_id(txn_state: pa.Table) -> tuple[pa.Table, Array]:
-    """Records of the transaction log, those of an id together and in their order; and which have the id of the row before."""
+    """Return (transaction log records grouped by id, each group in log order; mask of rows with the previous row's id)."""
     group = codes(txn_state["transactional_id"])
     order = np.argsort(group, kind="stable")
     return txn_state.take(pa.array(order)).combine_chunks(), follows(group[order])
 
 
 def running_max(numbers: Array, group: Array) -> Array:
-    """The largest number so far in the same group; rows of a group stand together."""
+    """Return the running maximum within each group; the rows of a group must be adjacent."""
     if not len(group):
         return numbers
     step = np.cumsum(follows(group) == 0)
     low, high = int(numbers.min()), int(numbers.max())
-    height = high - low + 1  # Each group on a floor of its own.
-    if height * (int(step[-1]) + 1) > np.iinfo(np.int64).max:  # By rank then: there may be any number in a header.
+    height = high - low + 1  # Shift each group into a range of its own.
+    if height * (int(step[-1]) + 1) > np.iinfo(np.int64).max:  # Use ranks: headers may hold any number.
         unique, rank = np.unique(numbers, return_inverse=True)
         ranked: Array = unique[running_max(rank, group)]
         return ranked
@@ -86,14 +86,14 @@ def running_max(numbers: Array, group: Array) -> Array:
 
 
 def last_rows(group: Array) -> Array:
-    """The last row of every group, in the order of the rows."""
+    """Return the row number of the last row of every group, ascending."""
     _, from_end = np.unique(group[::-1], return_index=True)
     rows: Array = np.sort(len(group) - 1 - from_end)
     return rows
 
 
 def find(keys: Array, wanted: Array) -> Array:
-    """For every wanted key the row of an equal one, -1 where there is none. The last one counts."""
+    """Return, for each wanted key, the last row with that key; -1 if there is none."""
     order = np.argsort(keys, kind="stable")
     at = np.searchsorted(keys[order], wanted, side="right") - 1
     row = np.where(at >= 0, order[at] if len(order) else -1, -1)

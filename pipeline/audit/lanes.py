@@ -1,8 +1,8 @@
-"""Parts of many values of the same kind, read at once: a lane a value, each with a cursor of its own.
+"""Read the fields of many values of the same kind at once: one lane per value, each with its own cursor.
 
-Nothing is checked while a lane goes on: reads are clipped to the buffer, cursors only move forward. So whoever has read
-a value to its end sees by the cursor alone whether all of it was there. Lanes that are not as usual are `odd`: what was
-read of them means nothing, and they are left to a decoder that reads them one by one.
+Reads are not checked individually: they are clipped to the buffer, and cursors only move forward. At the end, the cursor
+alone shows whether the value was complete. Lanes of an unusual form are marked `odd`: their fields are meaningless, and a
+decoder must read their values one by one.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import pyarrow as pa
 from stuntbroker.pipeline.arrays import Array
 
 FAR: Final = 1 << 59
-"""A cursor behind every end."""
+"""A cursor position after the end of any buffer."""
 INT16, INT32, INT64 = (np.dtype(kind) for kind in (">i2", ">i4", ">i8"))
 
 
 def places_of(column: pa.Array) -> tuple[Array, Array, Array]:
-    """(bytes, where each value starts, where it ends) of a column of binary; a null has no bytes."""
+    """Return (bytes, start of each value, end of each value) of a binary column; a null has no bytes."""
     _, offsets, content = column.buffers()
     if not len(column) or content is None or not content.size:
         nothing = np.zeros(len(column), np.int64)
@@ -30,14 +30,14 @@ def places_of(column: pa.Array) -> tuple[Array, Array, Array]:
 
 
 def integers(data: Array, at: Array, kind: Any) -> Array:
-    """Big-endian integers at these positions."""
+    """Return the big-endian integers at these positions."""
     raw = data.take(at[:, None] + np.arange(kind.itemsize), mode="clip")
     numbers: Array = raw.view(kind).ravel().astype(kind.newbyteorder("="))
     return numbers
 
 
 class Lanes:
-    """Values of one column; `live` are the numbers of the lanes that a read is for."""
+    """Cursors into the values of one column; `live` holds the numbers of the lanes to read."""
 
     def __init__(self, data: Array, starts: Array, ends: Array) -> None:
         self.data, self.at, self.ends = data, starts.copy(), ends
@@ -48,7 +48,7 @@ class Lanes:
         return np.arange(len(self.at))
 
     def read(self, live: Array, kind: Any) -> Array:
-        """Read an integer of `kind` in each live lane, and move behind it."""
+        """Read an integer of `kind` in each live lane, and advance its cursor."""
         numbers = integers(self.data, self.at[live], kind)
         self.at[live] += kind.itemsize
         return numbers
@@ -83,17 +83,17 @@ class Lanes:
         return remaining
 
     def refuse(self, live: Array, which: Array) -> None:
-        """Mark lanes as those that must be read one by one."""
+        """Mark lanes as odd."""
         self.odd[live[which]] = True
 
     def finish(self) -> Array:
-        """Which lanes were read well; those that ran over their end were not."""
+        """Return a mask of the lanes that were decoded: neither odd nor past their end."""
         good: Array = ~self.odd & (self.at <= self.ends)
         return good
 
 
 class NotText(ValueError):
-    """Some of the bytes that should be text are no UTF-8."""
+    """Text is not valid UTF-8."""
 
 
 def as_text(column: pa.Array) -> pa.Array:

@@ -1,6 +1,6 @@
-"""Findings that a partition's batches show by themselves: broken bytes, offsets, epochs and sequence numbers.
+"""Findings from the batches of a partition alone: corrupt bytes, offsets, epochs and sequence numbers.
 
-Batches of a partition stand in the order of its files.
+The batches of a partition must be in file order.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from stuntbroker.protocol.batches.records import SEQUENCE_MAX
 from stuntbroker.protocol.primitives import INT32_MAX
 
 OF_FILES: Final = ("corrupt", "format", "torn_tail", "gone")
-"""Kinds of what is no valid batch."""
+"""Kinds of findings about bytes that are not a valid batch."""
 OFFSET_SPAN_MAX: Final = INT32_MAX
-"""From a segment's base offset: its index holds the difference in 32 bits."""
+"""Maximum offset relative to the segment's base offset, as the index holds it in 32 bits."""
 
 
 def file_findings(batches: pa.Table) -> list[Finding]:
@@ -48,9 +48,10 @@ def file_findings(batches: pa.Table) -> list[Finding]:
 
 
 def offset_findings(batches: pa.Table) -> tuple[Array, list[Finding]]:
-    """(which batches have a wrong base offset, findings about them); a CRC does not cover the base offset.
+    """Return (mask of the batches with a wrong base offset, findings about them); the CRC does not cover the base offset.
 
-    They are what has to go so that all others rise; a segment's offsets begin with its own and span less than 2^31.
+    The wrong batches are the fewest whose removal leaves ascending offsets. Offsets outside the segment's range, its base
+    offset plus OFFSET_SPAN_MAX, are wrong too.
     """
     wrong = np.zeros(len(batches), bool)
     good = np.flatnonzero(batches["fault"].is_null().to_numpy())
@@ -87,7 +88,7 @@ def offset_findings(batches: pa.Table) -> tuple[Array, list[Finding]]:
 
 
 def _rising(base: list[int], last: list[int]) -> list[int]:
-    """The most rows that can stay so that each begins above the end of the one before: patience sorting."""
+    """Return the longest subsequence in which each range begins after the previous one ends (patience sorting)."""
     ends: list[int] = []
     tails: list[int] = []
     before: list[int] = []
@@ -108,16 +109,16 @@ def _rising(base: list[int], last: list[int]) -> list[int]:
 
 
 def undecodable(topic: str, partition: int, faults: Iterable[tuple[int, str]], unit: str = "position") -> list[Finding]:
-    """Batches, or by their offset records of a log, that have a right CRC and cannot be read all the same."""
+    """Return findings for batches (by position) or records (by offset) that have a correct CRC but cannot be decoded."""
     row = {"topic": topic, "partition": partition}
     return [finding("undecodable", ERROR, row, f"at {unit} {at}: {message}") for at, message in faults]
 
 
 def sequence_findings(batches: pa.Table, bounds: pa.Table) -> list[Finding]:
-    """Duplicates and gaps by (producer id, epoch) in each partition.
+    """Return findings for duplicates and gaps in the sequence numbers of each producer id and epoch in a partition.
 
-    A gap counts only when nothing is missing from the log between its sides, or before it for an epoch's first batch. Of
-    a producer that it does not know a broker takes any sequence number, so that nothing is wrong with its first batch.
+    A gap counts only if no offsets are missing between its sides or, for the first batch of an epoch, before it. A broker
+    accepts any sequence number from an unknown producer, so a producer's first batch is never an error.
     """
     good = pc.and_(pc.is_null(batches["fault"]), pc.greater_equal(batches["producer_id"], 0))
     rows = batches.filter(good).combine_chunks()
@@ -126,12 +127,12 @@ def sequence_findings(batches: pa.Table, bounds: pa.Table) -> list[Finding]:
         return []
     place, here = codes_of_both((rows["topic"], rows["partition"]), (bounds["topic"], bounds["partition"]))
     owner = codes(place, rows["producer_id"], rows["producer_epoch"])
-    order = np.argsort(owner, kind="stable")  # As they stand in the files: an offset may be wrong.
+    order = np.argsort(owner, kind="stable")  # Keep file order, as offsets may be wrong.
     owner = owner[order]
     first = values(rows, "base_sequence")[order].astype(np.int64)
     span = (values(rows, "last_offset") - values(rows, "base_offset"))[order]
     begins = ~follows(owner)
-    # Sequence numbers go from 2^31-1 to 0: each is brought near the one before it.
+    # Sequence numbers wrap from 2^31-1 to 0: unwrap each relative to the previous one.
     step = np.concatenate(([0], np.diff(first)))
     half = (SEQUENCE_MAX + 1) // 2
     step = np.where(begins, 0, (step + half) % (SEQUENCE_MAX + 1) - half)
@@ -159,7 +160,7 @@ def sequence_findings(batches: pa.Table, bounds: pa.Table) -> list[Finding]:
 
 
 def _is_first(batches: pa.Table, rows: pa.Table, order: Array) -> Array:
-    """For each of `rows` in that order, whether it is the first that its partition has of its producer, markers counted."""
+    """Return a mask of `rows`, in `order`: whether each is its producer's first batch in the partition, markers included."""
     good = batches.filter(pc.and_(pc.is_null(batches["fault"]), pc.greater_equal(batches["producer_id"], 0)))
     names = ("topic", "partition", "producer_id")
     theirs, mine = codes_of_both(tuple(good[n] for n in names), tuple(rows[n] for n in names))
@@ -171,9 +172,9 @@ def _is_first(batches: pa.Table, rows: pa.Table, order: Array) -> Array:
 
 
 def epoch_findings(batches: pa.Table) -> list[Finding]:
-    """Records of an epoch below one that the partition had seen of their producer: a broker refuses them (KIP-98).
+    """Return findings for records with an epoch below their producer's current epoch, which a broker refuses (KIP-98).
 
-    Markers count for what was seen; what they say themselves is for `marker_checks`.
+    The epochs of markers count as seen; `marker_checks` checks the markers themselves.
     """
     rows = batches.filter(pc.and_(pc.is_null(batches["fault"]), pc.greater_equal(batches["producer_id"], 0)))
     rows = rows.combine_chunks()
@@ -195,7 +196,7 @@ def epoch_findings(batches: pa.Table) -> list[Finding]:
 
 
 def _holes(batches: pa.Table, rows: pa.Table, order: Array) -> Array:
-    """For each of `rows` in that order, how many holes its partition's log has before it."""
+    """Return, for each of `rows` in `order`, the number of holes in the offsets of its partition before it."""
     good = batches.filter(pc.is_null(batches["fault"]))
     place, mine = codes_of_both((good["topic"], good["partition"]), (rows["topic"], rows["partition"]))
     base, last = values(good, "base_offset"), values(good, "last_offset")

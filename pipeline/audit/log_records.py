@@ -1,4 +1,4 @@
-"""Records of a coordinator's log as rows: many at once where they are as usual, one by one where they are not."""
+"""Decode the records of a coordinator's log as rows: many at once if they have the usual form, otherwise one by one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stuntbroker.pipeline.audit.lanes import NotText
 from stuntbroker.protocol.primitives import DecodeError
 
 Fault = tuple[int, str]
-"""The offset of a record that cannot be read, and what is wrong."""
+"""Offset of an undecodable record, and the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +23,17 @@ class Log:
     """How the records of one internal topic are decoded: in lanes, or one by one."""
 
     schema: pa.Schema
-    """Its first columns are those of RECORDS in `place`, whatever they are called."""
+    """Schema of the rows; its first columns hold the columns `place` of RECORDS, under possibly different names."""
     place: tuple[str, ...]
     kinds: tuple[bytes, ...]
-    """How the keys begin that are looked at; others are no fault: a coordinator skips them too."""
+    """Prefixes (version) of the keys to decode; records with other keys are skipped, as a coordinator does."""
     read_lanes: Callable[[pa.RecordBatch], list[tuple[Array, pa.Table]]]
-    """(numbers of records, their rows), for all that are as usual; may raise NotText."""
+    """Decodes records of the usual form to (record numbers, rows); may raise NotText."""
     read_record: Callable[[bytes | None, bytes | None], tuple[Any, ...]]
-    """What follows `place`, from a key and a value. Raises DecodeError or ValueError."""
+    """Decodes a key and a value to the columns after `place`. Raises DecodeError or ValueError."""
 
     def read(self, records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Fault]]:
-        """Rows of the schema in the order of the records."""
+        """Return (rows of the schema in record order, faults)."""
         kinds = pc.fill_null(pc.binary_slice(records["key"], 0, 2), self.kinds[0])
         is_wanted = pc.is_in(kinds, pa.array(self.kinds, pa.binary()))
         wanted = np.flatnonzero(pc.and_not(is_wanted, records["is_control"]))
@@ -59,7 +59,7 @@ class Log:
         return both.combine_chunks().to_batches()[0], faults
 
     def one_by_one(self, records: pa.RecordBatch) -> tuple[pa.Table, list[int], list[Fault]]:
-        """(rows, which records they are of, faults)"""
+        """Decode records one by one; return (rows, their record numbers, faults)."""
         rows: list[tuple[Any, ...]] = []
         read: list[int] = []
         faults: list[Fault] = []
@@ -76,7 +76,7 @@ class Log:
         return pa.table(arrays, schema=self.schema), read, faults
 
     def rows_of(self, records: pa.RecordBatch, numbers: Array, decoded: dict[str, Any]) -> pa.Table:
-        """Rows of these records, with the columns that follow `place` by name."""
+        """Return rows for the records `numbers`; `decoded` has the columns after `place` by name."""
         mine = records.select(list(self.place))
         if len(numbers) < len(records):
             mine = mine.take(pa.array(numbers))

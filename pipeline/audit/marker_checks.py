@@ -1,4 +1,4 @@
-"""Findings about the markers of a partition: ones that end nothing, and one that should be there and is not."""
+"""Findings about transaction markers in a partition: markers that end nothing, and missing markers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, foll
 
 
 def marker_findings(transactions: pa.Table, bounds: pa.Table) -> list[Finding]:
-    """Markers without data, or for data of a newer epoch, and epochs that went up without a marker."""
+    """Return findings for markers without data, markers with an epoch below their data, and epoch bumps without a marker."""
     place, here = codes_of_both(
         (transactions["topic"], transactions["partition"]), (bounds["topic"], bounds["partition"])
     )
@@ -19,7 +19,7 @@ def marker_findings(transactions: pa.Table, bounds: pa.Table) -> list[Finding]:
     known, damaged = values(bounds, "known_from")[bound], values(bounds, "is_damaged")[bound]
     first, marker = values(transactions, "first_offset"), values(transactions, "marker_offset")
     is_mixed = values(transactions, "producer_epoch") != values(transactions, "last_epoch")
-    # Else the marker between may be what was taken.
+    # Before `known_from`, or in a damaged partition, the marker in between may have been lost.
     mixed = np.flatnonzero(is_mixed & (first >= known) & ~damaged)
     findings = [
         finding(
@@ -46,7 +46,7 @@ def marker_findings(transactions: pa.Table, bounds: pa.Table) -> list[Finding]:
     order = np.lexsort((np.maximum(first, marker), owner))
     epochs = _highest_before(values(transactions, "marker_epoch"), owner, order)
     coordinators = _highest_before(values(transactions, "coordinator_epoch"), owner, order)
-    # Data would be behind the marker before: not all of that is there to see.
+    # The marker's data would follow the previous marker; if that range was partly deleted, the data may have been too.
     cut = _highest_before(marker, owner, order) + 1 < known
     lone = np.flatnonzero((first < 0) & ~cut)
     for at, row in zip(lone.tolist(), rows_at(transactions, lone), strict=True):
@@ -66,7 +66,7 @@ def marker_findings(transactions: pa.Table, bounds: pa.Table) -> list[Finding]:
 
 
 def mark_unknown_producers_suspicious(findings: list[Finding]) -> list[Finding]:
-    """The same findings, where it is known that a producer id without a transactional id was never given to one."""
+    """Mark markers of unknown producers as suspicious; only valid if the transaction log is complete."""
     text = "no transactional id ever had this producer id"
     return [
         item | {"kind": "marker_suspicious", "severity": WARNING, "evidence": f"{item['evidence']}; {text}"}
@@ -77,7 +77,7 @@ def mark_unknown_producers_suspicious(findings: list[Finding]) -> list[Finding]:
 
 
 def _highest_before(numbers: Array, owner: Array, order: Array) -> Array:
-    """For every row the largest number among earlier rows of its owner, -1 without one."""
+    """Return, for each row, the largest number in earlier rows of the same owner; -1 if there is none."""
     reached = running_max(numbers[order].astype(np.int64), owner[order])
     highest = np.empty(len(order), np.int64)
     highest[order] = np.where(follows(owner[order]), np.roll(reached, 1), -1)

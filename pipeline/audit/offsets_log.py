@@ -1,4 +1,4 @@
-"""What groups committed: the offset records of `__consumer_offsets` as Arrow."""
+"""Decode the offset commit records of `__consumer_offsets` as Arrow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stuntbroker.protocol.messages.offset_commit_key import OffsetCommitKey
 from stuntbroker.protocol.messages.offset_commit_value import OffsetCommitValue
 
 _OFFSET_KEYS: Final = (b"\x00\x00", b"\x00\x01")
-"""Others are keys of groups and their members."""
+"""Key versions of offset commits; other versions are keys of group metadata."""
 _VALUE_VERSIONS = range(5)
 _PLAIN_VERSIONS = range(4)
 
@@ -35,16 +35,16 @@ OFFSETS: Final = pa.schema(
         "expire_ms": pa.int64(),
     }
 )
-"""A row a record; in a tombstone the committed offset is null. The producer id is -1 outside a transaction."""
+"""One row per record; the committed offset of a tombstone is null. The producer id is -1 outside a transaction."""
 
 
 def read_offsets(records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Fault]]:
-    """(rows of OFFSETS, what cannot be read) from rows of RECORDS."""
+    """Decode rows of RECORDS; return (rows of OFFSETS, undecodable records)."""
     return LOG.read(records)
 
 
 def _read_lanes(records: pa.RecordBatch) -> list[tuple[Array, pa.Table]]:
-    """Keys: kind int16, group, topic, partition int32. Values of version 4 and above are left."""
+    """Decode keys (version int16, group, topic, partition int32) and values of versions 0 to 3; leave out other values."""
     keys = Lanes(*places_of(records["key"]))
     every = keys.every()
     keys.at += 2
@@ -83,7 +83,7 @@ def _tombstones(count: int) -> dict[str, Any]:
 
 
 def _values(data: Array, starts: Array, ends: Array, version: int) -> tuple[dict[str, Any], Array]:
-    """(columns of those that were read, which these are)"""
+    """Return (columns of the values that were decoded, mask of these values)."""
     lanes = Lanes(data, starts, ends)
     every = lanes.every()
     nothing = np.full(len(every), -1)

@@ -1,4 +1,4 @@
-"""The records of a segment as Arrow, without a Python object for any of them."""
+"""Decode the records of a segment as Arrow, without creating a Python object per record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stuntbroker.protocol.batches.records import (
 from stuntbroker.protocol.primitives import DecodeError
 
 CHUNK_BYTES: Final = 1 << 24
-"""Uncompressed records that are held at once, unless one batch has more."""
+"""Bytes of uncompressed records in memory at once, unless a single batch is larger."""
 
 RECORDS: Final = pa.schema(
     {
@@ -54,15 +54,15 @@ class Undecodable(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """The records of some batches, and those that could not be decoded."""
+    """The records of some batches, and the batches that could not be decoded."""
 
     records: pa.RecordBatch
-    """Rows of RECORDS in the order of the file; those of control batches too."""
+    """Rows of RECORDS in file order, including control records."""
     faults: tuple[Undecodable, ...]
 
 
 class _Payloads(NamedTuple):
-    """Batches whose uncompressed records are at data[start:end], one behind the other."""
+    """Batches whose uncompressed records are at data[start:end], one after the other."""
 
     data: Array
     starts: Array
@@ -72,9 +72,9 @@ class _Payloads(NamedTuple):
 
 
 def decode_records(segment: Segment, batches: pa.RecordBatch, size_max: int = SIZE_MAX) -> Iterator[Decoded]:
-    """The records of the rows of BATCHES that `scan` gave for this segment; those with a fault are left out.
+    """Decode the records of `batches`, rows of BATCHES from `scan`, leaving out batches with a fault.
 
-    A compressed batch that opens to more than `size_max` bytes is a fault.
+    A batch that decompresses to more than `size_max` bytes is reported as a fault.
     """
     positions = np.asarray(batches["position"])[np.asarray(batches["fault"].is_null())]
     if len(positions):
@@ -116,7 +116,7 @@ def _chunks(data: Array, positions: Array, size_max: int, faults: list[Undecodab
 def _opened(
     data: Array, positions: Array, headers: Array, size_max: int, faults: list[Undecodable]
 ) -> Iterator[_Payloads]:
-    """Batches of which some are compressed, in pieces of about CHUNK_BYTES when open."""
+    """Decompress batches, and yield them in pieces of about CHUNK_BYTES."""
     parts: list[Any] = []
     rows: list[int] = []
     room = CHUNK_BYTES
@@ -188,7 +188,7 @@ def _headers(buffer: pa.Buffer, places: Places, record_headers: Any) -> pa.Array
     keys = byte_strings(buffer, record_headers.key_at, record_headers.key_size)
     try:
         names = keys.cast(pa.string())
-    except pa.ArrowInvalid:  # A key that is no UTF-8.
+    except pa.ArrowInvalid:  # A key is not valid UTF-8.
         names = pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
     values = byte_strings(buffer, record_headers.value_at, record_headers.value_size)
     pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
@@ -196,7 +196,7 @@ def _headers(buffer: pa.Buffer, places: Places, record_headers: Any) -> pa.Array
 
 
 def _fault(chunk: _Payloads, row: int) -> Undecodable:
-    """Read the same batch record by record, for what to say about it."""
+    """Read a bad batch record by record to get the error message."""
     header = BatchHeader(*chunk.headers[row].tolist())
     try:
         for _ in read_records(header, chunk.data.data[int(chunk.starts[row]) : int(chunk.ends[row])], headers_max=0):

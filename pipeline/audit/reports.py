@@ -1,4 +1,4 @@
-"""What is neither right nor wrong: the history of each id, what readers wait for, how long things take, how much is lost."""
+"""Reports without a verdict: the history of each id, last stable offsets, latencies, aborted data and segment sizes."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ FENCING: Final = pa.schema(
         "reason": pa.string(),
     }
 )
-"""A row whenever an id got another producer id or epoch, or was kept (KIP-939). Before the first, -1.
+"""One row for each change of an id's producer id or epoch, or KeepPreparedTxn (KIP-939). `before_*` are -1 in the first.
 
-| reason | what |
+| reason | meaning |
 |---|---|
 | first | the id is new |
-| first_seen | the id's first record that is left; what was before is unknown |
-| init | InitProducerId of a new instance; with TV2 it may have been sent by the owner too, Kafka does not store that |
-| init_by_owner | InitProducerId with the producer id and epoch that were held (KIP-360) |
+| first_seen | the oldest remaining record of the id; its earlier history is unknown |
+| init | InitProducerId of a new instance; with TV2 possibly of the owner, as Kafka does not store the difference |
+| init_by_owner | InitProducerId with the current producer id and epoch (KIP-360) |
 | end | EndTxn, which bumps the epoch from TV2 on (KIP-890) |
-| end_or_fence | the same, or the InitProducerId of another instance, which came next: Kafka stores nothing that tells |
+| end_or_fence | EndTxn, or InitProducerId of another instance, which came next: Kafka does not store the difference |
 | timeout | aborted by the coordinator after its time-out (KIP-588) |
 | fence | aborted by the InitProducerId of another instance |
-| exhausted | epochs were used up: a new producer id |
-| keep | InitProducerId that keeps the transaction (KIP-939): what the client then holds |
-| kept_end | the end of a kept transaction hands over what the client then held |
+| exhausted | a new producer id, as the epochs of the old one were exhausted |
+| keep | InitProducerId with KeepPreparedTxn (KIP-939); the row has the producer id and epoch that the client got |
+| kept_end | the end of a kept transaction, with the producer id and epoch that the client got |
 | removed | a tombstone: the id was idle for too long |
 """
 
@@ -60,7 +60,7 @@ LSO: Final = pa.schema(
         "first_timestamp": pa.int64(),
     }
 )
-"""A row a partition; the producer is the one whose transaction begins at the last stable offset, null without one."""
+"""One row per partition; the producer is that of the open transaction at the last stable offset, null if none is open."""
 
 ABORTED: Final = pa.schema(
     {
@@ -75,7 +75,7 @@ ABORTED: Final = pa.schema(
         "aborted_bytes_ratio": pa.float64(),
     }
 )
-"""Columns for the transactions that ended."""
+"""One row per partition: totals of its ended transactions."""
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 1.0)
 LATENCIES: Final = pa.schema(
@@ -85,7 +85,7 @@ LATENCIES: Final = pa.schema(
         **{f"p{quantile * 100:.0f}_ms": pa.int64() for quantile in QUANTILES},
     }
 )
-"""Columns for the finished transactions of every id, from their first partition to their last marker."""
+"""One row per id: latencies of its completed transactions, from the first added partition to the last marker."""
 
 SEGMENTS: Final = pa.schema(
     {
@@ -103,9 +103,9 @@ SEGMENTS: Final = pa.schema(
         "last_timestamp": pa.int64(),
     }
 )
-"""A row a segment. Sums are over its good batches, `records` and `transactional_bytes` without control batches.
+"""One row per segment. Sums cover its valid batches; `records` and `transactional_bytes` exclude control batches.
 
-Timestamps are those of its first and last good batch, -1 without one.
+Timestamps are those of the first and last valid batch, -1 if there is none.
 """
 
 _FACTS: Final = (
@@ -122,7 +122,7 @@ _FACTS: Final = (
 
 
 def fencing_of(txn_state: pa.Table, bounds: pa.Table) -> pa.Table:
-    """The history of every id, from records in order of partition and offset."""
+    """Return rows of FENCING, the history of every id, from records ordered by partition and offset."""
     if not len(txn_state):
         return FENCING.empty_table()
     rows, same = by_transactional_id(txn_state)
@@ -131,7 +131,7 @@ def fencing_of(txn_state: pa.Table, bounds: pa.Table) -> pa.Table:
     is_dead, is_empty, is_ongoing, aborts = (
         pc.equal(rows["state"], name).to_numpy() for name in (DEAD, "Empty", "Ongoing", "PrepareAbort")
     )
-    born = ~same | np.roll(is_dead, 1)  # After a tombstone an id begins anew.
+    born = ~same | np.roll(is_dead, 1)  # After a tombstone the id is new again.
     cut = _is_cut(bounds, now["log_partition"]) & ~same & ~(is_empty & (now["producer_epoch"] == 0))
     new_id = now["producer_id"] != before["producer_id"]
     has_advanced = new_id | (now["producer_epoch"] != before["producer_epoch"])
@@ -141,8 +141,8 @@ def fencing_of(txn_state: pa.Table, bounds: pa.Table) -> pa.Table:
     gave_kept = (before["next_producer_epoch"] >= 0) & (now["next_producer_epoch"] < 0)
     by_owner = (now["last_producer_epoch"] >= 0) & (now["last_producer_epoch"] == before["producer_epoch"])
     overdue = (before["start_ms"] >= 0) & (now["update_ms"] - before["start_ms"] > before["timeout_ms"])
-    # PrepareAbort, CompleteAbort, Empty: what InitProducerId does to an open transaction, and what a new instance
-    # does after an EndTxn.
+    # PrepareAbort, CompleteAbort, Empty: written by InitProducerId with an open transaction, and by EndTxn followed by the
+    # InitProducerId of a new instance.
     init_follows = np.append(same[1:], False) & np.append(same[2:] & is_empty[2:], [False, False])[: len(same)]
     reasons = {
         "removed": is_dead,
@@ -172,15 +172,15 @@ def _is_cut(bounds: pa.Table, log_partitions: Array) -> Array:
 
 
 def is_internal(topic: str) -> bool:
-    """Whether a topic is one that the brokers keep for themselves."""
+    """Whether a topic is internal to the brokers."""
     return topic.startswith("__")
 
 
 def last_stable_offsets(transactions: pa.Table, bounds: pa.Table) -> pa.Table:
-    """Up to where readers of committed records get, and whose transaction stops them there. `transactions` have ids."""
+    """Return rows of LSO: last stable offsets and the transactions that hold them back. `transactions` have ids."""
     opened = transactions.filter(pc.equal(transactions["marker"], "open")).sort_by("first_offset")
     theirs, places = codes_of_both((opened["topic"], opened["partition"]), (bounds["topic"], bounds["partition"]))
-    row = find(theirs[::-1], places)  # The last one counts: the lowest offset.
+    row = find(theirs[::-1], places)  # `find` returns the last match: reversed, the lowest offset.
     row = np.where(row >= 0, len(theirs) - 1 - row, -1)
     holder = opened.take(pa.array(row, mask=row < 0))
     columns = {name: bounds[name] for name in ("topic", "partition", "log_end_offset")}
@@ -192,7 +192,7 @@ def last_stable_offsets(transactions: pa.Table, bounds: pa.Table) -> pa.Table:
 
 
 def aborted_of(transactions: pa.Table) -> pa.Table:
-    """How much of each partition's finished transactions was for nothing."""
+    """Return rows of ABORTED: the aborted share of each partition's ended transactions."""
     ended = transactions.filter(pc.not_equal(transactions["marker"], "open"))
     aborted = pc.equal(ended["marker"], "abort").cast(pa.int64())
     table = ended.select(["topic", "partition", "records", "bytes"]).append_column("aborted_transactions", aborted)
@@ -229,7 +229,7 @@ def latencies_of(txn_state: pa.Table) -> pa.Table:
 
 
 def segments_of(batches: pa.Table, partitions: Iterable[Partition]) -> pa.Table:
-    """Rows of SEGMENTS for all segments of these partitions, from the batches of them."""
+    """Return rows of SEGMENTS for all segments of these partitions, from their batches."""
     listed = [segment for each in partitions for segment in each.segments]
     names = {
         "topic": pa.array([each.topic for each in listed], pa.string()),

@@ -1,4 +1,4 @@
-"""The result of an audit: every table, and what is wrong."""
+"""The result of an audit: its tables and findings."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ class Audit:
     """The result of an audit: its tables, and the findings."""
 
     batches: pa.Table
-    """With `txn_state` and `offsets` only where `is_whole`; else these three are empty."""
+    """Rows of BATCHES; `batches`, `txn_state` and `offsets` are empty unless `is_whole`."""
     txn_state: pa.Table
     offsets: pa.Table
     bounds: pa.Table
     transactions: pa.Table
-    """With `transactional_id`."""
+    """Rows of TRANSACTIONS with `transactional_id`."""
     unreadable: tuple[Finding, ...]
     segments: pa.Table
-    """Rows of SEGMENTS: what is left of `batches` in a large folder."""
+    """Rows of SEGMENTS, which summarise `batches` in a large folder."""
     lasts: pa.Table
     """The last record of every transactional id."""
     fencing: pa.Table
     latencies: pa.Table
     committed: pa.Table
-    """What groups have committed for good."""
+    """Rows of COMMITTED: the effective committed offsets of groups."""
     waiting: pa.Table
     """Open transactions, as rows of WAITING with `transactional_id`."""
     known: tuple[Finding, ...]
-    """Findings that time has no part in."""
+    """Findings that do not depend on the current time."""
     is_whole: bool
     is_partial: bool
     in_use: bool
@@ -51,13 +51,13 @@ class Audit:
         return as_findings(sorted(items, key=_rank))
 
     def newest_ms(self) -> int:
-        """The newest time that a broker, not a producer, has written down."""
+        """Return the newest time (ms) in the logs that was set by a broker, not a producer; -1 if there is none."""
         times = (self.transactions["marker_timestamp"], self.lasts["update_ms"])
         return max((pc.max(column).as_py() or -1 for column in times), default=-1)
 
 
 def _rank(item: Finding) -> tuple[Any, ...]:
-    """Errors first, then by place."""
+    """Return the sort key: severity, then place."""
     order = ("error", "warning", "information")
     words = (item["topic"] or "", item["partition"] or 0, item["first_offset"] or 0, item["kind"], item["evidence"])
     return order.index(item["severity"]), *words

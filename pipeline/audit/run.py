@@ -1,4 +1,4 @@
-"""The whole audit of a folder: every table, and what is wrong. Here in one process, a share of it after the other."""
+"""Audit a whole folder in one process, share by share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Progress = Callable[[str, float], None]
 def audit(
     folder: Folder, tables: TableWriter | None = None, progress: Progress | None = None, keep: bool | None = None
 ) -> Audit:
-    """Audit a folder. `tables`: gets rows as they are read. `keep`: batches in memory; default by the folder's size."""
+    """Audit a folder. `tables` writes rows as they are read; `keep` keeps batches in memory (default: by folder size)."""
     shares = shares_of(folder)
     total = sum(segment.size for segment in folder.segments())
     keep = total <= KEPT_BYTES if keep is None else keep
@@ -80,12 +80,12 @@ def read_and_write(segment: Segment, tables: TableWriter | None) -> Iterable[tup
 
 
 def joined(results: Iterable[Mapping[str, pa.Table]], name: str) -> pa.Table:
-    """A table of all shares."""
+    """Concatenate a table of all shares."""
     return pa.concat_tables([SHARED[name].empty_table(), *(result[name] for result in results if name in result)])
 
 
 def assembled(results: Iterable[Tables], keep: bool, folder: Folder) -> Audit:
-    """One audit of what `tables_of` and `decide` have made of every share, in the order of the shares."""
+    """Combine the results of `tables_of` and `decide` for every share, in share order, into one audit."""
     results = list(results)
     all_of = {name: joined(results, name) for name in SHARED}
     owners = all_of["owners"].sort_by("producer_id")
@@ -93,7 +93,7 @@ def assembled(results: Iterable[Tables], keep: bool, folder: Folder) -> Audit:
     if not folder.is_partial and _whole_txn_log(all_of["lasts"], all_of["bounds"]):
         known = mark_unknown_producers_suspicious(known)
     transactions = with_ids(all_of["transactions"], owners)
-    if not folder.in_use:  # Else a decision may be younger than what was read of the transaction log.
+    if not folder.in_use:  # Otherwise a decision may be newer than the transaction log as read.
         known += undecided(transactions, all_of["lasts"], all_of["bounds"])
     return Audit(
         **{name: all_of[name] for name in ("batches", "txn_state", "offsets", "bounds", "segments", "lasts")},
@@ -109,7 +109,7 @@ def assembled(results: Iterable[Tables], keep: bool, folder: Folder) -> Audit:
 
 
 def _named(findings: list[Finding], owners: pa.Table) -> list[Finding]:
-    """With the transactional id of the producer, where there is one; a header with a wrong CRC may name anybody."""
+    """Add the transactional ids of producers to findings, except where a wrong CRC makes the producer id unreliable."""
     pids = np.array([-1 if item["producer_id"] is None else item["producer_id"] for item in findings], np.int64)
     row = find(values(owners, "producer_id"), pids)
     ids = owners["transactional_id"].take(pa.array(row, mask=row < 0)).to_pylist()
@@ -120,13 +120,13 @@ def _named(findings: list[Finding], owners: pa.Table) -> list[Finding]:
 
 
 def _whole_txn_log(lasts: pa.Table, bounds: pa.Table) -> bool:
-    """Whether every transactional id that there was is in the transaction log."""
+    """Whether the transaction log still has all transactional ids."""
     known = [row["known_from"] for row in bounds.to_pylist() if row["topic"] == TXN_TOPIC]
     return bool(len(lasts)) and not any(known)
 
 
 def compare(folder: Folder, audited: Audit, chain: Chain, progress: Progress | None = None) -> list[Finding]:
-    """Whether the input of a group has become its output, exactly once: reads these topics once more. Raises FolderError."""
+    """Check exactly-once processing of a group's input by reading its topics again. Raises FolderError."""
     chain.check(folder, audited.committed)
     tally, unreadable = TALLY.empty_table(), []
     segments = folder.segments(*chain.topics())
@@ -143,5 +143,5 @@ def compare(folder: Folder, audited: Audit, chain: Chain, progress: Progress | N
 
 
 def of_place(table: pa.Table, topic: str, partition: int) -> pa.Table:
-    """The rows of one partition."""
+    """Return the rows of one partition."""
     return table.filter(pc.and_(pc.equal(table["topic"], topic), pc.equal(table["partition"], partition)))

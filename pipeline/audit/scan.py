@@ -1,14 +1,14 @@
-"""The headers of a segment's batches as Arrow, every CRC checked, without opening a record.
+"""Read the batch headers of a segment as Arrow and check every CRC, without decoding records.
 
-A broken piece gets a row of its own that holds only where it is, how large, and `fault`:
+An invalid piece gets a row with only its position, size and `fault`:
 
-| fault | what | where it is no fault |
+| fault | meaning | where it is not an error |
 |---|---|---|
-| corrupt | a wrong CRC (the row has what its header says), or bytes that are no batch, up to the next valid one | |
-| format | a message of the formats before version 2, which has no producers and no transactions | |
+| corrupt | a wrong CRC (the row has the header's fields), or bytes that are no batch, up to the next valid batch | |
+| format | a message of the formats before version 2, without producers and transactions | |
 | torn | the file ends within a batch | at the end of an active segment: it was never acknowledged |
-| zeros | nothing but zeros up to the end of the file | the same |
-| gone | the file was deleted after the folder was looked at | always: a broker works here |
+| zeros | only zeros up to the end of the file | as torn |
+| gone | the file was deleted after the folder was listed | always: a broker is running |
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import DecodeError
 
 ROWS_MAX: Final = 65_536
-"""Batches that are looked at together."""
+"""Maximum batches that are checked together."""
 BYTES_MAX: Final = 1 << 26
-"""Bytes of a file that are in memory at once, unless one batch has more."""
+"""Bytes of a file in memory at once, unless a single batch is larger."""
 FAULTS: Final = ("corrupt", "format", "torn", "zeros", "gone")
 END_FAULTS: Final = ("torn", "zeros")
 _WINDOW: Final = 1 << 20
@@ -82,7 +82,7 @@ MARKERS: Final = ("none", "abort", "commit")
 
 
 def map_file(path: str) -> Array:
-    """The bytes of a file, not read before they are looked at."""
+    """Map a file into memory; its bytes are read on access."""
     with open(path, "rb") as file:
         if not file.seek(0, 2):
             return np.empty(0, np.uint8)
@@ -90,7 +90,7 @@ def map_file(path: str) -> Array:
 
 
 def forget(data: Array, start: int, stop: int) -> None:
-    """Give back the memory of these bytes of a mapped file; who looks at them again has them read again."""
+    """Release the memory of a range of a mapped file; a later access reads the file again."""
     view = data.base
     file = view.obj if isinstance(view, memoryview) else None
     if isinstance(file, mmap.mmap):
@@ -99,7 +99,7 @@ def forget(data: Array, start: int, stop: int) -> None:
 
 
 def scan(segment: Segment, rows_max: int = ROWS_MAX) -> Iterator[pa.RecordBatch]:
-    """Rows of BATCHES in the order of the file, at most `rows_max` at a time."""
+    """Yield rows of BATCHES in file order, at most `rows_max` at a time."""
     try:
         data = map_file(segment.path)
     except FileNotFoundError:
@@ -128,7 +128,7 @@ def scan(segment: Segment, rows_max: int = ROWS_MAX) -> Iterator[pa.RecordBatch]
 
 
 def _walk(data: Array, position: int, rows_max: int) -> tuple[list[int], int, bool]:
-    """(positions of batches one behind the other, where they stop, whether there is none). Only lengths are looked at."""
+    """Follow the length fields; return (positions of batches, where they end, whether no batch can follow there)."""
     end = len(data)
     view = data.data
     positions: list[int] = []
@@ -177,7 +177,7 @@ _AS_THEY_ARE = ("base_timestamp", "max_timestamp", "producer_id", "producer_epoc
 
 
 def as_record_batch(columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Columns by name, as Arrow or numpy has them."""
+    """Build a record batch from Arrow or numpy columns by name."""
     by_field = [columns[field.name] for field in schema]
     arrays = [
         pa.array(values, field.type) if isinstance(values, np.ndarray) else values
@@ -208,7 +208,7 @@ def _place(segment: Segment, count: int) -> dict[str, Any]:
 
 
 def _good(data: Array, positions: Array, headers: Array) -> Array:
-    """Which of them are batches with a right CRC."""
+    """Return a mask of the positions that hold a batch with a correct CRC."""
     view = data.data
     ends = (positions + headers["length"] + LOG_OVERHEAD).tolist()
     crcs = [crc32c(view[at + 21 : end]) for at, end in zip(positions.tolist(), ends, strict=True)]
@@ -218,7 +218,7 @@ def _good(data: Array, positions: Array, headers: Array) -> Array:
 
 
 def _old(data: Array, positions: Array, headers: Array) -> Array:
-    """Which of them are messages of the formats 0 and 1: their CRC-32 stands where a batch has its leader epoch."""
+    """Return a mask of messages in formats 0 and 1, whose CRC-32 is where a batch has its leader epoch."""
     old: Array = (headers["magic"] >= 0) & (headers["magic"] < 2)
     for row in np.flatnonzero(old).tolist():
         at, end = int(positions[row]), int(positions[row]) + int(headers["length"][row]) + LOG_OVERHEAD
@@ -227,7 +227,7 @@ def _old(data: Array, positions: Array, headers: Array) -> Array:
 
 
 def _first_lost(data: Array, good: Array, stop: int) -> int:
-    """The first row whose length leads to no batch, so that it cannot be believed either; their number without one."""
+    """Return the first bad row that no good batch follows, so its length is not trusted either; the row count if none."""
     bad = np.flatnonzero(~good)
     if not len(bad):
         return len(good)
@@ -237,14 +237,14 @@ def _first_lost(data: Array, good: Array, stop: int) -> int:
 
 
 def _markers(data: Array, positions: Array, headers: Array, good: Array) -> tuple[Array, Array]:
-    """(index into MARKERS, coordinator epoch) of every batch."""
+    """Return (index into MARKERS, coordinator epoch) of every batch."""
     kinds = np.zeros(len(positions), np.int8)
     epochs = np.full(len(positions), -1, np.int32)
     rows = np.flatnonzero(good & ((headers["attributes"] & (CONTROL | TRANSACTIONAL)) == CONTROL | TRANSACTIONAL))
     usual = rows[headers["length"][rows] == _MARKER_SIZE - LOG_OVERHEAD]
     if len(usual):
         bodies = data[positions[usual, None] + np.arange(HEADER_SIZE, _MARKER_SIZE)]
-        # Lengths of the record, key and value as everybody writes them, no headers, a kind that ends a transaction.
+        # The usual lengths of record, key and value, no headers, and a marker type that ends a transaction.
         as_usual = (bodies[:, [0, 1, 2, 3, 4, 9, 16]] == (32, 0, 0, 0, 8, 12, 0)).all(axis=1)
         as_usual &= (bodies[:, 7] == 0) & (bodies[:, 8] < 2) & (headers["count"][usual] == 1)
         usual, bodies = usual[as_usual], bodies[as_usual]
@@ -291,7 +291,7 @@ def _next_valid(data: Array, position: int, next_offset: int) -> int:
 
 
 def gone(segment: Segment) -> pa.RecordBatch:
-    """A row of BATCHES for a file that was deleted meanwhile."""
+    """Return the row of BATCHES for a file that was deleted meanwhile."""
     return _fault_row(segment, 0, segment.size, "gone")
 
 

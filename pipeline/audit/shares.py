@@ -1,17 +1,17 @@
-"""A folder's partitions in shares, and all that one share tells: the same functions in one process and on Spark.
+"""Divide a folder's partitions into shares, and audit one share: the same functions run in one process and on Spark.
 
-A share is some whole partitions. `read_segment` looks at each of its segments, in any order and any process; `tables_of`
-makes of all their pieces together the share's tables, which are small beside what they were made of; `decide` brings
-together what the partitions and the transaction log of all shares say; `run` puts the shares one behind the other.
+A share consists of whole partitions. `read_segment` reads each segment, in any order and process. `tables_of` builds the
+share's tables, which are much smaller, from all its segments. `decide` compares the partitions of a share with the
+transaction log of the whole folder. `run` concatenates the results of all shares.
 
-| table | of | a row |
+| table | built from | a row |
 |---|---|---|
 | batches, txn_state, offsets | segments | see `scan`, `txn_log` and `offsets_log`; kept when the folder is small |
 | bounds, segments, transactions | partitions | a partition; a segment; a transaction |
-| listed, fencing, latencies | a transaction log | see `coordination` and `reports` |
-| lasts, owners | a transaction log | the last record of an id; whose a producer id is |
-| committed | an offsets log | the last offset of a group and partition that counts |
-| findings, waiting | both | see `findings` and `coordination` |
+| listed, fencing, latencies | transaction log | see `coordination` and `reports` |
+| lasts, owners | transaction log | the last record of an id; the transactional id of a producer id |
+| committed | offsets log | the last effective offset of a group and partition |
+| findings, waiting | partitions and transaction log | see `findings` and `coordination` |
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from stuntbroker.protocol.topic_names import OFFSETS as OFFSETS_TOPIC
 from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
 
 SHARE_BYTES: Final = 1 << 26
-"""Partitions smaller than this are taken together."""
+"""Maximum bytes of a share with several partitions."""
 KEPT_BYTES: Final = 1 << 26
 """Maximum folder size up to which all batches and coordinator records are kept in memory."""
 
@@ -79,7 +79,7 @@ _IN_ORDER: Final = [("log_partition", "ascending"), ("log_offset", "ascending")]
 
 
 class Share(NamedTuple):
-    """Partitions that are audited together, by one task."""
+    """Partitions that one task audits together."""
 
     number: int
     partitions: tuple[Partition, ...]
@@ -90,7 +90,7 @@ class Share(NamedTuple):
 
 
 def shares_of(folder: Folder, share_bytes: int = SHARE_BYTES) -> list[Share]:
-    """In the order of the folder. The coordinators' logs are never in a share with other topics."""
+    """Return the shares in folder order. The coordinators' logs never share with other topics."""
     shares: list[Share] = []
     taken: list[Partition] = []
     size = 0
@@ -109,7 +109,7 @@ LOGS: Final = {TXN_TOPIC, OFFSETS_TOPIC}
 
 
 def read_segment(segment: Segment, with_records: bool = False) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """(name of PIECES, rows): batches, the records of a coordinator's log, and what cannot be read."""
+    """Yield (name in PIECES, rows): batches, records of a coordinator's log, and findings about undecodable data."""
     try:
         yield from _read(segment, with_records)
     except FileNotFoundError:  # Its headers were read, and then a broker deleted it.
@@ -136,7 +136,7 @@ def _read(segment: Segment, with_records: bool) -> Iterator[tuple[str, pa.Record
 
 
 def as_tables(pieces: Iterable[tuple[str, pa.RecordBatch]], schemas: Mapping[str, pa.Schema]) -> Tables:
-    """All rows of each name, in the order in which they come."""
+    """Collect the rows of each name into a table, keeping their order."""
     batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in schemas}
     for name, rows in pieces:
         batches[name].append(rows)
@@ -190,7 +190,7 @@ def decide(bounds: pa.Table, transactions: pa.Table, listed: pa.Table) -> Tables
 
 
 def listed_by_share(listed: pa.Table, shares: Sequence[Share]) -> Iterator[tuple[int, pa.Table]]:
-    """(number of a share, what is listed of its partitions), in order; partitions that are not here are left out."""
+    """Yield (share number, rows of LISTED for its partitions), in order; partitions not in the folder are left out."""
     if not len(listed):
         return
     numbers = {

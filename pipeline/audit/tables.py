@@ -1,10 +1,10 @@
-"""The tables of an audit as Parquet, for Spark and whatever else reads it.
+"""Write the tables of an audit as Parquet.
 
-    DIR/<table>/part-<topic>-<partition>-<base offset>.parquet     what is read of one segment, written where it is read;
-                                                                   of a long topic its beginning and a hash
-    DIR/<table>/part.parquet                                       what is made of all segments together
+    DIR/<table>/part-<topic>-<partition>-<base offset>.parquet     rows of one segment, written by the task that reads it;
+                                                                   long topic names are cut and get a hash
+    DIR/<table>/part.parquet                                       rows computed from all segments
 
-A file gets its name when it is whole, so that a worker that is tried again leaves nothing that is half or double.
+A file is renamed to its final name when it is complete, so that retried tasks leave no partial or duplicate files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAME_START_BYTES: Final = 150
 
 
 class SegmentFiles:
-    """Files of one segment, one per table, opened with its first row."""
+    """Files of one segment, one per table; a file is created with its first row."""
 
     def __init__(self, folder: str, segment: Segment) -> None:
         self._folder = folder
@@ -51,7 +51,7 @@ class SegmentFiles:
         self._writers[table].write_batch(rows)
 
     def finish(self, whole: bool) -> None:
-        """Close the files; unless they are whole, remove them."""
+        """Close the files; give them their final names if they are `whole`, else remove them."""
         for table, writer in self._writers.items():
             writer.close()
             if whole:
@@ -66,13 +66,13 @@ class SegmentFiles:
 
 @dataclass(frozen=True, slots=True)
 class TableWriter:
-    """Tables go to `folder`; it can be sent to other processes that see the same folder."""
+    """Writes tables to `folder`. The object can be pickled for other processes that share the folder."""
 
     folder: str
     with_records: bool = False
 
     def make_folders(self) -> None:
-        """Raises FolderError when there is something already."""
+        """Create the folders of the tables. Raises FolderError if `folder` is not empty."""
         try:
             os.makedirs(self.folder, exist_ok=True)
             if os.listdir(self.folder):
@@ -94,7 +94,7 @@ class TableWriter:
             files.finish(whole)
 
     def finish(self, audit: Audit, findings: pa.Table) -> None:
-        """Write the tables of the whole folder, and empty tables with their columns."""
+        """Write the tables of the whole folder, and an empty file for each per-segment table without rows."""
         tables = {name: getattr(audit, name) for name in OF_ALL} | {"findings": findings}
         for name in self._of_segments():
             if not os.listdir(f"{self.folder}/{name}"):
@@ -108,7 +108,7 @@ class TableWriter:
 
 
 def _short(topic: str) -> str:
-    """As it may be in a name of at most 255 bytes."""
+    """Return a topic name shortened so that file names stay below 255 bytes."""
     if len(os.fsencode(topic)) <= NAME_BYTES_MAX:
         return topic
     start = os.fsencode(topic)[:NAME_START_BYTES].decode("utf-8", "ignore")

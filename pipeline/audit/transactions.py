@@ -1,8 +1,8 @@
-"""Transactions as the partitions tell them: from the first batch of a producer to the marker that ends it.
+"""Reconstruct transactions from the partitions: from the first batch of a producer to the marker that ends its transaction.
 
-A marker carries the epoch that the coordinator has when it decides. Under transaction version 2 (KIP-890), and when the
-coordinator aborts by itself, that is above the epoch of the data. So data and marker are joined by producer id and
-order, as a broker and a consumer do it, never by epoch.
+A marker has the coordinator's epoch at the time of the decision. With transaction version 2 (KIP-890), and when the
+coordinator itself aborts, that epoch is above the epoch of the data. Data and markers are therefore matched by producer id
+and order, as brokers and consumers do, never by epoch.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ TRANSACTIONS: Final = pa.schema(
         "segment_base_offset": pa.int64(),
     }
 )
-"""A row a transaction and partition, by partition and offset.
+"""One row per transaction and partition, ordered by partition and offset.
 
-`producer_epoch` to `first_timestamp` are of the data, without the marker; -1 (0 for sums) when there is only a marker.
-`marker` is commit, abort or open; what follows it is -1 while it is open, and `open_to_end_ms`, from the first record's
-time to the marker's, is null then. The segment is the one of the first row.
+`producer_epoch` to `first_timestamp` describe the data without the marker; they are -1 (sums: 0) if there is only a marker.
+`marker` is commit, abort or open. For open transactions the columns after it are -1, and `open_to_end_ms` (time from the
+first record to the marker) is null. `segment_base_offset` is that of the first batch.
 """
 
 BOUNDS: Final = pa.schema(
@@ -67,7 +67,7 @@ DAMAGE: Final = ("corrupt", "format", "gone")
 
 
 def bounds_of(batches: pa.Table, partitions: Sequence[Partition], misplaced: pa.Table | None = None) -> pa.Table:
-    """A row for every partition, from the batches of all of them; `misplaced` are those that cannot be counted in."""
+    """Return rows of BOUNDS for these partitions; `misplaced` batches have wrong offsets and count as damage."""
     names = pa.array([partition.topic for partition in partitions], pa.string())
     numbers = pa.array([partition.partition for partition in partitions], pa.int32())
     good = batches.filter(pc.is_null(batches["fault"]))
@@ -83,7 +83,7 @@ def bounds_of(batches: pa.Table, partitions: Sequence[Partition], misplaced: pa.
     np.maximum.at(known_from, place, known)
     np.maximum.at(log_end, place, last + 1)
     starts = np.array([partition.log_start_offset for partition in partitions], np.int64)
-    # Offsets go on in the newest segment, also when nothing is left of what was before it.
+    # The log continues at the newest segment's base offset, even if no earlier batch is left.
     newest = np.array([partition.segments[-1].base_offset for partition in partitions], np.int64)
     is_cut = log_end[own] < newest
     known = np.where(log_end[own] > 0, known_from[own], starts)
@@ -106,7 +106,7 @@ def bounds_of(batches: pa.Table, partitions: Sequence[Partition], misplaced: pa.
 
 
 def transactions_of(batches: pa.Table) -> pa.Table:
-    """Rows of TRANSACTIONS from rows of BATCHES, in any order; batches with a fault are not looked at."""
+    """Return rows of TRANSACTIONS from rows of BATCHES in any order; batches with a fault are ignored."""
     wanted = pc.and_(pc.is_null(batches["fault"]), pc.fill_null(batches["is_transactional"], False))
     # A control batch that ends nothing is neither data nor marker.
     wanted = pc.and_(wanted, pc.or_(pc.invert(batches["is_control"]), pc.not_equal(batches["marker"], "none")))
@@ -137,7 +137,7 @@ def transactions_of(batches: pa.Table) -> pa.Table:
         totals: Array = np.add.reduceat(numbers, first)
         return totals
 
-    # The time of the first record: in a topic with log append time a batch's base timestamp is still the client's.
+    # Time of the first record: with LogAppendTime (attribute 8) the base timestamp is still the client's.
     began = np.where(
         pick("attributes", first, has_data) & 8,
         pick("max_timestamp", first, has_data),
@@ -173,7 +173,7 @@ def transactions_of(batches: pa.Table) -> pa.Table:
 
 
 def owners_of(txn_state: pa.Table) -> tuple[Array, pa.Array]:
-    """(producer ids, rising; the transactional id that each was given to)"""
+    """Return (producer ids, ascending; the transactional id that owns each)."""
     pids = np.concatenate(
         [values(txn_state, name) for name in ("previous_producer_id", "next_producer_id", "producer_id")]
     )
@@ -186,7 +186,7 @@ def owners_of(txn_state: pa.Table) -> tuple[Array, pa.Array]:
 def with_ids(table: pa.Table, owners: pa.Table) -> pa.Table:
     """Add a column `transactional_id`, the owner of the row's producer id; null if unknown.
 
-    `owners` have `producer_id` and `transactional_id`, as `owners_of` finds them.
+    `owners` have the columns `producer_id` and `transactional_id`; see `owners_of`.
     """
     row = find(values(owners, "producer_id"), values(table, "producer_id"))
     ids = owners["transactional_id"].combine_chunks()

@@ -1,9 +1,9 @@
-"""Values of the transaction log, many at once: what `TransactionLogValue.decode` reads, for those that are as usual.
+"""Decode many transaction log values at once: the fields of `TransactionLogValue.decode`, for values of the usual form.
 
     version int16 | producer id int64 | epoch int16 | time-out int32 | state int8 | partitions by topic
     | last update int64 | start int64 | from version 1 on tagged fields
 
-Version 0 counts with int32 and int16, version 1 with varints, and each of its topics ends in tagged fields of its own.
+Version 0 has int32 and int16 lengths; version 1 has varint lengths, and tagged fields after each topic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stuntbroker.pipeline.audit.lanes import INT16, INT32, INT64, Lanes, as_text
 
 STATE_COUNT: Final = 6
 TOPICS_MAX: Final = 64
-"""In one value; those with more are read one by one."""
+"""Maximum topics in one value; values with more are decoded one by one."""
 TAGS_MAX: Final = 8
 _TAGGED: Final = {
     0: ("previous_producer_id", INT64),
@@ -42,34 +42,34 @@ NUMBERS: Final = {
     "update_ms": -1,
     "client_transaction_version": 0,
 }
-"""Columns that are numbers, and what they are where a value does not say."""
+"""Numeric columns and their defaults, for fields that a value does not have."""
 PAIRS: Final = pa.list_(pa.struct({"topic": pa.string(), "partition": pa.int32()}))
 
 
 class Values(NamedTuple):
-    """Columns, a row for every lane; where `good` is false, nothing else means anything."""
+    """Decoded columns, one row per lane; where `good` is false, the other columns are meaningless."""
 
     good: Array
     states: Array
     """Index into the names of the states."""
     numbers: dict[str, Array]
     partitions: pa.ListArray
-    """Lists of PAIRS, empty where it is not good."""
+    """Lists of PAIRS, empty where `good` is false."""
 
 
 class _Listed(NamedTuple):
-    """A topic of one value, and where its partitions stand."""
+    """The n-th topic of every value that has one, and the positions of its partition ids."""
 
     lane: Array
     name_at: Array
     name_size: Array
     ids_at: Array
     ids: Array
-    """How many."""
+    """Number of partition ids."""
 
 
 def read_values(data: Array, starts: Array, ends: Array, version: int) -> Values:
-    """Raises NotText."""
+    """Decode the values data[start:end], which all have this version. Raises NotText."""
     lanes = Lanes(data, starts, ends)
     every = lanes.every()
     numbers = {name: np.full(len(every), default, np.int64) for name, default in NUMBERS.items()}

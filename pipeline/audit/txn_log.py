@@ -1,4 +1,4 @@
-"""What the coordinators wrote down: the records of `__transaction_state` as Arrow."""
+"""Decode the records of `__transaction_state` as Arrow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stuntbroker.protocol.messages.transaction_log_value import TransactionLogVa
 from stuntbroker.protocol.transaction_states import STATES
 
 _KEY_HEAD: Final = 4
-"""Bytes of a key before the id: the kind, and how long the id is."""
+"""Bytes of a key before the id: the version and the length of the id."""
 _VALUE_VERSIONS = range(2)
 
 TXN_STATE: Final = pa.schema(
@@ -40,15 +40,15 @@ TXN_STATE: Final = pa.schema(
         "partitions": PAIRS,
     }
 )
-"""A row a record. A tombstone has the state Dead and nothing else; -1 stands for what a record does not say.
+"""One row per record. A tombstone only has the state Dead; -1 marks fields that a record does not have.
 
-`last_producer_epoch` and `timed_out_epoch` are facts that Apache Kafka does not store.
+`last_producer_epoch` and `timed_out_epoch` are stored by Stuntbroker only, not by Apache Kafka.
 """
 DEAD: Final = "Dead"
 
 
 def read_txn_state(records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Fault]]:
-    """(rows of TXN_STATE, what cannot be read) from rows of RECORDS."""
+    """Decode rows of RECORDS; return (rows of TXN_STATE, undecodable records)."""
     return LOG.read(records)
 
 

@@ -1,8 +1,8 @@
-"""Transactions in time, a row each: from the coordinator's records, and where those are not there, from the partitions.
+"""Build the history of transactions, one row each: from the coordinator's records or, where these are gone, the partitions.
 
-The partitions know a transaction a piece at a time. From transaction version 2 on (KIP-890) each has an epoch of its own.
-Before, pieces of one producer and epoch are told apart by their times, and where those overlap by counting: the second
-piece in a partition is of another transaction than the first. So there may have been more than are counted.
+Each partition has only its own part of a transaction. From transaction version 2 on (KIP-890) every transaction has its own
+epoch. Before that, parts with the same producer id and epoch are separated by their times, and where these overlap by
+counting: the second part in a partition belongs to another transaction than the first. The count is therefore a lower bound.
 """
 
 from __future__ import annotations
@@ -40,20 +40,21 @@ EPISODES: Final = pa.schema(
         "source": pa.string(),
     }
 )
-"""`outcome` is one of OUTCOMES. `decided_ms` and `end_ms` are null before that, `start_ms` when nobody knows it.
+"""One row per transaction; `outcome` is one of OUTCOMES.
 
-`marker_epoch` is -1 before the decision. `source` is coordinator or partitions.
+`decided_ms` is null before the decision, `end_ms` before the end, and `start_ms` if unknown. `marker_epoch` is -1 before the
+decision. `source` is coordinator or partitions.
 """
 OUTCOMES: Final = ("commit", "abort", "timeout", "open", "decided")
-"""timeout: aborted by the coordinator. decided: Prepare is the last record, so that markers may be missing."""
+"""`timeout`: aborted by the coordinator. `decided`: the last record is Prepare, so markers may be missing."""
 
 _TIME = pa.int64()
 
 
 def episodes_of(transactions: pa.Table, txn_state: pa.Table, fencing: pa.Table) -> pa.Table:
-    """Rows of EPISODES, by the time that they began.
+    """Return rows of EPISODES, ordered by start time.
 
-    `transactions` have ids; `txn_state` are the records that there are, at least the last one of every id; `fencing` is whole.
+    `transactions` have ids, `txn_state` has at least the last record of every id, and `fencing` is complete.
     """
     timeouts = fencing.filter(pc.equal(fencing["reason"], "timeout"))
     recorded = _recorded_episodes(txn_state, timeouts)
@@ -61,7 +62,7 @@ def episodes_of(transactions: pa.Table, txn_state: pa.Table, fencing: pa.Table) 
 
 
 def _recorded_episodes(txn_state: pa.Table, timeouts: pa.Table) -> pa.Table:
-    """What the coordinators say."""
+    """Return the episodes in the coordinators' records."""
     if not len(txn_state):
         return EPISODES.empty_table()
     rows, same = by_transactional_id(txn_state)
@@ -70,7 +71,7 @@ def _recorded_episodes(txn_state: pa.Table, timeouts: pa.Table) -> pa.Table:
         pc.is_in(state, pa.array(names)).to_numpy(zero_copy_only=False)
         for names in (["Ongoing"], ["PrepareCommit", "PrepareAbort"], ["CompleteCommit", "CompleteAbort"])
     )
-    # Empty after a transaction has no part in it, but an Empty may have a start: it is that of the one before.
+    # An Empty record belongs to no transaction, even if it has a start time: that of the previous transaction.
     in_episode = (ongoing | prepared | complete) & (values(rows, "start_ms") >= 0)
     at = np.flatnonzero(in_episode)
     if not len(at):
@@ -86,7 +87,7 @@ def _recorded_episodes(txn_state: pa.Table, timeouts: pa.Table) -> pa.Table:
     decision = np.full(len(first), -1, np.int64)
     decision[(np.cumsum(begins) - 1)[is_prepare]] = at[is_prepare]
     decided = np.where(decision >= 0, update[decision], -1)
-    # The record with what the markers bear: when epochs are used up, Complete already has the next pair.
+    # The record with the markers' producer id and epoch: when epochs are exhausted, Complete has the next producer id.
     marked = np.where(decision >= 0, decision, at[last])
     done = complete[at[last]]
     unsure = prepared[at[last]]
@@ -94,7 +95,7 @@ def _recorded_episodes(txn_state: pa.Table, timeouts: pa.Table) -> pa.Table:
     marker_epoch = np.where(done | unsure, values(rows, "producer_epoch")[marked], -1)
     is_late = _is_timeout(values(rows, "producer_id")[marked], marker_epoch, timeouts)
     outcome = np.select([done & is_late, done & aborts, done, unsure], [2, 1, 0, 4], 3)
-    kept = (outcome != 3) | ends_id[at[last]]  # An Ongoing that the id has left without an end is nobody's any more.
+    kept = (outcome != 3) | ends_id[at[last]]  # Drop an Ongoing without an end if other records of its id follow.
     listed = pc.fill_null(pc.list_value_length(rows["partitions"].combine_chunks()), 0).to_numpy()
     table = pa.table(
         [
@@ -115,7 +116,7 @@ def _recorded_episodes(txn_state: pa.Table, timeouts: pa.Table) -> pa.Table:
 
 
 def _is_timeout(producer: Array, marker_epoch: Array, timeouts: pa.Table) -> Array:
-    """Whether the markers of an abort bear what a time-out gave."""
+    """Whether these producer ids and marker epochs come from aborts by time-out."""
     pairs, timed_out = codes_of_both(
         (producer, marker_epoch.astype(np.int64)),
         (timeouts["producer_id"], timeouts["producer_epoch"].cast(pa.int64())),
@@ -125,13 +126,13 @@ def _is_timeout(producer: Array, marker_epoch: Array, timeouts: pa.Table) -> Arr
 
 
 def _key(rows: Any) -> Array:
-    """A number for a place in the transaction log."""
+    """Return one number per position (partition and offset) in the transaction log."""
     key: Array = values(rows, "log_partition").astype(np.int64) << 48 | values(rows, "log_offset")
     return key
 
 
 def _seen(transactions: pa.Table, recorded: pa.Table, timeouts: pa.Table) -> pa.Table:
-    """What only the partitions have: before the coordinator's oldest record of the producer, or of nobody."""
+    """Return the episodes that only the partitions have: older than the coordinator's records, or of unknown producers."""
     producer, marker = values(transactions, "producer_id"), transactions["marker"].combine_chunks()
     is_open = pc.equal(marker, "open").to_numpy(zero_copy_only=False)
     began, ended = values(transactions, "first_timestamp"), values(transactions, "marker_timestamp")
@@ -179,16 +180,16 @@ def _seen(transactions: pa.Table, recorded: pa.Table, timeouts: pa.Table) -> pa.
 
 
 def _is_older(producer: Array, epoch: Array, ended: Array, recorded: pa.Table) -> Array:
-    """Whether a transaction is from before all that the coordinator tells of its producer."""
+    """Whether a transaction is older than all of the coordinator's records of its producer."""
     starts = values(recorded, "start_ms")
-    by_start = np.argsort(-starts, kind="stable")  # The last one counts: the oldest.
+    by_start = np.argsort(-starts, kind="stable")  # `find` returns the last match: the oldest.
     row = find(values(recorded, "producer_id")[by_start], producer)
     known = row >= 0
     if not known.any():
         return ~known
     oldest = by_start[row]
     start, decided = starts[oldest], values(recorded, "marker_epoch")[oldest]
-    # In the same millisecond epochs tell: a marker has the epoch that the data of the next transaction has.
+    # Within a millisecond, epochs decide: a marker has the same epoch as the data of the next transaction.
     before = np.where(decided < 0, epoch <= values(recorded, "producer_epoch")[oldest], epoch < decided)
     is_older: Array = ~known | (ended < start) | ((ended == start) & before)
     return is_older
@@ -213,7 +214,7 @@ FENCE_MARKS: Final = pa.schema(
 
 
 def fence_marks_of(fencing: pa.Table, txn_state: pa.Table) -> pa.Table:
-    """Rows of FENCE_MARKS: the history of every id. A tombstone's time is null when its record is not among `txn_state`."""
+    """Return rows of FENCE_MARKS, the history of every id. A tombstone's time is null if `txn_state` lacks its record."""
     if not len(fencing):
         return FENCE_MARKS.empty_table()
     at = find(_key(txn_state), _key(fencing))

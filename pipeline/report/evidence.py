@@ -1,4 +1,4 @@
-"""What belongs to a finding: the batches around it, the coordinator's records of its id, the other pieces of its transaction."""
+"""Collect the evidence for a finding: nearby batches, the coordinator's records, and the rest of the transaction."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Rows of BATCHES, TXN_STATE and TRANSACTIONS; `is_it` marks the ones that the finding is about.
+    """Rows of BATCHES, TXN_STATE and TRANSACTIONS; `is_it` marks the rows that the finding is about.
 
-    `left_out` of a batch or record: how many there are between it and the row before, -1 when that is not known.
+    `left_out` of a batch or record: number of omitted rows between it and the previous row, -1 if unknown.
     """
 
     batches: tuple[Row, ...] = ()
@@ -41,7 +41,7 @@ class Evidence:
 
 
 def chosen(findings: pa.Table, most: int, each: int) -> list[int]:
-    """Rows of `findings`, in their order: all, or when there are more than `most`, some of every kind first."""
+    """Return at most `most` row numbers of `findings`, in order, preferring the first `each` findings of every kind."""
     if len(findings) <= most:
         return list(range(len(findings)))
     rank: dict[str, int] = {}
@@ -54,30 +54,30 @@ def chosen(findings: pa.Table, most: int, each: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where evidence is looked for."""
+    """Tables to search for evidence."""
 
     batches: pa.Table
-    """Rows of BATCHES, of whole segments, or with a column `number` that says which rows of their segment they are."""
+    """Rows of BATCHES, either of whole segments or with a column `number`, their row number in the segment."""
     txn_state: pa.Table
-    """All records of the ids that there are findings about, or at least the last ones."""
+    """All records of the ids that have findings, or at least the last record of each."""
     transactions: pa.Table
     has_all_records: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Finds the evidence of one finding after the other; what several need is sorted once."""
+    """Finds the evidence of findings one by one; the batches are sorted only once."""
 
     sources: Sources
     order: Array
     """Rows of the batches by partition, segment and position."""
     starts: dict[tuple[str, int], tuple[int, int]]
-    """Partition -> from where to where in `order`."""
+    """Partition -> its range (start, stop) in `order`."""
     _states: dict[Any, pa.Table] = field(default_factory=dict)
 
     @classmethod
     def of(cls, sources: Sources, findings: Iterable[Finding]) -> Neighbours:
-        """Only partitions that these findings name are looked at."""
+        """Return a searcher for the partitions that these findings name."""
         named = sorted(
             {
                 (finding["topic"], finding["partition"])
@@ -99,7 +99,7 @@ class Neighbours:
         return Evidence(self._batches(finding, time_ms), records, self._pieces(finding, time_ms))
 
     def records_of(self, finding: Finding) -> tuple[tuple[Row, ...], int | None]:
-        """(records of the id around the finding, the time of the one that fits best)"""
+        """Return (the id's records around the finding, update time in ms of the best match)."""
         rows = self._state_of(finding["transactional_id"], finding["producer_id"])
         if not len(rows):
             return (), None
@@ -142,13 +142,13 @@ class Neighbours:
         return tuple(_window(rows, wanted, set(about.tolist())))
 
     def _pieces(self, finding: Finding, time_ms: int | None) -> tuple[Row, ...]:
-        """What the producer's transaction has in all partitions, those of the nearest time when epochs do not tell."""
+        """Return the parts of the producer's transaction in all partitions; those nearest in time if epochs are ambiguous."""
         if finding["producer_id"] is None or finding["producer_epoch"] is None:
             return ()
         table = self.sources.transactions
         table = table.filter(pc.equal(table["producer_id"], finding["producer_id"]))
         epoch, marked = table["last_epoch"].to_numpy(), table["marker_epoch"].to_numpy()
-        # A decision bears the epoch above that of its data from transaction version 2 on.
+        # From transaction version 2 on, the epoch of a decision is one above the epoch of its data.
         is_open = pc.equal(table["marker"], "open").to_numpy()
         said = int(finding["producer_epoch"])
         rows = table.filter(pa.array((epoch == said) | (marked == said) | (is_open & (epoch == said - 1))))
@@ -163,19 +163,19 @@ class Neighbours:
 
 
 def position_in(finding: Finding) -> int | None:
-    """Where in its file the finding is, when it says so."""
+    """Return the position in its file that the finding's evidence names, if any."""
     said = _POSITION.search(finding["evidence"])
     return None if said is None else int(said[1])
 
 
 def offset_in(finding: Finding) -> int | None:
-    """The offset of a record that cannot be read."""
+    """Return the offset of the unreadable record of an `undecodable` finding, else None."""
     said = _OFFSET.search(finding["evidence"])
     return None if said is None or finding["kind"] != "undecodable" else int(said[1])
 
 
 def _about(finding: Finding, rows: pa.Table, time_ms: int | None) -> Array:
-    """Which of a partition's batches, in the order of its files, the finding is about."""
+    """Return the row numbers of the batches that the finding is about; `rows` are a partition's batches in file order."""
     base, last = (pc.fill_null(rows[name], -1).to_numpy() for name in ("base_offset", "last_offset"))
     here = np.ones(len(rows), bool)
     if finding["file"]:
@@ -188,10 +188,10 @@ def _about(finding: Finding, rows: pa.Table, time_ms: int | None) -> Array:
     elif finding["first_offset"] is not None:
         until = finding["last_offset"] if finding["last_offset"] is not None else finding["first_offset"]
         chosen = np.flatnonzero(owned & (base >= 0) & (base <= until) & (last >= finding["first_offset"]))
-    elif finding["last_offset"] is not None:  # Of what is before an offset, what comes behind it is all there is.
+    elif finding["last_offset"] is not None:  # Everything up to this offset is gone: show the first batch after it.
         chosen = np.flatnonzero(base > finding["last_offset"])[:1]
     elif time_ms is not None:
-        # Of what contradicts a decision the marker is to be seen, else whatever is nearest to it.
+        # For `marker_contradicts` show the nearest marker, else the nearest batch.
         may_contradict = pc.fill_null(rows["is_control"], False).to_numpy() | (finding["kind"] != "marker_contradicts")
         mine = np.flatnonzero(owned & may_contradict)
         time = pc.fill_null(rows["max_timestamp"], 0).to_numpy()[mine]
@@ -204,7 +204,7 @@ def _about(finding: Finding, rows: pa.Table, time_ms: int | None) -> Array:
 
 
 def _window(rows: pa.Table, wanted: Iterable[int], about: set[int]) -> list[Row]:
-    """These rows as far as they are there, with `is_it` and `left_out`."""
+    """Return the wanted rows that exist, with `is_it` and `left_out` added."""
     numbers = sorted({at for at in wanted if 0 <= at < len(rows)})
     picked: list[Row] = rows.take(pa.array(numbers, pa.int64())).to_pylist()
     places = rows["number"].to_pylist() if "number" in rows.column_names else range(len(rows))

@@ -1,6 +1,6 @@
-"""Numbers as plotly figures, in the form that plotly.js takes. Colours of text and lines are the page's, see report.js.
+"""Build plotly figures as plain values for plotly.js. report.js sets the colours of text and lines.
 
-Every text that somebody else chose goes through `label`: plotly takes texts for a kind of HTML.
+Every text from outside must go through `label`, as plotly interprets texts as HTML.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stuntbroker.pipeline.report.words import REASONS, Reason
 
 Figure = dict[str, Any]
 
-# Told apart by people with any kind of colour vision, on white and on black; never by colour alone: height or pattern differ too.
+# Distinguishable with any kind of colour vision, on white and on black; bars also differ in height or pattern.
 COLOURS: Final = {
     "commit": "#3b82c4",
     "abort": "#d9601a",
@@ -31,7 +31,7 @@ TITLES: Final = {
     "decided": "decided, not complete",
 }
 HEIGHT: Final = 0.62
-"""Height of a bar; a lane is 1."""
+"""Height of a bar as a fraction of its lane."""
 HEIGHTS: Final = {"commit": HEIGHT, "abort": 0.42, "timeout": 0.42, "open": HEIGHT, "decided": HEIGHT}
 PATTERNS: Final = {"open": "/", "decided": "x", "timeout": "."}
 GREY: Final = "#8a8f98"
@@ -63,13 +63,13 @@ TICKS_MS: Final = (
     (86_400_000 * 30, "30 d"),
 )
 FINER: Final = (1, 1.5, 2, 3, 5, 7)
-"""Ticks in a decade; any range of a factor of two has one."""
+"""Ticks per decade; any range of a factor of two contains a tick."""
 LANE_PX: Final = 30
 NAMED: Final = "<b>%{y}</b><br>%{hovertext}<extra></extra>"
-"""Template of hover texts: the name that the axis has there, then the text."""
+"""Template of hover texts: the axis label, then the text."""
 LEGEND: Final = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
 MARGIN: Final = {"t": 8, "r": 40, "b": 48, "l": 16}
-"""On the right is the bar of buttons."""
+"""Margins in pixels; the right margin holds the button bar."""
 MOMENT: Final = "%Y-%m-%d %H:%M:%S"
 TIME_AXIS: Final = {"type": "date", "hoverformat": "%Y-%m-%d %H:%M:%S.%L", "title": {"text": "time (UTC)"}}
 
@@ -149,7 +149,7 @@ def _hover_text(bar: Bar) -> str:
 
 
 def _ends(go: Any, bars: list[Bar]) -> Any:
-    """The time from the decision to the last marker, as a thin line on the bar."""
+    """Return thin bars for the time from the decision to the last marker."""
     return go.Bar(
         orientation="h",
         name="prepared: markers on their way",
@@ -191,7 +191,7 @@ def _signs(go: Any, marks: list[Mark], timeline: Timeline, name: str, reason: Re
 
 
 def latency_figure(measures: Latencies) -> Figure:
-    """The histogram and, on the right axis, the share of transactions that took no longer."""
+    """Return the latency histogram and, on the right axis, the cumulative share of transactions."""
     import plotly.graph_objects as go
 
     widths = [b - a for a, b in zip(measures.edges_ms, measures.edges_ms[1:], strict=False)]
@@ -257,7 +257,7 @@ def latency_figure(measures: Latencies) -> Figure:
 
 
 def _whole(most: int) -> dict[str, Any]:
-    """Ticks of an axis that counts: none at a half."""
+    """Return axis settings for counts, with ticks at whole numbers only."""
     return {"tickformat": ",d"} | ({"dtick": 1} if most <= 6 else {})
 
 
@@ -266,7 +266,7 @@ def _took(ms: float) -> str:
 
 
 def _span(low: float, high: float) -> str:
-    """Return the span of whole milliseconds, both ends counted."""
+    """Format a range of latencies in whole milliseconds, both ends included."""
     first, last = int(-(-low // 1)), int(high // 1)
     return _took(low) if last < 1 or first == last else f"{_took(first)} to {_took(last)}"
 
@@ -277,7 +277,7 @@ def _duration_axis(low: float, high: float) -> dict[str, Any]:
     ticks = [(ms, name) for ms, name in TICKS_MS if low <= ms <= high]
     if ticks[:1] == [TICKS_MS[0]]:
         ticks = [tick for tick in ticks if tick[0] != 1]  # There is no room for both.
-    if len(ticks) < 2:  # The range is narrow: an axis without a number says nothing.
+    if len(ticks) < 2:  # The range is too narrow for the usual ticks.
         finer = sorted({int(step * 10**power) for step in FINER for power in range(11)})
         ticks = [(ms, duration(ms)) for ms in finer if low <= ms <= high] or ticks
     return {
@@ -291,12 +291,12 @@ def _duration_axis(low: float, high: float) -> dict[str, Any]:
 
 
 def _at_least(row: dict[str, Any], name: str) -> float:
-    """A latency where a logarithmic axis can have it."""
+    """Return a latency, raised to LOWEST_MS as a logarithmic axis has no 0."""
     return max(float(row[name]), LOWEST_MS)
 
 
 def ids_figure(measures: Latencies) -> Figure:
-    """A line from the median to the slowest for each id, with signs at the 90th and 99th of a hundred."""
+    """Return a figure with a line from the median to the slowest for each id, and symbols at the 90th and 99th percentile."""
     import plotly.graph_objects as go
 
     rows = measures.ids
@@ -352,7 +352,7 @@ def ids_figure(measures: Latencies) -> Figure:
 
 
 def _abort_shares(measures: Aborts) -> Any:
-    """What share of the ended transactions was aborted, by id and slice of time."""
+    """Return a heat map of the share of ended transactions that were aborted, by id and slice of time."""
     import plotly.graph_objects as go
 
     shares = [
@@ -390,7 +390,7 @@ def _abort_shares(measures: Aborts) -> Any:
 
 
 def aborts_figure(measures: Aborts) -> Figure:
-    """Above, how many transactions ended; below, what share of them was aborted, by id."""
+    """Return the figure of ended transactions (above) and the share of aborted ones by id (below)."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -440,7 +440,7 @@ def aborts_figure(measures: Aborts) -> Figure:
 
 
 def traffic_figure(measures: Traffic) -> Figure:
-    """Bytes, batches and records a second by topic; buttons of the page choose which."""
+    """Return the figure of bytes, batches and records per second by topic; buttons on the page select the unit."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -478,7 +478,7 @@ def traffic_figure(measures: Traffic) -> Figure:
 
 
 def _as_plain(figure: Any) -> Figure:
-    """What JSON can hold; without plotly's default looks, which the page has its own of."""
+    """Return the figure as JSON values, without plotly's default template, as the page has its own style."""
     figure.update_layout(template={}, dragmode="zoom", font={"size": 12}, modebar={"orientation": "v"})
     plain: Figure = figure.to_plotly_json()
     return plain

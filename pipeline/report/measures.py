@@ -1,4 +1,4 @@
-"""Latencies, aborts over time and traffic over time: numbers for figures, counted before anything is drawn."""
+"""Compute the numbers for the figures: latencies, aborts over time and traffic over time."""
 
 from __future__ import annotations
 
@@ -19,36 +19,39 @@ IDS_MAX: Final = 24
 TOPICS_MAX: Final = 7
 BINS: Final = 90
 LOWEST_MS: Final = 0.5
-"""Where a latency of less than a millisecond is drawn."""
+"""Position on the axis (ms) of latencies below a millisecond."""
 FAR: Final = 20
-"""How many times the span of the inner 99.8 % a chart may span; what is farther out is counted, not drawn."""
+"""Maximum time range of a chart, in multiples of the range of the inner 99.8 %; times outside are counted, not drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Latencies of finished transactions. Those of `ids` are the coordinator's: from the first partition to the last marker."""
+    """Latencies of finished transactions. Those of `ids` are from the coordinator: first partition to last marker."""
 
     edges_ms: tuple[float, ...]
     committed: tuple[int, ...]
-    """How many in each bin, one less than edges."""
+    """Number of transactions in each bin (one bin fewer than edges)."""
     aborted: tuple[int, ...]
     quantiles_ms: tuple[float, ...]
-    """The value at each of SHARES, over all."""
+    """Latency at each of SHARES, over all transactions."""
     ids: tuple[dict[str, int | str], ...]
     """`transactional_id`, `transactions`, `p50_ms`, `p90_ms`, `p99_ms`, `p100_ms`: slowest first."""
     ids_hidden: int
     count: int
     is_coordinators: bool
-    """Else the times are from the first record, by its producer's clock, to the last marker."""
+    """If false, latencies are from the first record (by its producer's clock) to the last marker."""
     skewed: int
-    """Transactions that are left out: by their two clocks they ended before they began."""
+    """Transactions that are left out, as by their two clocks they ended before they began."""
 
 
 SHARES: Final = tuple(np.round(np.concatenate((np.linspace(0, 0.99, 100), [0.995, 0.999, 0.9999, 1.0])), 4).tolist())
 
 
 def latencies_for(episodes: pa.Table, per_id: pa.Table, is_whole: bool) -> Latencies:
-    """`per_id` are rows of LATENCIES; `is_whole`: the episodes are of all records of the transaction log."""
+    """Return the latencies of finished transactions.
+
+    `per_id` are rows of LATENCIES; `is_whole`: the episodes come from all records of the transaction log.
+    """
     done = finished(episodes)
     if is_whole:
         done = done.filter(pc.equal(done["source"], "coordinator"))
@@ -60,7 +63,7 @@ def latencies_for(episodes: pa.Table, per_id: pa.Table, is_whole: bool) -> Laten
         return Latencies((), (), (), (), (), 0, 0, is_whole, skewed)
     committed = pc.equal(done["outcome"], "commit").to_numpy()[usable]
     high = max(10 ** np.ceil(np.log10(took.max() * 1.001)), 10.0)
-    # Whole milliseconds: below ten a bin would be narrower than what is known.
+    # Times are whole milliseconds: below 10 ms, logarithmic bins would be narrower than a millisecond.
     wide = np.geomspace(9.5, high, int(12 * np.log10(high / 9.5)) + 2)
     edges = np.unique(np.concatenate(([LOWEST_MS - 0.2, 0.9], np.arange(1.5, 9), wide)))
     order = [("p99_ms", "descending"), ("transactions", "descending"), ("transactional_id", "ascending")]
@@ -82,17 +85,18 @@ def latencies_for(episodes: pa.Table, per_id: pa.Table, is_whole: bool) -> Laten
 
 @dataclass(frozen=True, slots=True)
 class Aborts:
-    """Ends of transactions in slices of time, all together and by id."""
+    """Numbers of ended transactions per slice of time, in total and by id."""
 
     slices_ms: tuple[int, ...]
-    """Where each begins."""
+    """Start of each slice."""
     width_ms: float
     committed: tuple[int, ...]
     aborted: tuple[int, ...]
     ids: tuple[str, ...]
     ended: tuple[tuple[int, ...], ...]
-    """A row an id, a column a slice."""
+    """Committed and aborted transactions: one row per id, one column per slice."""
     lost: tuple[tuple[int, ...], ...]
+    """Aborted transactions, likewise."""
     ids_hidden: int
 
 
@@ -133,24 +137,24 @@ def aborts_of(episodes: pa.Table) -> Aborts:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What was written in slices of time, by topic; rows as `topics`."""
+    """Written bytes, batches and records per slice of time; one row for each of `topics`."""
 
     slices_ms: tuple[int, ...]
     width_ms: float
     topics: tuple[str | None, ...]
-    """The largest ones; None stands for all the others."""
+    """The largest topics; None stands for all others."""
     topics_joined: int
     bytes: tuple[tuple[float, ...], ...]
     batches: tuple[tuple[float, ...], ...]
     records: tuple[tuple[float, ...], ...]
     without_time: int
-    """Batches whose time is no time, or so far from all others that they are left out."""
+    """Batches that are left out, as their timestamp is invalid or too far from all others."""
     is_spread: bool
-    """Only segments are known: what is in one is spread evenly from its first time to its last."""
+    """Only segments are known: the contents of a segment are spread evenly from its first timestamp to its last."""
 
 
 def traffic_of(batches: pa.Table, segments: pa.Table, is_whole: bool) -> Traffic:
-    """From `batches` if they are all there, else from rows of SEGMENTS."""
+    """Return the traffic by topic, from `batches` if the audit kept them (`is_whole`), else from rows of SEGMENTS."""
     if is_whole:
         good = batches.filter(pc.is_null(batches["fault"]))
         start = end = values(good, "max_timestamp")
@@ -182,7 +186,7 @@ def traffic_of(batches: pa.Table, segments: pa.Table, is_whole: bool) -> Traffic
 
 
 def _topic_rows(topics: pa.ChunkedArray, sizes: Array) -> tuple[Array, tuple[str | None, ...], int]:
-    """(row of every topic, names by row, how many share the last one): largest first."""
+    """Return (row of each input topic, topic names by row, number of topics that share the last row), largest first."""
     encoded = topics.combine_chunks().dictionary_encode()
     topic, names = encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
     order = np.argsort(-np.bincount(topic, sizes, len(names)), kind="stable")
@@ -194,7 +198,7 @@ def _topic_rows(topics: pa.ChunkedArray, sizes: Array) -> tuple[Array, tuple[str
 
 
 def _spread(start: Array, end: Array, low: float, width: float) -> list[tuple[Array, Array]]:
-    """Pairs of (slice of each row, share of the row that falls into it); the shares of a row are 1 together."""
+    """Return pairs of (slice of each row, share of the row in that slice); the shares of a row add up to 1."""
     first = np.clip(np.floor((start - low) / width), 0, BINS - 1).astype(np.int64)
     last = np.clip(np.floor((end - low) / width), 0, BINS - 1).astype(np.int64)
     if (first == last).all():
@@ -210,9 +214,9 @@ def _spread(start: Array, end: Array, low: float, width: float) -> list[tuple[Ar
 
 
 def _slices(time: Array) -> tuple[float, float, Array]:
-    """(where the first begins, how wide they are, in which each time is): BINS of them, at least a millisecond wide.
+    """Return (start of the first slice, width of a slice, slice number of each time) for BINS slices of at least 1 ms.
 
-    Less than 0 or BINS and more when a few times are so far out that the rest would be one bar.
+    Slice numbers outside 0..BINS-1 are outliers: a few times so far out that all others would fall into one bar.
     """
     low, high = float(time.min()), float(time.max())
     inner_low, inner_high = np.quantile(time, (0.001, 0.999), method="nearest").tolist()

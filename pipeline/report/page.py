@@ -1,4 +1,4 @@
-"""Facts into HTML. jinja2 escapes every value; figures travel as JSON that no `</script>` can end."""
+"""Render facts as HTML. jinja2 escapes every value; figures are embedded as JSON that cannot contain `</script>`."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from stuntbroker.pipeline.report.words import OTHER, WORDS
 from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 EACH_MAX: Final = 20
-"""Findings of each kind that are listed before more of any kind are."""
+"""Findings of each kind to list before listing more of any kind."""
 FEW: Final = 5
-"""Findings of each kind in a section, likewise."""
+"""Findings of each kind to give a section with evidence before giving one to more of any kind."""
 SKIPPED_MAX: Final = 50
 OPEN_MAX: Final = 5
-"""Sections that are open when the page is; the others open at a click."""
+"""Number of sections that are expanded when the page opens."""
 
 
 def page_of(audit: Audit, folder: Folder, findings: pa.Table, sources: Sources) -> str:
-    """The whole page. Pure: the same tables give the same page. `sources` are for the findings of `described_findings`."""
+    """Return the HTML page, a pure function of its tables. `sources` are for the findings of `described_findings`."""
     records = audit.txn_state if audit.is_whole else audit.lasts
     episodes = episodes_of(audit.transactions, records, audit.fencing)
     marks = fence_marks_of(audit.fencing, records)
@@ -75,20 +75,20 @@ def page_of(audit: Audit, folder: Folder, findings: pa.Table, sources: Sources) 
 
 
 def described_findings(findings: pa.Table) -> list[Finding]:
-    """The findings that get a section with their evidence."""
+    """Return the findings that get a section with their evidence."""
     rows = _listable(findings)[0]
     items: list[Finding] = rows.take(pa.array(chosen(rows, SECTIONS_MAX, FEW), pa.int64())).to_pylist()
     return items
 
 
 def _listable(findings: pa.Table) -> tuple[pa.Table, list[int]]:
-    """The findings, identical notes as one, and how many each stands for."""
+    """Return the findings with identical notes merged, and the number of findings that each row stands for."""
     groups = grouped(findings.to_pylist())
     return as_findings(row for row, _ in groups), [number for _, number in groups]
 
 
 def _sections(findings: pa.Table, sources: Sources) -> list[dict[str, Any]]:
-    """The findings that are listed; those with a section have their evidence."""
+    """Return the listed findings as template values, with evidence for those that get a section."""
     findings, times = _listable(findings)
     listed = chosen(findings, LISTED_MAX, EACH_MAX)
     explained = set(chosen(findings, SECTIONS_MAX, FEW))
@@ -113,7 +113,7 @@ def _sections(findings: pa.Table, sources: Sources) -> list[dict[str, Any]]:
 
 
 def _advice(todo: str, row: Finding) -> list[tuple[bool, str]]:
-    """The advice in pieces; True for what is a command."""
+    """Split advice into (is a command, text) pieces."""
     values = {
         "topic": _quoted(row["topic"] or ""),
         "partition": row["partition"],
@@ -126,7 +126,7 @@ def _advice(todo: str, row: Finding) -> list[tuple[bool, str]]:
 
 
 def _quoted(name: str) -> str:
-    """A name in a command, as a shell takes it."""
+    """Quote a name for a shell command."""
     return shlex.quote(text.shown(name))
 
 
@@ -188,5 +188,5 @@ def _plotly() -> str:
 
 @cache
 def _hash(script: str) -> str:
-    """As a content security policy wants it. The HTML parser makes one line end of every kind."""
+    """Return the hash of a script for the content security policy; HTML parsers normalise line ends to \\n."""
     return base64.b64encode(hashlib.sha256(script.replace("\r\n", "\n").replace("\r", "\n").encode()).digest()).decode()

@@ -1,6 +1,6 @@
-"""Evidence in a folder so large that the audit kept no batches: the segments that findings name are read once more.
+"""Read evidence again for a folder so large that the audit kept no batches: only the segments that findings name.
 
-What is read is bounded; where the bound is reached, a finding has less evidence, and the page says where to find more.
+The amount of data read is bounded. Beyond the bound, findings have less evidence, and the page says where to find more.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from stuntbroker.pipeline.report.evidence import Neighbours, Sources, offset_in,
 from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
 
 BATCHES_MAX: Final = 1 << 30
-"""Bytes of segments that are read again for their batches."""
+"""Maximum bytes of segments to read again for their batches."""
 RECORDS_MAX: Final = 1 << 28
-"""Bytes of the transaction log that are read again."""
+"""Maximum bytes of the transaction log to read again."""
 MARGIN_ROWS: Final = 8
 NUMBERED: Final = BATCHES.append(pa.field("number", pa.int64()))
 
 
 def read_sources(folder: Folder, audit: Audit, findings: list[Finding]) -> Sources:
-    """What is near these findings. Raises OSError."""
+    """Return the tables with evidence for these findings. Raises OSError."""
     if audit.is_whole:
         return Sources(audit.batches, audit.txn_state, audit.transactions, True)
     segments = {(item.topic, item.partition): item.segments for item in folder.partitions}
@@ -50,7 +50,7 @@ def read_sources(folder: Folder, audit: Audit, findings: list[Finding]) -> Sourc
 
 
 def _within(segments: Iterable[Segment], most: int) -> Iterator[Segment]:
-    """As many of them as have no more than that many bytes together."""
+    """Yield segments, in order, as long as their total size is at most `most` bytes."""
     for segment in segments:
         most -= segment.size
         if most >= 0:
@@ -58,7 +58,7 @@ def _within(segments: Iterable[Segment], most: int) -> Iterator[Segment]:
 
 
 def _records(audit: Audit, segments: dict[Any, tuple[Segment, ...]], findings: list[Finding]) -> tuple[pa.Table, bool]:
-    """(records of the ids, whether they are all of them)"""
+    """Return (transaction log records of the findings' ids, whether these are all their records)."""
     ids = pa.array([finding["transactional_id"] for finding in findings], pa.string())
     nameless = pa.array(
         [finding["producer_id"] for finding in findings if finding["transactional_id"] is None], pa.int64()
@@ -69,7 +69,7 @@ def _records(audit: Audit, segments: dict[Any, tuple[Segment, ...]], findings: l
     partitions = sorted(set(lasts["log_partition"].to_pylist()))
     wanted = [segment for number in partitions for segment in segments.get((TXN_TOPIC, number), ())]
     chosen = list(_within(wanted, RECORDS_MAX))
-    if len(chosen) < len(wanted):  # Some of a history could pass for all of it.
+    if len(chosen) < len(wanted):  # A partial history could be mistaken for the whole.
         return audit.lasts, False
     tables = [TXN_STATE.empty_table()]
     for segment in chosen:
@@ -83,7 +83,7 @@ def _records(audit: Audit, segments: dict[Any, tuple[Segment, ...]], findings: l
 def _segments_of(
     finding: Finding, segments: tuple[Segment, ...], known: pa.Table, time_ms: int | None
 ) -> list[Segment]:
-    """Return the segments of its partition where the finding begins and ends."""
+    """Return the segments of the finding's partition in which it begins and ends."""
     if finding["file"]:
         base = int(finding["file"].rpartition("/")[2].partition(".")[0])
         return [segment for segment in segments if segment.base_offset == base]
@@ -106,7 +106,7 @@ def _segments_of(
 
 
 def _batches(wanted: dict[Segment, list[tuple[Finding, int | None]]]) -> pa.Table:
-    """The batches near the findings, with their row in the segment; segments are far apart in numbers."""
+    """Return the batches near the findings, numbered by segment (upper bits) and row (lower 40 bits)."""
     tables = [NUMBERED.empty_table()]
     for at, segment in enumerate(_within(wanted, BATCHES_MAX)):
         rows = pa.Table.from_batches(list(scan(segment)), BATCHES)
@@ -121,7 +121,7 @@ def _batches(wanted: dict[Segment, list[tuple[Finding, int | None]]]) -> pa.Tabl
 
 
 def _ends(rows: pa.Table, finding: Finding, time_ms: int | None) -> list[int]:
-    """The first and the last row that the finding may be about."""
+    """Return the first and the last row that the finding may be about."""
     base, last = (pc.fill_null(rows[name], -1).to_numpy() for name in ("base_offset", "last_offset"))
     if (position := position_in(finding)) is not None:
         about = values(rows, "position") == position

@@ -1,4 +1,4 @@
-"""The first screen: is it fine, how much is there, and what holds readers back."""
+"""Compute the report's summary: the verdict, the totals, and what holds back readers of committed records."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from stuntbroker.pipeline.report.text import USABLE_MS
 
 SEVERITIES: Final = (ERROR, WARNING, INFORMATION)
 READERS_MAX: Final = 200
-"""Partitions in the table of readers."""
+"""Maximum partitions in the table of readers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The report's answer in one line: its level (good, warning, error), a title, and a text."""
+    """The verdict on the folder."""
 
     level: str
     """good, warning or error."""
@@ -33,7 +33,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How far readers of committed records get in a partition. Offsets; `waiting` are behind the last stable one."""
+    """How far readers of committed records get in a partition, in offsets."""
 
     topic: str
     partition: int
@@ -59,7 +59,7 @@ class Reader:
 
     @property
     def shares(self) -> tuple[float, float, float]:
-        """Percent of the log that is unknown, readable, waiting."""
+        """Percentages of the log that are unknown, readable and waiting."""
         span = self.log_end_offset - self.log_start_offset
         if span <= 0:
             return 0.0, 0.0, 0.0
@@ -76,7 +76,7 @@ class Summary:
     verdict: Verdict
     severities: dict[str, int]
     kinds: tuple[tuple[str, str, int], ...]
-    """(severity, kind, how many), in the order of the findings."""
+    """(severity, kind, number of findings), in the order of the findings."""
     partitions: int
     topics: int
     bytes: int
@@ -84,16 +84,17 @@ class Summary:
     records: int
     transactional_ids: int
     outcomes: dict[str, int]
-    """By the outcomes of an episode."""
+    """Number of transactions by outcome of the episode."""
     from_partitions: int
-    """Transactions that only the partitions still tell of."""
+    """Transactions that are known only from the partitions."""
     first_ms: int | None
     last_ms: int | None
     readers: tuple[Reader, ...]
-    """Held ones first, internal partitions last, the most waiting first, then by name."""
+    """Ordered: partitions with held-back readers first, internal topics last, then by waiting offsets (most first) and name."""
     held: int
+    """Partitions whose readers are held back by an open transaction."""
     unknown: int
-    """Partitions of which the beginning cannot be seen."""
+    """Partitions whose beginning is unknown (deleted, compacted or damaged)."""
 
     @property
     def transactions(self) -> int:
@@ -163,7 +164,7 @@ def _readers(audit: Audit) -> list[Reader]:
 
 
 def _span(segments: pa.Table, episodes: pa.Table) -> tuple[int | None, int | None]:
-    """The oldest and the newest time that is one."""
+    """Return the oldest and the newest plausible time."""
     columns = [segments["first_timestamp"], segments["last_timestamp"], episodes["start_ms"], episodes["end_ms"]]
     lows, highs = [], []
     for column in columns:

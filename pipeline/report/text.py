@@ -1,4 +1,4 @@
-"""Numbers, times and names as a reader likes them."""
+"""Format numbers, times and names for readers."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from typing import Final
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 USABLE_MS: Final = 7_258_118_400_000
-"""The year 2200. A time after it, or below 0, is nobody's clock: it is shown as a number and left out of figures."""
+"""The year 2200 in ms. Later or negative times are not plausible: they are shown as numbers and left out of figures."""
 NAME_LENGTH: Final = 200
-"""Characters of a name, or of another text that somebody else chose, that are shown."""
+"""Maximum number of characters shown of a name or another text from outside."""
 LABEL_LENGTH: Final = 32
 NOTHING: Final = "\u2013"
-"""A dash, where there is nothing to say."""
+"""Placeholder (a dash) for a missing value."""
 _GLUE: Final = "\u00a0"
-"""Between a number and its unit, so that no line ends there."""
+"""No-break space between a number and its unit."""
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"))
 
 
 def shown(text: str, length: int = NAME_LENGTH) -> str:
-    """A name that clients chose, so that nothing in it can pass for something else: what does not print, and what turns
-    the direction of writing, is told as an escape; what is too long is cut in the middle."""
+    """Return a client-chosen text that is safe to display.
+
+    Characters that do not print or that change the writing direction are escaped; long texts are cut in the middle.
+    """
     if len(text) > length:
         text = f"{text[: length * 2 // 3]}…{text[-(length // 3 - 1) :]}"
     return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)
 
 
 def label(text: str) -> str:
-    """Escape text for the inside of a figure, whose texts are a kind of HTML: `<b>` there means bold."""
+    """Escape text for a figure: plotly interprets HTML tags such as `<b>`."""
     return shown(text, LABEL_LENGTH).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -40,7 +42,7 @@ def place(topic: str | None, partition: int | None) -> str:
 
 
 def size(number: float) -> str:
-    """Bytes in the unit that gives at most three digits before the point."""
+    """Format a number of bytes in a unit that leaves at most three digits before the point."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if number < 1_000 or unit == "TB":
             break
@@ -49,7 +51,7 @@ def size(number: float) -> str:
 
 
 def duration(ms: int) -> str:
-    """Logs have whole milliseconds: less is 0 in them."""
+    """Format a duration; logs have whole milliseconds, so 0 is shown as less than 1 ms."""
     if ms < 0:
         return f"-{duration(-ms)}"
     if ms < 1:
@@ -72,7 +74,7 @@ _LONG = re.compile(r"(?<![\w.-])\d{5,15} ms\b")
 
 
 def said(evidence: str, length: int = 1_000) -> str:
-    """What a finding says, with long times told as people do besides."""
+    """Return the evidence of a finding, with long times also given in larger units."""
     return _LONG.sub(lambda match: f"{match[0]} ({duration(int(match[0][:-3]))})", shown(evidence, length))
 
 
@@ -82,7 +84,7 @@ def is_usable(ms: int | None) -> bool:
 
 
 def instant(ms: int | None) -> str:
-    """In UTC, to the millisecond."""
+    """Format a time in UTC, to the millisecond."""
     if ms is None or ms == -1:
         return NOTHING
     if not is_usable(ms):
@@ -92,7 +94,7 @@ def instant(ms: int | None) -> str:
 
 
 def ratio(part: int, whole: int) -> str:
-    """Return a share in percent, in words where it is too small or too near to 100 to be told as a number."""
+    """Format a share in percent; shares very close to 0 or 100 % are shown as `< 0.1 %` or `> 99.9 %`."""
     if not whole:
         return NOTHING
     percent = 100 * part / whole

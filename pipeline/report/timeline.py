@@ -1,7 +1,7 @@
-"""The timeline's data: a lane for each transactional id, bars for its transactions, signs for its fences and bumps.
+"""Compute the timeline: a lane per transactional id, bars for its transactions, marks for its fences and epoch bumps.
 
-A screen is about a thousand points wide. Where an id had more transactions than can be told apart there, those of one
-outcome that began in the same slice of time become one bar, which knows how many it stands for.
+A screen is about a thousand pixels wide. If an id has more transactions than can be distinguished there, those with the same
+outcome that began in the same slice of time are merged into one bar with a count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stuntbroker.pipeline.report.text import USABLE_MS, shown
 LANES_MAX: Final = 24
 SLICES: Final = 100
 APART_MAX: Final = 40
-"""Transactions of one id and outcome that are drawn one by one."""
+"""Maximum transactions of one id and outcome that are drawn individually."""
 MARKS_MAX: Final = 1_000
 FEW_MARKS: Final = 30
 
@@ -34,7 +34,7 @@ class Bar:
     outcome: str
     start_ms: int
     decided_ms: int
-    """-1 before that, and when the bar stands for several."""
+    """-1 before the decision and for a merged bar."""
     end_ms: int
     count: int
     partitions: int
@@ -43,7 +43,7 @@ class Bar:
     is_merged: bool
     longest_ms: int
     share: float
-    """Share of the transactions of the lane that began in the slice; 1 unless it is merged."""
+    """Merged bars: share of the lane's merged transactions that began in this slice; else 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What the timeline shows, and how much of it had to be left out."""
+    """Contents of the timeline, and how much was left out."""
 
     lanes: tuple[str, ...]
-    """Names, as they may be shown, from the top down."""
+    """Names of the lanes, safe to display, from top to bottom."""
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...]
     lanes_hidden: int
@@ -73,13 +73,13 @@ class Timeline:
 
 
 def lane_names(table: pa.Table) -> pa.Array:
-    """Return whose row it is: the transactional id, or the producer id where no id is known."""
+    """Return the owner of each row: its transactional id, or its producer id if no transactional id is known."""
     nameless = pc.binary_join_element_wise("producer ", pc.cast(table["producer_id"], pa.string()), "")
     return pc.coalesce(table["transactional_id"], nameless).combine_chunks()
 
 
 def timeline_of(episodes: pa.Table, marks: pa.Table, findings: pa.Table, newest_ms: int) -> Timeline:
-    """`episodes` and `marks` as in `episodes`; what is open is drawn up to `newest_ms`."""
+    """Return the timeline of rows of EPISODES and FENCE_MARKS; open transactions extend to `newest_ms`."""
     start = values(episodes, "start_ms")
     rows = episodes.filter(pa.array((start >= 0) & (start < USABLE_MS)))
     if not len(rows):
@@ -108,7 +108,7 @@ def timeline_of(episodes: pa.Table, marks: pa.Table, findings: pa.Table, newest_
 
 
 def _lane_order(names: list[str], owner: Array, rows: pa.Table, findings: pa.Table) -> Array:
-    """Order lanes: those with findings first, then those with something open, then by aborts and number."""
+    """Order lanes: by worst finding, then open transactions first, then by number of aborts and of transactions."""
     worst = {"error": 2, "warning": 1}
     trouble = np.zeros(len(names), np.int64)
     index = {name: at for at, name in enumerate(names)}
@@ -136,7 +136,7 @@ def _bars(rows: pa.Table, lane: Array, newest_ms: int) -> list[Bar]:
     crowded = np.bincount(group)[group] > APART_MAX
     merged = crowded & (end - start < width)
     slices = ((start - low) / width).astype(np.int64)
-    # What stays alone gets a group of its own, behind all slices.
+    # A bar that is not merged gets a unique negative key.
     key = np.where(merged, (group * (SLICES + 2) + slices), -1 - np.arange(len(start)))
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(np.append(True, key[order][1:] != key[order][:-1]))
@@ -169,7 +169,7 @@ def _filled(column: pa.ChunkedArray, otherwise: int) -> Array:
 
 
 def _marks(marks: pa.Table, lanes: list[str]) -> tuple[list[Mark], int]:
-    """(signs, how many were left out): an end's bump is the first to go, then signs are joined by slice of time."""
+    """Return (marks, number of marks left out): marks are merged by slice of time; epoch bumps at an end are dropped first."""
     lane = pc.index_in(marks["transactional_id"], pa.array(lanes, pa.string()))
     time = marks["time_ms"]
     usable = pc.and_(

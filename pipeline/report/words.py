@@ -1,4 +1,4 @@
-"""What every kind of finding means, and what to do about it, in plain words."""
+"""Explanations of every kind of finding: its title, what it means, and what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """`todo` may name {topic}, {partition}, {id}, {first} and {file} of the finding."""
+    """Explanation of a kind of finding; `todo` may contain {topic}, {partition}, {id}, {first} and {file}."""
 
     title: str
     meaning: str
@@ -187,7 +187,7 @@ OTHER: Final = Words("Something else", "A finding of a kind that this page has n
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why an id got another epoch or producer id: how it is called, where it is from, and its sign on the timeline."""
+    """Reason for a new epoch or producer id: its title, its source (KIP or request), and its symbol on the timeline."""
 
     title: str
     source: str

@@ -1,4 +1,4 @@
-"""The shell of the report: reads evidence again where the audit kept none, and writes the page."""
+"""Write the report: read evidence again if the audit did not keep it, render the page and write the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stuntbroker.pipeline.audit.result import Audit
 
 
 def write_report(path: str, audit: Audit, folder: Folder, findings: pa.Table) -> None:
-    """Write the page, about 5 MB of UTF-8; a file that is there is replaced. Raises OSError.
+    """Write the page, about 5 MB of UTF-8, replacing an existing file. Raises OSError.
 
     `findings` are rows of FINDINGS. Needs jinja2 and plotly: raises ModuleNotFoundError without them.
     """
@@ -19,5 +19,5 @@ def write_report(path: str, audit: Audit, folder: Folder, findings: pa.Table) ->
     from stuntbroker.pipeline.report.reread import read_sources
 
     html = page_of(audit, folder, findings, read_sources(folder, audit, described_findings(findings)))
-    # Names of folders may have bytes that are no UTF-8; they are shown with a question mark.
+    # Folder names may contain bytes that are not UTF-8; these are shown as question marks.
     Path(path).write_bytes(html.encode("utf-8", errors="replace"))

@@ -1,6 +1,6 @@
-"""Structured Streaming and batch on Spark, exactly once: `spark.dataSource.register(StuntbrokerDataSource)`.
+"""Exactly-once source and sink for Spark, streaming and batch: `spark.dataSource.register(StuntbrokerDataSource)`.
 
-Sources, sinks and the audit's tasks, as Spark's Python data source API asks for them. The rest of the pipeline needs no PySpark.
+The package implements Spark's Python data source API, and runs the audit's tasks. The rest of the pipeline needs no PySpark.
 """
 
 from stuntbroker.pipeline.spark.data_source import StuntbrokerDataSource

@@ -1,10 +1,10 @@
-"""The audit of a folder on Spark: the same functions as in one process, each where its data is.
+"""Audit a folder on Spark, with the same functions as the audit in one process.
 
-    segments -> pieces -> [by share] tables of each share -> [by share] with what the transaction log lists of it -> here
+    segments -> pieces -> [by share] tables of each share -> [by share] comparison with the transaction log -> driver
 
-Every segment is read by a task of its own. Batches and records of the coordinators' logs meet once, with those of the
-same share; what a share tells by itself is made there. What the transaction log lists goes to the shares that have
-the partitions, and is held against their transactions there. To the driver come transactions and what is small.
+Tasks read the segments. A first shuffle brings the batches and coordinator records of a share together to build its tables. A
+second shuffle brings the entries of the transaction log to the shares with the listed partitions, where they are compared
+with the transactions. The driver gets only transactions and small tables.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS_MAX: Final = 1 << 16
-"""In one piece of a table."""
+"""Maximum rows in one piece of a table."""
 TASKS_PER_CORE: Final = 4
 POLL_S: Final = 0.3
 
@@ -57,7 +57,7 @@ def audit(
     progress: Progress | None = None,
     keep: bool | None = None,
 ) -> Audit:
-    """As `run.audit`; the tables are written by the workers, and must be at the same path for all of them."""
+    """Audit a folder like `run.audit`; the workers write the tables, so the path must be the same for all of them."""
     shares = shares_of(folder)
     keep = sum(segment.size for segment in folder.segments()) <= KEPT_BYTES if keep is None else keep
     tasks = max(1, min(len(shares), TASKS_PER_CORE * spark.sparkContext.defaultParallelism))
@@ -86,7 +86,7 @@ def _tables_of(shares: list[Share], keep: bool) -> Callable[[Pieces], Pieces]:
 
 
 def _decide(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pass on what there is of a share, but what is listed, and add what is decided by that."""
+    """Pass on a share's pieces except `listed`, and add the tables of `decide`."""
     seen: list[tuple[tuple[int, int], str, pa.RecordBatch]] = []
     number = -1
     for rows in pieces:
@@ -104,7 +104,7 @@ def _decide(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _unpack(pieces: Iterator[pa.RecordBatch]) -> tuple[int, list[tuple[tuple[int, int], str, pa.RecordBatch]]]:
-    """(number of the share, (order, name, rows) of all its pieces)"""
+    """Return (share number, (order, name, rows) of all its pieces in order)."""
     parts = []
     number = -1
     for rows in pieces:
@@ -121,7 +121,7 @@ def _pack(share: int, origin: int, tables: Tables) -> Iterator[pa.RecordBatch]:
 
 
 def _in_order(parts: pa.Table) -> list[Tables]:
-    """The tables of every share, in the order in which one process makes them: first all that shares tell alone."""
+    """Return the tables of every share in the order of the single-process audit: those of `tables_of` first."""
     rows = sorted(
         zip(*(parts[name].to_pylist() for name in ("segment", "share", "number", "name", "rows")), strict=True),
         key=lambda row: row[:3],
@@ -135,7 +135,7 @@ def _in_order(parts: pa.Table) -> list[Tables]:
 def compare(
     spark: SparkSession, folder: Folder, audited: Audit, chain: Chain, progress: Progress | None = None
 ) -> list[Finding]:
-    """As `run.compare`; equal records are counted by Spark, so that they need not fit into one process."""
+    """Check exactly-once processing like `run.compare`; Spark counts equal records, which may not fit into one process."""
     from pyspark.sql import functions as f
 
     chain.check(folder, audited.committed)
@@ -169,7 +169,7 @@ def _tally_of(chain: Chain, audited: Audit) -> Callable[[Pieces], Pieces]:
 
 
 def _tallied(tally: pa.Table, unreadable: bytes | None) -> pa.RecordBatch:
-    """Rows of TALLY, or one row with what could not be read."""
+    """Return rows of TALLY, or one row with the packed findings about undecodable data."""
     if unreadable is not None:
         tally = pa.Table.from_pylist([{"wanted": 0, "found": 0}], TALLY)
     both = tally.append_column("unreadable", pa.array([unreadable] * len(tally), pa.binary()))

@@ -1,6 +1,7 @@
-"""Whose batches they are, told before anything is done for them: a checkpoint names its query.
+"""Read the query id from a checkpoint, so that the sink can check it before taking over.
 
-A data source is not told which query it writes for, nor where its checkpoint is, unless that is an option of the query.
+Spark does not tell a data source which query it writes for. The checkpoint's location is known only if it is an option of
+the query.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from pathlib import Path
 from typing import Final
 
 CHECKPOINT: Final = "checkpointlocation"
-"""The option, in lower case."""
+"""Name of the option for the checkpoint's location, in lower case."""
 METADATA: Final = "metadata"
-"""Spark's file in it, `{"id": "..."}`, which is there before the first batch."""
+"""Spark's file in the checkpoint, `{"id": "..."}`, which exists before the first batch."""
 LOCAL: Final = re.compile(r"(?:file:(?://)?(?=/)|(?![A-Za-z][A-Za-z0-9+.-]*:))(.+)")
 
 
 def query_of(options: Mapping[str, str]) -> str | None:
-    """The id of the query; None when its checkpoint is not a folder that this process can read."""
+    """Return the id of the query; None if its checkpoint is not a folder that this process can read."""
     place = next((value for name, value in options.items() if name.lower() == CHECKPOINT), "")
     match = LOCAL.fullmatch(place)
     if match is None:

@@ -1,8 +1,8 @@
 """State shared by the processes of one driver and, in a local session, its tasks.
 
-Spark commits and aborts a stream in another process than the one that took the sink, and tells it nothing but the
-messages of tasks, which are missing when all have failed. What both have is the driver's folder for files of its
-application, which goes when the application does. In a local session the tasks have it too.
+Spark commits and aborts a stream in another process than the one that took the sink, and passes only the messages of the
+tasks, which are missing if all tasks failed. Both processes share the folder for the application's files on the driver,
+which is deleted when the application ends. In a local session the tasks share it too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stuntbroker.pipeline.spark.sink_options import SinkOptions
 
 
 def remember(options: SinkOptions, claim: str) -> None:
-    """Write down a claim, so that an error of the next driver can name it."""
+    """Store the claim for `abort`, which may run in another process of this driver."""
     path = _path(options, "claim")
     if path is not None:
         partial = path.with_suffix(f".{os.getpid()}")
@@ -26,7 +26,7 @@ def remember(options: SinkOptions, claim: str) -> None:
 
 
 def remembered(options: SinkOptions) -> str | None:
-    """The last claim of this application to this sink; it may have been taken by another one since."""
+    """Return the application's last claim to this sink, if any; another driver may have taken the sink since."""
     path = _path(options, "claim")
     try:
         return path.read_text() if path is not None else None

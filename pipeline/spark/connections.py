@@ -1,7 +1,7 @@
-"""Connections that a Python worker of Spark keeps from one task, or one batch, to the next.
+"""Cache connections in Spark's Python workers between tasks and batches.
 
-A worker is one thread of one process, which Spark forks from a daemon and uses again and again. What an earlier process
-has opened is not ours: a connection belongs to the process that made it.
+A worker is a single-threaded process that Spark forks from a daemon and reuses. A connection belongs to the process that
+opened it, so connections inherited through a fork are not used.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from stuntbroker.protocol.addresses import parse_bootstrap
 
 LOOKS: Final = 15
 PAUSE_S: Final = 0.2
-"""While a topic is made: how often it is looked for, and how long it is not."""
+"""While the brokers create a topic, it is looked up LOOKS times with this pause in between."""
 
 _clusters: dict[tuple[int, str, int], ChannelCluster] = {}
-"""By process, addresses and time-out."""
+"""Clusters by process id, bootstrap addresses and time-out (ms)."""
 _stores: dict[tuple[int, SinkOptions], Decisions] = {}
 _values: dict[tuple[int, SinkOptions], LastValues] = {}
-"""What was read of a topic of decisions: only what is new has to be read again."""
+"""Cached values of decision topics, so that only new records have to be read."""
 
 
 @contextmanager
 def explaining_timeouts(option: str) -> Iterator[None]:
-    """Add to a time-out without any connection what to do about it. `option` sets the time-out."""
+    """Add advice to a time-out if no broker could be reached. `option` is the option that sets the time-out."""
     try:
         yield
     except TimedOut as fault:
@@ -53,7 +53,7 @@ def connected(options: SinkOptions) -> Iterator[ChannelCluster]:
     cluster = _clusters.get(key)
     if cluster is None:
         cluster = ChannelCluster(parse_bootstrap(options.bootstrap), options.delivery_timeout_ms / 1000)
-        cluster.patient = True  # A broker that is away is waited for, from the first batch on.
+        cluster.patient = True  # Wait for unreachable brokers, already for the first batch.
         _clusters[key] = cluster
     try:
         yield cluster
@@ -70,7 +70,7 @@ def _forget_stores() -> None:
 
 
 def close_connections() -> None:
-    """Close all connections of this process. asyncio would complain of those that are open when the interpreter ends."""
+    """Close all connections of this process; asyncio warns about connections that are open at exit."""
     _forget_stores()
     for key in [key for key in _clusters if key[0] == os.getpid()]:
         _clusters.pop(key).close()
@@ -80,7 +80,7 @@ atexit.register(close_connections)
 
 
 def store_of(cluster: ChannelCluster, options: SinkOptions) -> Decisions:
-    """The decisions of the sink."""
+    """Return the cached store of the sink's decisions."""
     key = os.getpid(), options
     if key not in _stores:
         _stores[key] = open_decisions(options.decisions, options.sink_id, cluster)
@@ -88,7 +88,7 @@ def store_of(cluster: ChannelCluster, options: SinkOptions) -> Decisions:
 
 
 def values_of(cluster: ChannelCluster, options: SinkOptions) -> dict[bytes, bytes]:
-    """The last values of the topic of decisions, as they are committed now."""
+    """Return the currently committed values of the decision topic."""
     key = os.getpid(), options
     if key not in _values:
         _values[key] = LastValues(cluster, options.decisions.name, 0)
@@ -116,7 +116,7 @@ def batch_limits(cluster: ChannelCluster) -> Callable[[str], int]:
         if topic not in known:
             try:
                 allowed = topic_config(cluster, topic, "max.message.bytes")
-            except BrokerError:  # As to users who may write, and not describe.
+            except BrokerError:  # For example, a user with WRITE but without DESCRIBE_CONFIGS permission.
                 allowed = None
             known[topic] = BATCH_BYTES_MAX if allowed is None else min(BATCH_BYTES_MAX, int(allowed))
         return known[topic]

@@ -1,7 +1,7 @@
-"""The data source `stuntbroker`, as Spark sees it: what is asked for is made by the module that knows it.
+"""The Spark data source `stuntbroker`, which creates the readers of `source` and the writers of `sink`.
 
-Spark makes this object anew in many processes, so it holds nothing but the options. It reaches workers by its name, as
-all classes of a package do: they need the package installed, or on their PYTHONPATH.
+Spark creates this object anew in many processes, so it holds only the options. Workers import the class by name and need
+the package installed or on their PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StuntbrokerDataSource(DataSource):
-    """`spark.read` and `readStream`: see `source`; `df.write` and `writeStream`: see `sink`."""
+    """Data source for `spark.read` and `readStream` (see `source`), `df.write` and `writeStream` (see `sink`)."""
 
     @classmethod
     def name(cls) -> str:
@@ -29,7 +29,7 @@ class StuntbrokerDataSource(DataSource):
         return "stuntbroker"
 
     def schema(self) -> str:
-        """Return the columns, with headers when they are asked for."""
+        """Return the columns, with headers if `includeHeaders` is set."""
         from stuntbroker.pipeline.spark.source_options import columns
 
         with_headers = str(self.options.get("includeHeaders", "false")).lower() == "true"

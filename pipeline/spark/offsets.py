@@ -1,8 +1,8 @@
-"""Which offsets are read when: pure rules, the same as those of Spark's own Kafka source.
+"""Rules for choosing offsets, the same as in Spark's own Kafka source; pure functions.
 
-Spark keeps the offsets of a stream as JSON: `{"topic": {"0": 5, "1": 7}}`, the next offset of every partition, as Spark's own
-Kafka source writes it too. So a query goes on from a checkpoint of that source, and what its progress shows may be given
-as `startingOffsets`.
+Spark stores the offsets of a stream as JSON, the next offset of every partition: `{"topic": {"0": 5, "1": 7}}`. Spark's own
+Kafka source uses the same format, so a query can continue from one of its checkpoints, and the offsets in a query's progress
+can be used as `startingOffsets`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ OffsetsJson = dict[str, dict[str, int]]
 
 
 class SourceError(ValueError):
-    """A query that cannot be answered. The message is one line that says what to do."""
+    """The query cannot be run. The message is one line: the problem and what to do."""
 
 
 class DataLoss(SourceError):
-    """Records that the query had to read are gone, and `failOnDataLoss` is on."""
+    """Records that the query had to read were deleted, and `failOnDataLoss` is true."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -34,7 +34,7 @@ class DataLoss(SourceError):
 
 
 class Range(NamedTuple):
-    """The offsets from `start` up to `end`, without it."""
+    """Offsets of a partition from `start` (inclusive) to `end` (exclusive)."""
 
     where: TopicPartition
     start: int
@@ -42,15 +42,15 @@ class Range(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Offsets in the range."""
+        """Number of offsets in the range."""
         return self.end - self.start
 
 
 @dataclass(frozen=True)
 class Position:
-    """A point in every partition: one for all, or one for each.
+    """A position in partitions: the same for all (`everywhere`), or one for each (`each`).
 
-    An offset, EARLIEST or LATEST; with `is_time` milliseconds, which stand for the first record of that time or later.
+    A position is an offset, EARLIEST or LATEST; with `is_time`, a timestamp in ms: the first record at or after that time.
     """
 
     option: str
@@ -62,7 +62,7 @@ class Position:
     """If no record has that time or a later one: True uses the end offset, False raises SourceError."""
 
     def of(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """Raises SourceError unless each of these partitions, and no other, is named."""
+        """Return the position of each partition. Raises SourceError unless `each` names exactly these partitions."""
         if self.each is None:
             assert self.everywhere is not None
             return dict.fromkeys(partitions, self.everywhere)
@@ -82,7 +82,7 @@ def _named(partitions: Iterable[TopicPartition]) -> str:
 
 
 class Resolved(NamedTuple):
-    """The offset of each partition, and the partitions whose offset is the end of the log, which moves."""
+    """The result of resolving a position: one offset per partition."""
 
     offsets: Offsets
     moving: frozenset[TopicPartition]
@@ -94,7 +94,7 @@ def resolve(
     partitions: Collection[TopicPartition],
     list_offsets: Callable[[Mapping[TopicPartition, int]], Offsets],
 ) -> Resolved:
-    """Resolve a position to offsets. `list_offsets`: looks up times, EARLIEST and LATEST; -1 for none."""
+    """Resolve a position to offsets. `list_offsets` looks up timestamps, EARLIEST and LATEST; it returns -1 for none."""
     wanted = position.of(partitions)
     if not position.is_time:
         named = {partition: offset for partition, offset in wanted.items() if offset in (EARLIEST, LATEST)}
@@ -114,7 +114,7 @@ def resolve(
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
-    """In one order only: Spark compares the texts."""
+    """Return offsets as a JSON object, always sorted, as Spark compares the texts."""
     document: OffsetsJson = {}
     for partition in sorted(offsets):
         document.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
@@ -122,7 +122,7 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
 
 
 def from_json(offsets: OffsetsJson) -> Offsets:
-    """Return the offsets of a JSON object that `to_json` made."""
+    """Return the offsets that a JSON object of `to_json` holds."""
     return {
         TopicPartition(topic, int(partition)): offset
         for topic, partitions in offsets.items()
@@ -134,9 +134,10 @@ def from_json(offsets: OffsetsJson) -> Offsets:
 
 
 def admit(start: Offsets, latest: Offsets, offsets_max: int) -> Offsets:
-    """An end that is at most about `offsets_max` behind `start`: each partition has a part of what is new in proportion.
+    """Return end offsets that admit about `offsets_max` new offsets, distributed in proportion to each partition's backlog.
 
-    None that has something new gets nothing, so it may be a little more. All of `latest` must be in `start`.
+    Every partition with new offsets gets at least one, so the total may be slightly higher. `start` must contain all
+    partitions of `latest`.
     """
     sizes = {
         partition: latest[partition] - start[partition] for partition in latest if latest[partition] > start[partition]
@@ -150,7 +151,7 @@ def admit(start: Offsets, latest: Offsets, offsets_max: int) -> Offsets:
 
 
 def new_offsets(start: Offsets, latest: Offsets) -> int:
-    """How many there are behind `start`; of partitions that are not in it, all."""
+    """Return the number of offsets between `start` and `latest`; partitions missing from `start` count from offset 0."""
     return sum(max(0, end - start.get(partition, 0)) for partition, end in latest.items())
 
 
@@ -170,10 +171,9 @@ def gone(start: Offsets, latest: Offsets) -> list[str]:
 
 
 def split(ranges: Iterable[Range], partitions_min: int | None, records_max: int | None) -> list[Range]:
-    """Ranges without the empty ones, the larger cut in equal pieces until there are about `partitions_min`, none above
-    `records_max`.
+    """Split ranges evenly into about `partitions_min` pieces of at most `records_max` offsets; drop empty ranges.
 
-    A range that is smaller than its part of the whole stays as it is, and so fewer pieces fall to the others.
+    A range that is smaller than the average piece is not split; the other ranges share the remaining pieces.
     """
     parts = sorted(each for each in ranges if each.size > 0)
     if records_max is not None:

@@ -1,4 +1,4 @@
-"""Rows of a DataFrame, brought together by the partition of the topic that they go to: what mode=single needs.
+"""Repartition a DataFrame by the topic partition of each row, as mode=single requires.
 
 partitioned(df, "orders", "localhost:9092").writeStream.format("stuntbroker").option("mode", "single")...
 """
@@ -19,10 +19,10 @@ COLUMN: Final = "partition"
 
 
 def partitioned(frame: DataFrame, topic: str, bootstrap: str, tasks: int | None = None) -> DataFrame:
-    """The same rows with a column `partition`, those of a partition in one task; there are `tasks`, or one for each.
+    """Add a column `partition`, and bring all rows of a partition into one task (`tasks` in total; default: one per partition).
 
-    A column `partition` that is there is kept where it is not null. Else the partition is that of the key, as Kafka's own
-    clients choose it; rows without a key are spread by their value. `key` and `value` are strings or binary.
+    Existing non-null values of `partition` are kept. Otherwise the key determines the partition, as in Kafka's clients; rows
+    without a key are spread by their value. `key` and `value` are strings or binary.
     """
     with ChannelCluster(parse_bootstrap(bootstrap)) as cluster:
         count = partition_counts(cluster)(topic)
@@ -30,7 +30,7 @@ def partitioned(frame: DataFrame, topic: str, bootstrap: str, tasks: int | None 
 
 
 def by_partition(frame: DataFrame, count: int) -> DataFrame:
-    """With a column `partition`, for a topic of so many partitions. Raises BadRows."""
+    """Add a column `partition` for a topic with `count` partitions. Raises BadRows."""
     from pyspark.sql.functions import coalesce, col, lit
 
     if "value" not in frame.columns:
@@ -49,6 +49,9 @@ def _hashed(count: int) -> Any:
 
         return pa.array(partitions_of(key, len(key), count), pa.int32())
 
-    partition.__annotations__ = {"key": pa.Array, "return": pa.Array}  # As types: that is how Spark tells its kind.
-    arrow_udf: Any = functions.arrow_udf  # Its stub lists everything but this.
+    partition.__annotations__ = {
+        "key": pa.Array,
+        "return": pa.Array,
+    }  # Spark needs the types, not strings.
+    arrow_udf: Any = functions.arrow_udf  # Missing from the stub of the module.
     return arrow_udf(partition, "int")

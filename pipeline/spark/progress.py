@@ -1,4 +1,4 @@
-"""Metrics of the source that Spark does not take from a Python data source, from the progress of a query."""
+"""Compute source metrics from a query's progress, as Spark does not accept metrics from a Python data source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def offsets_behind_latest(source: SourceProgress) -> dict[str, str]:
-    """How many offsets the partitions had after the end of a batch, under the names that Spark's own Kafka source uses.
+    """Return how far a batch ended behind the latest offsets, under the metric names of Spark's own Kafka source.
 
     `source` is one of `StreamingQueryProgress.sources`. Empty before the first batch.
     """

@@ -1,7 +1,7 @@
-"""Rows of a DataFrame as batches of records: no step of Python for each row.
+"""Encode the rows of a DataFrame as record batches, without Python code per row.
 
-Columns are those of Spark's own Kafka sink: `value`, and where they are there `key`, `topic`, `partition` and `headers`;
-all others are left out. Rows are gathered until there are enough of them to be worth a batch for each partition.
+The columns are those of Spark's own Kafka sink: `value` and, optionally, `key`, `topic`, `partition` and `headers`; other
+columns are ignored. Rows are collected into chunks, so that each partition gets batches of a reasonable size.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES: Final = 4 << 20
 CHUNK_ROWS: Final = 200_000
-"""Rows are gathered up to one of them."""
+"""A chunk of rows is encoded when it reaches CHUNK_BYTES or CHUNK_ROWS."""
 HEADERS: Final = "array<struct<key: string, value: binary>>"
 
 
 class BadRows(ValueError):
-    """The DataFrame, or a row of it, cannot be written. One line that says what is wrong and what to do."""
+    """The DataFrame, or a row of it, cannot be written. The message is one line: the problem and what to do."""
 
 
 class Piece(NamedTuple):
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
-    """Whether the columns have what a record needs. Raises BadRows."""
+    """Check the columns and their types. Raises BadRows."""
     from pyspark.sql.types import BinaryType, IntegerType, StringType
 
     types: dict[str, DataType] = {field.name: field.dataType for field in schema.fields}
@@ -82,10 +82,10 @@ def pieces(
     spread: bool = True,
     bytes_max: Callable[[str], int] = lambda _: BATCH_BYTES_MAX,
 ) -> Iterator[Piece]:
-    """Batches of records, each for one partition. `partitions` is the number that a topic has, `bytes_max` what it takes.
+    """Yield encoded batches, each for one partition. Raises BadRows.
 
-    Rows without a key and without a partition go to one partition after the other, a few thousand together, from
-    partition `first` on; without `spread` they all go to that one. Raises BadRows.
+    `partitions` returns the number of partitions of a topic, `bytes_max` its maximum batch size. Rows without key and
+    partition go to partition `first`; with `spread`, each chunk of rows goes to the next partition.
     """
     sticky = first
     for chunk in _chunks(batches):

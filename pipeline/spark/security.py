@@ -10,9 +10,9 @@ PREFIXES: Final = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 
 
 def unsupported_security(options: Mapping[str, str]) -> str | None:
-    """The error message for options that ask for TLS or SASL; None without such options. Names are in lower case.
+    """Return the error message for options that enable TLS or SASL; None if there are none. Names must be in lower case.
 
-    The message leaves out the values of all options but the protocol: a value may be a password.
+    The message contains no option value except the protocol, as a value may be a password.
     """
     for name in sorted(options):
         protocol = options[name].strip().upper() if name == PROTOCOL else None

@@ -1,13 +1,13 @@
-"""The segments of a data folder for Spark: one input partition per segment, read where it is mapped, the largest first.
+"""Read the segments of a data folder with Spark: one input partition per large segment, largest first.
 
     spark.dataSource.register(SegmentSource)
     spark.read.format("stuntbroker-segments").option("table", "batches").load(FOLDER)
 
-gives a table of the audit as a DataFrame: batches, records, txn_state or offsets, of all topics or of those in the option
-`topics`, separated by commas. The folder must be there, under the same path, for every worker.
+returns a table of the audit as a DataFrame: batches, records, txn_state or offsets, of all topics or of the topics in the
+option `topics` (separated by commas). Every worker must see the folder under the same path.
 
-The audit itself goes by `pieces_of`. A row of that is a whole piece of a table, in Arrow's own format, so that the JVM
-moves bytes and never looks at a row.
+The audit itself uses `pieces_of`. Each of its rows is a whole piece of a table in Arrow's stream format, so that the JVM
+moves bytes without decoding rows.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 NAME: Final = "stuntbroker-segments"
 PIECES_SCHEMA: Final = "share int, segment int, number int, name string, rows binary"
-"""Rows of the table `name`: one of the pieces that the segment, counted in its share, has of it."""
+"""A row holds a piece of the table `name`; `segment` is the segment's index in its share, `number` orders its pieces."""
 TABLES: Final = ("batches", "records", "txn_state", "offsets")
 KNOWN: Final = ("path", "table", "topics")
 TOPICS_SHOWN_MAX: Final = 20
-"""In the error for one that there is not."""
+"""Maximum number of topics listed in the error for a missing topic."""
 BUNCH_BYTES: Final = 1 << 25
-"""Segments smaller than this are read by one task together."""
+"""One task reads small segments until they have this size in bytes together."""
 
 
 class SegmentOfShare(NamedTuple):
-    """A segment, the number of its share, and its place there."""
+    """A segment, its share's number, and its index in the share."""
 
     share: int
     place: int
@@ -57,7 +57,7 @@ class Bunch(InputPartition):
 
 
 def bunches_of(folder: Folder, topics: Sequence[str] = ()) -> list[Bunch]:
-    """One for every large segment, the largest first; small ones are taken together."""
+    """Return one bunch per large segment, largest first; small segments share a bunch."""
     every = [
         SegmentOfShare(share.number, number, segment)
         for share in shares_of(folder)
@@ -86,7 +86,7 @@ class SegmentSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        """Return the columns of the table that is asked for."""
+        """Return the columns of the requested table."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         return from_arrow_schema(PIECES[self._table()])
@@ -109,13 +109,13 @@ class SegmentSource(DataSource):
 
 
 class SegmentReader(DataSourceReader):
-    """Reads the segments of a data folder, one bunch of them a task."""
+    """Reads the segments of a data folder, one bunch per task."""
 
     def __init__(self, path: str, table: str, topics: tuple[str, ...]) -> None:
         self._path, self._table, self._topics = path, table, topics
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Raises FolderError."""
+        """Return the bunches of segments to read. Raises FolderError."""
         folder = read_folder(self._path)
         _check_topics(folder, self._topics)
         return bunches_of(folder, self._topics) or [Bunch(())]
@@ -148,17 +148,17 @@ def pieces_of(spark: SparkSession, bunches: Sequence[Bunch], read: Read) -> Data
         for rows in numbers:
             for number in rows["id"].to_pylist():
                 for item in bunches[number].segments:
-                    # Nothing, to begin with: every share has a piece, also when its partitions are empty.
+                    # An empty first piece, so that every share has a piece even if its partitions are empty.
                     yield packed(item.share, item.place, 0, "batches", nothing)
                     for count, (name, batch) in enumerate(read(item.segment), 1):
                         yield packed(item.share, item.place, count, name, batch)
 
-    # A range has a partition for each number, and no Python has to plan it.
+    # `range` makes one Spark partition per number, without a Python process for planning.
     return spark.range(0, len(bunches), 1, max(len(bunches), 1)).mapInArrow(read_bunches, PIECES_SCHEMA)
 
 
 def packed(share: int, segment: int, number: int, name: str, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """A row of PIECES_SCHEMA."""
+    """Return a row of PIECES_SCHEMA with these rows."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
         stream.write_batch(rows)

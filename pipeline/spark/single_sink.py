@@ -1,16 +1,16 @@
-"""mode=single: one transaction for a batch, which all tasks write into. Any Kafka from 2.5 on does.
+"""Sink with mode=single: one transaction per batch, to which all tasks write. Works with any Kafka from 2.5 on.
 
-    driver, before the tasks    InitProducerId: what an earlier run left open is ended; then the sink is taken, and what mode=2pc
-                                left is ended too
-    task                        writes with the driver's producer id and epoch, into partitions that no other task has
-    driver, after the tasks     puts the number of the batch into the same transaction, and commits it
+    driver, before the tasks    InitProducerId ends an open transaction of an earlier run; then the driver takes the sink, and
+                                ends open transactions of mode=2pc
+    task                        writes with the driver's producer id and epoch, to partitions that no other task writes to
+    driver, after the tasks     writes the batch id in the same transaction, and commits it
 
-A reader of what is committed sees a batch whole or not at all. Sequence numbers are counted by partition, so a partition
-must have one task, and the task one attempt: there is no telling which rows of an attempt that failed have arrived.
-Whatever fails, the whole batch is aborted and the query ends; when it starts again the batch is written anew.
+A read_committed consumer sees all of a batch or nothing. Sequence numbers are counted per partition, so each partition must
+be written by one task with one attempt: nobody can tell which rows of a failed attempt are in the log. After any failure the
+whole batch is aborted and the query ends; after a restart the batch is written again.
 
-Which batch was committed last is a record of the topic of decisions, with the key that mode=2pc uses, so that a query may
-change its mode between two batches. InitProducerId comes first: what is read behind it cannot change any more.
+The last committed batch is a record in the decision topic under the key that mode=2pc uses, so that a query may change its
+mode between two batches. InitProducerId comes first, so that the record cannot change after it has been read.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ PARTITIONED: Final = (
 
 
 class NotAlone(Exception):
-    """A partition, or a task, would be written twice in one transaction."""
+    """Two tasks, or two attempts of a task, would write to the same partition in one transaction."""
 
 
 class SingleSink:
-    """The sink of `mode=single`: one transaction a batch, into which all tasks write."""
+    """The sink of `mode=single`: one transaction per batch, to which all tasks write."""
 
     def __init__(self, options: SinkOptions, query_id: str | None = None) -> None:
         self._options = options
@@ -64,7 +64,7 @@ class SingleSink:
         self._topic = options.decisions.name
 
     def take(self) -> Taken:
-        """Raises NotDone, ClientError."""
+        """Take the sink. Raises NotDone, ClientError."""
         options = self._options
         with connected(options) as cluster:
             if options.topic is not None:
@@ -75,7 +75,7 @@ class SingleSink:
                 check_query(store.peek(), self._query_id)  # The sink's own query may continue.
             pair = init_producer(cluster, self._id, options.transaction_timeout_ms).pair
             remember(options, str(pair))
-            # A driver with mode=2pc that is still alive must not decide any more; what it has left is ended as it was decided.
+            # Fence a driver with mode=2pc that is still alive, and end its transactions as decided.
             claim = store.take()
             with suppress(NoTwoPhaseCommit):
                 check_two_phase_commit(cluster, options.sink_id)
@@ -94,7 +94,7 @@ class SingleSink:
         return state
 
     def write(self, taken: Taken, query_id: str, batch_id: int, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
-        """Raises BadRows, NotAlone, ClientError."""
+        """Write a task's rows in the driver's transaction. Raises BadRows, NotAlone, ClientError."""
         options, context = self._options, TaskContext.get()
         assert context is not None
         task = context.partitionId()
@@ -132,7 +132,7 @@ class SingleSink:
         return TaskMessage(0, taken.pair, query_id, transaction, False, rows, written)
 
     def commit(self, messages: Sequence[TaskMessage], batch_id: int) -> None:
-        """Raises NotAlone, ClientError. After TimedOut it may be committed: the next run knows."""
+        """Commit the batch. Raises NotAlone, ClientError. After TimedOut the outcome is unknown until the next run."""
         options = self._options
         if not any(message.transaction for message in messages) and options.write is None:
             return
@@ -147,7 +147,7 @@ class SingleSink:
             writer.commit()
 
     def abort(self, messages: Sequence[TaskMessage]) -> None:
-        """Aborts what is open and shuts out tasks that are late, unless the batch is committed or the sink is not ours."""
+        """Abort the open transaction and fence late tasks, unless it is committed or another driver has taken the sink."""
         options = self._options
         known = str(messages[0].pair) if messages else remembered(options)
         with connected(options) as cluster, suppress(ProducerFenced, ProducerUnknown):
@@ -156,7 +156,7 @@ class SingleSink:
 
 
 def _check_attempt(context: TaskContext, options: SinkOptions, pair: PreparedTxnState) -> None:
-    """Raises NotAlone, unless this is the only attempt there can be. A stage that is run again counts them from 0 again."""
+    """Raise NotAlone unless this is the task's only attempt. Attempt numbers restart at 0 when Spark reruns a stage."""
     is_local = (context.getLocalProperty("spark.master") or "").startswith("local")
     if context.attemptNumber() or (is_local and not is_first(options, context.partitionId(), pair)):
         raise NotAlone(
@@ -170,7 +170,7 @@ def _check_attempt(context: TaskContext, options: SinkOptions, pair: PreparedTxn
 
 
 def _check_partitions(messages: Sequence[TaskMessage]) -> None:
-    """Raises NotAlone when two tasks wrote to the same partition."""
+    """Raise NotAlone if two tasks wrote to the same partition."""
     owners: dict[tuple[str, int], int] = {}
     for number, message in enumerate(messages):
         for where in message.written:

@@ -1,8 +1,8 @@
-"""`df.write` and `df.writeStream` to the data source `stuntbroker`: every row once, whatever fails.
+"""Exactly-once writers for `df.write` and `df.writeStream` with the data source `stuntbroker`.
 
-What reaches the tasks is what Spark pickles before any of them starts, once for each batch; a stream's writer that
-commits or aborts is made anew, in another process, and never pickled. So the sink is taken when its writer is pickled,
-and what came of that is told to the commit by the messages of the tasks.
+Spark pickles a stream's writer once per batch, before the tasks start. The writer that commits or aborts the batch is a new
+object in another process, which is never pickled. The sink is therefore taken when its writer is pickled, and the messages
+of the tasks pass the result to the commit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JOB: Final = "jobs"
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-    """The writer of one micro-batch, or of its commit. Raises BadOption, BadRows."""
+    """Return the writer of one micro-batch, or of its commit. Raises BadOption, BadRows."""
     if overwrite:
         raise BadRows(
             "a topic cannot be overwritten: use outputMode('append'), or for outputMode('update') foreachBatch with df.write "
@@ -45,7 +45,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-    """The writer of one job. Raises BadOption, BadRows."""
+    """Return the writer of one job. Raises BadOption, BadRows."""
     if overwrite:
         raise BadRows("a topic cannot be overwritten: use mode('append')")
     chosen = sink_options(options, stream=False)
@@ -54,7 +54,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def sink_of(options: SinkOptions, query_id: str | None = None) -> Sink:
-    """With the query that is about to take it, where that is known."""
+    """Return the sink of the mode in `options`; `query_id` is the query that takes the sink, if known."""
     if options.two_phase:
         from stuntbroker.pipeline.spark.two_phase_sink import TwoPhaseSink
 
@@ -65,22 +65,22 @@ def sink_of(options: SinkOptions, query_id: str | None = None) -> Sink:
 
 
 def abort(options: SinkOptions, messages: Messages) -> None:
-    """After a task, or the commit, has failed."""
+    """Abort a batch after a task or the commit has failed."""
     try:
         sink_of(options).abort(task_messages_of(messages))
     except Superseded as fault:
-        # Spark would show this instead of what failed. The driver that has the sink ends what this one has left.
+        # Do not raise: Spark would hide the original failure. The driver that took the sink ends this one's transactions.
         log.warning("nothing is left to abort: %s", fault)
 
 
 def take(options: SinkOptions, query_id: str | None = None) -> Taken:
-    """Before the tasks."""
+    """Take the sink, before the tasks start."""
     with explaining_timeouts("kafka.delivery.timeout.ms"):
         return sink_of(options, query_id).take()
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """As the driver has it. Pickled it becomes the tasks' writer."""
+    """Writer of a stream on the driver; unpickled in the tasks it becomes a StreamTask."""
 
     def __init__(self, options: SinkOptions, query_id: str | None) -> None:
         self._options = options
@@ -88,12 +88,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._taken: Taken | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._taken is None:  # Spark pickles it twice.
+        if self._taken is None:  # Spark pickles the writer twice.
             self._taken = take(self._options, self._query_id)
         return StreamTask, (self._options, self._taken)
 
     def write(self, iterator: Any) -> WriterCommitMessage:
-        """Not called: tasks have a writer of their own."""
+        """Raise TypeError: the tasks use StreamTask."""
         raise TypeError("tasks have a writer of their own")
 
     def commit(self, messages: Messages, batchId: int) -> None:
@@ -106,7 +106,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 class StreamTask(DataSourceStreamArrowWriter):
-    """As the tasks have it."""
+    """Writer of a stream in the tasks."""
 
     def __init__(self, options: SinkOptions, taken: Taken) -> None:
         self._options = options
@@ -122,7 +122,7 @@ class StreamTask(DataSourceStreamArrowWriter):
 
 
 class JobWriter(DataSourceArrowWriter):
-    """As driver and tasks have it: Spark makes one, and pickles it for the tasks and for the end."""
+    """Writer of a batch job, on the driver and in the tasks: Spark pickles one object for the tasks and for the commit."""
 
     def __init__(self, options: SinkOptions, taken: Taken | None = None) -> None:
         self._options = options

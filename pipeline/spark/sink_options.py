@@ -1,6 +1,6 @@
-"""What a user may say to the sink, and the words for what is wrong with it.
+"""Parse the options of the sink.
 
-Names are those of Spark's own Kafka sink where it has them, without regard to case, as Spark itself lower-cases them.
+Options that Spark's own Kafka sink also has use its names. Case is ignored, as Spark lower-cases option names.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ VERSION_MAX: Final = INT64_MAX
 ACKS: Final = "kafka.acks"
 ACKS_OF_ALL: Final = ("all", "-1")
 WITHOUT_EFFECT: Final = {PROTOCOL, ACKS, "kafka.linger.ms"}
-"""Options of Kafka's producer that are accepted with the values that the sink has anyway. The sink gathers rows by size."""
+"""Options of Kafka's producer that are accepted but do not change the sink's behaviour."""
 OF_SPARK: Final = {"checkpointlocation", "queryname"}
-"""Options that Spark hands on, though they are for itself."""
+"""Spark's own options, which it also passes to the sink."""
 
 
 class BadOption(ValueError):
-    """One line that says which option, what is wrong and what to do."""
+    """An option is invalid. The message is one line: the option, the problem, and what to do."""
 
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """The options of the sink, checked."""
+    """The validated options of the sink."""
 
     bootstrap: str
     topic: str | None
-    """None: the column `topic` of every row says it."""
+    """Topic of all rows; None if the column `topic` gives the topic of each row."""
     sink_id: str
     two_phase: bool
     decisions: DecisionsPlace
@@ -63,13 +63,13 @@ class SinkOptions:
     transaction_timeout_ms: int
     """Transaction time-out of mode=single. Two-phase transactions have none."""
     delivery_timeout_ms: int
-    """How long one operation is tried again, over failures and elections."""
+    """How long an operation is retried across failures and leader elections."""
     write: BatchWrite | None = field(default=None, compare=False, repr=False)
-    """The batch write, if it may be repeated. Not compared: connections and claims are those of the sink."""
+    """The batch write, if it is repeatable. Not compared, as connections and claims belong to the sink."""
 
 
 def sink_options(given: Mapping[str, str], stream: bool) -> SinkOptions:
-    """Raises BadOption."""
+    """Parse and validate the options of a stream or a batch write. Raises BadOption."""
     options = {name.lower(): str(value) for name, value in given.items()}
     _check_names(options)
     mode = options.get("mode", TWO_PHASE).lower()

@@ -1,6 +1,6 @@
-"""The source: topics as a DataFrame or a stream, with the columns, options and rules of Spark's own Kafka source.
+"""Read topics as a DataFrame or a stream, with the columns, options and rules of Spark's own Kafka source.
 
-Offsets are planned on the driver, ranges of them are read by the tasks. A range goes from the wire to Spark as Arrow.
+The driver plans ranges of offsets, and the tasks read them as Arrow record batches.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from stuntbroker.pipeline.decode import Columns
 
 MISSING_S: Final = 2.0
-"""A partition that is missing for so long is gone."""
+"""A partition that is missing for this long is treated as deleted."""
 POLL_INTERVAL_S: Final = 0.2
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Piece(InputPartition):
-    """What one task reads: the offsets from `start` up to `end`, without it."""
+    """Offsets that one task reads, from `start` (inclusive) to `end` (exclusive)."""
 
     topic: str
     partition: int
@@ -72,7 +72,7 @@ def _telling_what_to_do() -> AbstractContextManager[None]:
 
 
 class _Reader:
-    """Both kinds: what there is to read, and how one piece of it is read. Raises SourceError."""
+    """Common parts of both readers: listing partitions and offsets, and reading one piece. Raises SourceError."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, streaming: bool) -> None:
         self.options: SourceOptions = parse_options(options, streaming)
@@ -83,11 +83,11 @@ class _Reader:
 
     def _open(self) -> ChannelCluster:
         cluster = ChannelCluster(self.options.bootstrap, self.options.timeout_s)
-        cluster.patient = True  # A broker that is away is waited for, from the first batch on.
+        cluster.patient = True  # Wait for unreachable brokers, already for the first batch.
         return cluster
 
     def _partitions(self, cluster: ChannelCluster, all_of_them: bool) -> list[TopicPartition]:
-        """Return the partitions that are subscribed to and exist. With `all_of_them` it is a SourceError if one does not."""
+        """Return the subscribed partitions that exist. With `all_of_them`, raise SourceError if one does not exist."""
         wanted: Subscription = self.options.subscription
         if wanted.pattern is not None:
             pattern = re.compile(wanted.pattern)
@@ -121,7 +121,7 @@ class _Reader:
         return [Piece(*each.where, each.start, each.end) for each in cut]
 
     def _read(self, piece: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(piece, Piece):  # Spark's own, when there is nothing to read.
+        if not isinstance(piece, Piece):  # Spark's placeholder when there is nothing to read.
             return
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -173,7 +173,7 @@ def _as_rows(columns: Columns, where: TopicPartition, schema: pa.Schema) -> pa.R
 
 
 class BatchReader(_Reader, DataSourceReader):
-    """`spark.read`: from the earliest to the latest offsets, or as the options say."""
+    """Reader for `spark.read`: by default from the earliest to the latest offsets."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         super().__init__(options, schema, streaming=False)
@@ -209,11 +209,11 @@ class BatchReader(_Reader, DataSourceReader):
 
 
 class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """`spark.readStream`: from the latest offsets, or as the options say; new partitions from their earliest.
+    """Reader for `spark.readStream`: by default from the latest offsets; new partitions from their earliest offset.
 
-    Spark asks for the initial offset again after a restart when no batch was committed before, and keeps it nowhere. So
-    the first batch leaves out what begins at the latest offset: where that was is then the first batch's end, which
-    is kept.
+    Spark does not store the initial offset: after a restart without a committed batch, it asks for it again. The first batch
+    therefore reads nothing from partitions that begin at the latest offset, so that their start becomes the end of the first
+    batch, which Spark stores.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -229,7 +229,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     # --- on the driver
 
     def initialOffset(self) -> OffsetsJson:
-        """Return where a new query begins."""
+        """Return the start offsets of a new query."""
         if self._initial is None:
             cluster = self._connected()
             with _telling_what_to_do():
@@ -238,23 +238,23 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return how much a batch reads, by the options."""
+        """Return the read limit of a batch that the options set."""
         if self.options.min_offsets is not None:
             return ReadMinRows(self.options.min_offsets)
         return ReadAllAvailable() if self.options.max_offsets is None else ReadMaxRows(self.options.max_offsets)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Take the present ends as where the query ends."""
+        """Make the current end offsets the end of the query."""
         self._target = self._ends()
 
     def latestOffset(self, start: OffsetsJson, limit: ReadLimit) -> OffsetsJson:
-        """Return where the next batch ends."""
+        """Return the end offsets of the next batch."""
         begin = from_json(start)
         latest = self._latest = self._with_missing(begin, self._ends() if self._target is None else self._target)
         left_out: frozenset[TopicPartition] = frozenset()
         if begin == self._initial and not self._begun:
             self._begun, left_out = True, self._moving
-            if self._target is not None:  # It was taken before the start was.
+            if self._target is not None:  # The target was read before the start offsets.
                 latest |= {
                     partition: max(latest[partition], offset)
                     for partition, offset in begin.items()
@@ -299,7 +299,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._cluster = None
 
     def _waits(self, new: int, limit: ReadMinRows) -> bool:
-        """Whether the batch waits for more rows; never the first one, and none for longer than `maxTriggerDelay`."""
+        """Whether the batch waits for more rows: never the first batch, and never longer than `maxTriggerDelay`."""
         if self._delay is not None and self._delay.left_s() and new < limit.min_rows:
             return True
         self._delay = Deadline(self.options.max_trigger_delay_s)

@@ -1,4 +1,4 @@
-"""The options of the source, which have the names and the meaning that Spark's own Kafka source gives them."""
+"""Parse the options of the source, which have the same names and meaning as in Spark's own Kafka source."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ COLUMNS: Final = (
     ("timestamp", "timestamp"),
     ("timestampType", "int"),
 )
-"""Names and types of the columns, those of Spark's own Kafka source."""
+"""Names and types of the columns, the same as in Spark's own Kafka source."""
 HEADERS: Final = ("headers", "array<struct<key:string,value:binary>>")
-"""One more with `includeHeaders`, as there."""
+"""Additional column with `includeHeaders`."""
 SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 ENDINGS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 KNOWN: Final = (
@@ -107,7 +107,7 @@ class Subscription:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """The options of the source, checked."""
+    """The validated options of the source."""
 
     bootstrap: tuple[Address, ...]
     subscription: Subscription
@@ -135,7 +135,7 @@ def check_names(source: str, given: Iterable[str], known: Sequence[str]) -> None
 
 
 def parse_options(given: Mapping[str, str], streaming: bool) -> SourceOptions:
-    """Raises SourceError. Names may be in any case."""
+    """Parse and validate options, ignoring the case of their names. Raises SourceError."""
     options = _Options(given)
     options.check_names()
     max_offsets, min_offsets = options.count("maxOffsetsPerTrigger"), options.count("minOffsetsPerTrigger")
@@ -171,7 +171,7 @@ class _Options:
         self._given = {name.lower(): str(value) for name, value in given.items()}
 
     def text(self, name: str) -> str:
-        """Stripped; empty without the option."""
+        """Return the stripped value of an option, empty if the option is not set."""
         return self._given.get(name.lower(), "").strip()
 
     def check_names(self) -> None:
@@ -227,7 +227,7 @@ class _Options:
             raise SourceError(f"{position.option} cannot be {word}: {why}")
 
     def _position(self, side: str, default: int, latest_if_none: bool) -> Position:
-        """In this order, as with Spark's own source: one time for all, a time for each, offsets."""
+        """Return a position, by precedence as in Spark's own source: one timestamp, timestamps per partition, offsets."""
         name = f"{side}Timestamp"
         if text := self.text(name):
             if not re.fullmatch(r"\d{1,18}", text):
@@ -257,7 +257,7 @@ class _Options:
         return text == "true" if text else default
 
     def count(self, name: str) -> int | None:
-        """Positive, below 2^31 where Kafka has 32 bits for it; None without the option."""
+        """Return a positive integer, below 2^31 for options of Kafka's consumer; None if the option is not set."""
         text = self.text(name)
         if not text:
             return None
@@ -267,7 +267,7 @@ class _Options:
         return int(text)
 
     def seconds(self, name: str, default: str) -> float:
-        """`15m`, `90s`, `500ms`; milliseconds without a unit."""
+        """Return a duration such as `15m`, `90s` or `500ms` in seconds; without a unit, the value is in milliseconds."""
         text = self.text(name) or default
         match = re.fullmatch(r"(\d{1,15})\s*([a-z]*)", text.lower())
         if match is None or (match[2] or "ms") not in _SECONDS:
@@ -298,7 +298,7 @@ def _assignment(text: str) -> list[TopicPartition]:
 
 
 def _by_partition(name: str, text: str, least: int) -> dict[TopicPartition, int]:
-    """A number, `least` or more, for every partition."""
+    """Parse JSON with an integer of at least `least` for every partition."""
     example = '{"topic": {"0": 23, "1": 42}}'
     words = "earliest, latest or JSON such as " if name.endswith("Offsets") else ""
     numbers = {}

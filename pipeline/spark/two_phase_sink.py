@@ -1,17 +1,17 @@
-"""mode=2pc: one two-phase transaction for each attempt of a task, and one decision for all that won (KIP-939).
+"""Sink with mode=2pc: one two-phase transaction per task attempt, and one decision for all successful attempts (KIP-939).
 
-    driver, before the tasks    the sink is taken, and all that earlier runs left open is ended as it was decided
-    task                        writes its rows into a transaction, which it leaves open, and names it in its message
-    driver, after the tasks     decides the transactions that were named, commits them, and aborts every other one
+    driver, before the tasks    takes the sink, and ends the open transactions of earlier runs as decided
+    task                        writes its rows in a transaction, leaves it open, and names it in its message to the driver
+    driver, after the tasks     decides the named transactions, commits them, and aborts all others of the sink
 
-An attempt of a task takes a transactional id of its own: the first free one from the number of the attempt on. Whether
-one is free is asked with KeepPreparedTxn, which harms nobody: the transaction of another attempt, of another driver even,
-stays as it is, though it might be decided in this moment.
+Each task attempt uses a transactional id of its own: the first free id, counting from the attempt number. InitProducerId with
+KeepPreparedTxn tells whether an id is free. KeepPreparedTxn is safe: it leaves an open transaction of another attempt or
+driver untouched, even if that transaction is being decided at the same moment.
 
-Spark does not wait for attempts that it has given up. So that none begins a transaction when all have been ended, there is
-a gate: the producer id and epoch of a transactional id that has no transactions, `SINK-gate`. The driver moves it on before
-it lists what is open, and an attempt looks at it after it has begun: either the driver finds the attempt, or the attempt
-finds the gate closed.
+Spark does not wait for attempts that it has abandoned. A gate keeps them from beginning a transaction after the driver has
+ended all others: the producer id and epoch of the transactional id `SINK-gate`, which never has a transaction. The driver
+bumps the gate's epoch before it lists open transactions, and an attempt checks the gate after InitProducerId. Either the
+driver's listing contains the attempt, or the attempt finds the gate closed.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 TIMEOUT_MS: Final = 60_000
 """Transaction time-out of the gate's transactional id, which never has a transaction."""
 SLOTS_MAX: Final = 1_000
-"""Ids that an attempt tries before it gives up."""
+"""Maximum number of transactional ids that an attempt tries."""
 
 
 class NoTwoPhaseCommit(Exception):
-    """The brokers cannot do what mode=2pc needs."""
+    """The brokers do not support two-phase commit, which mode=2pc needs."""
 
 
 class NotAllowed(Exception):
@@ -56,15 +56,15 @@ class NotAllowed(Exception):
 
 
 class TooLate(Exception):
-    """The batch of this attempt has ended, or another driver has the sink."""
+    """The batch of this attempt has ended, or another driver has taken the sink."""
 
 
 class NotKnown(Exception):
-    """The decision may be stored or not."""
+    """The decision may or may not have been stored."""
 
 
 class CommittedLater(Exception):
-    """The batch is decided, and will be committed later."""
+    """The batch is decided but not completely committed yet; the next use of the sink commits it."""
 
 
 class TwoPhaseSink:
@@ -75,7 +75,7 @@ class TwoPhaseSink:
         self._query_id = query_id
 
     def take(self) -> Taken:
-        """Raises DecisionError, DecisionLost, NoTwoPhaseCommit, NotAllowed, ClientError."""
+        """Take the sink. Raises DecisionError, DecisionLost, NoTwoPhaseCommit, NotAllowed, ClientError."""
         options = self._options
         first = remembered(options) is None
         with connected(options) as cluster:
@@ -88,17 +88,17 @@ class TwoPhaseSink:
             if first:  # Check the permission before taking the sink, rather than failing in each task.
                 _check_right(cluster, options.sink_id)
             if options.decisions.is_topic:
-                # A driver with mode=single that is still alive must not commit any more; what it has committed is read next.
+                # Fence a driver with mode=single that is still alive; its last commit is read below.
                 init_producer(cluster, f"{options.sink_id}-single", TIMEOUT_MS)
             claim = store.take()
             gate = init_producer(cluster, _gate(options.sink_id), TIMEOUT_MS).pair
-            store.check()  # If another driver took the sink meanwhile, the gate is not ours.
+            store.check()  # If another driver has taken the sink meanwhile, the gate belongs to that driver.
             settled = settle(cluster, store, options.sink_id)
             remember(options, f"{claim} {gate}")
             return Taken(claim, settled.last, gate)
 
     def write(self, taken: Taken, query_id: str, batch_id: int, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
-        """Raises BadRows, NoTwoPhaseCommit, NotAllowed, TooLate, ClientError."""
+        """Write a task's rows in a transaction. Raises BadRows, NoTwoPhaseCommit, NotAllowed, TooLate, ClientError."""
         options, context = self._options, TaskContext.get()
         assert context is not None
         task, number = context.partitionId(), context.attemptNumber()
@@ -122,7 +122,7 @@ class TwoPhaseSink:
         return TaskMessage(taken.claim, taken.pair, query_id, attempt.transaction, False, rows, written)
 
     def commit(self, messages: Sequence[TaskMessage], batch_id: int) -> None:
-        """Raises DecisionError, DecisionLost, ClientError, CommittedLater."""
+        """Decide and commit the batch. Raises DecisionError, DecisionLost, ClientError, CommittedLater."""
         options = self._options
         transactions = tuple(message.transaction for message in messages if message.transaction is not None)
         has_decision = bool(transactions) or options.write is not None
@@ -148,7 +148,7 @@ class TwoPhaseSink:
                 ) from fault
 
     def abort(self, messages: Sequence[TaskMessage]) -> None:
-        """Raises Superseded when another driver has the sink: then it has ended, or will end, what we have left open."""
+        """End the open transactions. Raises Superseded if another driver has taken the sink, which then ends them itself."""
         options = self._options
         known = f"{messages[0].claim} {messages[0].pair}" if messages else remembered(options)
         with connected(options) as cluster:
@@ -163,7 +163,7 @@ class TwoPhaseSink:
 
 
 def _decide(store: Decisions, claim: int, decision: Decision) -> None:
-    """When the answer is lost, what is stored counts. Raises DecisionError, ClientError, NotKnown."""
+    """Store a decision; if the response is lost, read whether it was stored. Raises DecisionError, ClientError, NotKnown."""
     try:
         store.decide(decision)
     except ClientError as fault:
@@ -184,8 +184,8 @@ def _gate(sink_id: str) -> str:
 
 
 def _close(cluster: ChannelCluster, sink_id: str, gate: PreparedTxnState) -> None:
-    """No attempt that was let in by this pair begins from now on."""
-    with suppress(ProducerFenced):  # Another driver has moved it on.
+    """Close the gate: attempts with this producer id and epoch cannot begin from now on."""
+    with suppress(ProducerFenced):  # Another driver has already bumped the gate's epoch.
         init_producer(cluster, _gate(sink_id), TIMEOUT_MS, owner=gate)
 
 
@@ -203,14 +203,14 @@ def check_two_phase_commit(cluster: ChannelCluster, sink_id: str) -> None:
 
 
 def _check_right(cluster: ChannelCluster, sink_id: str) -> None:
-    """With the gate, which has no transaction: who is refused has changed nothing. Raises NoTwoPhaseCommit, NotAllowed."""
+    """Check the TWO_PHASE_COMMIT permission with the gate's id, which has no transaction. Raises NoTwoPhaseCommit, NotAllowed."""
     with _asking_for_two_phase(_gate(sink_id), sink_id):
         init_producer(cluster, _gate(sink_id), TIMEOUT_MS, two_phase=True)
 
 
 @contextmanager
 def _asking_for_two_phase(name: str, sink_id: str) -> Iterator[None]:
-    """Around an InitProducerId of the transactional id `name`. Raises NoTwoPhaseCommit, NotAllowed, ClientError."""
+    """Translate the errors of InitProducerId for the id `name`. Raises NoTwoPhaseCommit, NotAllowed, ClientError."""
     try:
         yield
     except UnsupportedVersion as fault:
@@ -232,7 +232,7 @@ def _no_two_phase_commit(fault: ClientError) -> NoTwoPhaseCommit:
 
 
 class Attempt:
-    """The transaction of one attempt of a task. It is begun by the first batch, and aborted when the attempt fails."""
+    """The transaction of one task attempt: the first batch begins it, and a failure aborts it."""
 
     def __init__(self, cluster: ChannelCluster, sink_id: str, gate: PreparedTxnState, task: int, number: int) -> None:
         self.transaction: Transaction | None = None
@@ -249,7 +249,9 @@ class Attempt:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._writer is None:
             return
-        if kind is not None and not issubclass(kind, TimedOut):  # Brokers that are away would be waited for once more.
+        if kind is not None and not issubclass(
+            kind, TimedOut
+        ):  # After TimedOut, aborting would wait again for absent brokers.
             with suppress(ClientError):  # Otherwise the driver aborts it, as no message names it.
                 self._writer.abort()
         self._writer.close()
@@ -261,7 +263,7 @@ class Attempt:
         self._writer.produce(topic, partition, data)
 
     def finish(self) -> dict[tuple[str, int], Written]:
-        """Everything is in the log, and the transaction is open."""
+        """Prepare the transaction and leave it open; return what was written, by topic and partition."""
         if self._writer is None:
             return {}
         self.transaction = Transaction(self._writer.transactional_id, *self._writer.prepare())

@@ -1,4 +1,4 @@
-"""What both modes of the sink have in common: what the driver hands to the tasks, and what they tell it."""
+"""Common parts of both modes of the sink: the state passed to the tasks, their messages, and the Sink protocol."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Taken(NamedTuple):
 
     claim: int
     last: Stored | None
-    """The batch that was decided last."""
+    """The last decision."""
     pair: PreparedTxnState = NO_PRODUCER
-    """In mode=single that of the transaction that the tasks share; else that of the gate."""
+    """Producer id and epoch: in mode=single of the transaction that the tasks share, in mode=2pc of the gate."""
 
 
 @dataclass
@@ -43,26 +43,26 @@ class TaskMessage(WriterCommitMessage):
     transaction: Transaction | None
     """None if there were no rows, or the batch was already decided."""
     decided: bool
-    """The batch was decided before, by an earlier run of the query."""
+    """Whether the batch had already been decided by an earlier run of the query."""
     rows: int
     written: dict[tuple[str, int], Written]
-    """By topic and partition."""
+    """Acknowledged records by topic and partition."""
 
 
 class Sink(Protocol):
-    """One mode. An object for one process; it is made of the options only."""
+    """One mode of the sink. Each process creates its own object from the options."""
 
     def take(self) -> Taken:
-        """On the driver, before the tasks: the sink is ours, and what earlier runs have left open is ended."""
+        """Take the sink and end open transactions of earlier runs, on the driver, before the tasks."""
 
     def write(self, taken: Taken, query_id: str, batch_id: int, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
-        """One attempt of a task, of a batch that was not decided before."""
+        """Write the rows of one task attempt, for a batch that is not decided yet."""
 
     def commit(self, messages: Sequence[TaskMessage], batch_id: int) -> None:
         """Commit a batch, on the driver, after all tasks have sent messages."""
 
     def abort(self, messages: Sequence[TaskMessage]) -> None:
-        """On the driver, after a task or the commit has failed. What was decided stays decided."""
+        """Abort a batch, on the driver, after a task or the commit has failed. A decided batch stays decided."""
 
 
 def task_messages_of(messages: Messages) -> list[TaskMessage]:
@@ -75,7 +75,7 @@ def write_once(sink: Sink, taken: Taken, query_id: str, batch_id: int, batches: 
     if not is_decided(taken.last, query_id, batch_id):
         return sink.write(taken, query_id, batch_id, batches)
     assert taken.last is not None
-    if batch_id < taken.last.decision.batch_id:  # Spark repeats no batch but the last one.
+    if batch_id < taken.last.decision.batch_id:  # Spark repeats only the last batch.
         raise BatchWentBack(
             f"batch {batch_id} comes after batch {taken.last.decision.batch_id} was written: the checkpoint is older than what "
             f"the sink {taken.last.decision.sink_id!r} has written, as one that was restored from a copy. Its batches may have "
@@ -93,7 +93,7 @@ def skip(taken: Taken, query_id: str, batches: Any) -> TaskMessage:
 
 @contextmanager
 def explaining_refused_sizes() -> Iterator[None]:
-    """Raises BadRows when a broker refuses a batch as too large. Only a batch of a single row can be."""
+    """Raise BadRows if a broker refuses a batch as too large, which can only happen to a batch of a single row."""
     try:
         yield
     except BrokerError as fault:
@@ -106,7 +106,7 @@ def explaining_refused_sizes() -> Iterator[None]:
 
 
 def commit_once(sink: Sink, messages: Messages, batch_id: int) -> None:
-    """Commit a batch, unless it was decided earlier, and thus committed before its tasks began."""
+    """Commit a batch, unless it was decided earlier and so committed before its tasks began."""
     task_messages = task_messages_of(messages)
     if task_messages and not any(message.decided for message in task_messages):
         sink.commit(task_messages, batch_id)

@@ -1,6 +1,6 @@
-"""Record batches of format v2: the bytes of their headers and records, and everything that looks into them.
+"""Record batches of format v2: building, reading, validation and compression.
 
-`records` builds and reads them, `check` decides what a client's batch must be before it is stored, `walk` reads the records
-of a batch that is not trusted, `compression` opens and makes payloads within a limit, and `budget` bounds what one request
-may cause of all that. Batches in columns, for Spark and the audit, are in `pipeline`.
+`records` builds and reads batches, `check` validates a client's batch before it is stored, `walk` reads the records of an
+untrusted batch, `compression` compresses payloads and decompresses them within a limit, and `budget` limits the work that
+one request may cause. Batches in columns, for Spark and the audit, are in `pipeline`.
 """

@@ -1,4 +1,4 @@
-"""Limits of one request's decompression and record reading, as one event loop serves all clients."""
+"""Limits on decompressing and reading records for one request, because one event loop serves all clients."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from stuntbroker.protocol.batches.records import HEADER_SIZE, BatchHeader
 from stuntbroker.protocol.primitives import Buffer
 
 STEPS_MAX: Final = 110_000
-"""A record or a header is a step of 0.1 to 0.5 us, which makes less than 50 ms together."""
+"""Steps of one request. Reading a record or a header is one step and takes 0.1 to 0.5 us: less than 50 ms in all."""
 BYTES_PER_STEP: Final = 128
-"""Bytes are opened at 300 MB/s or faster, depending on the codec."""
+"""Decompressed bytes that count as one step: decompression runs at 300 MB/s or faster, depending on the codec."""
 BYTES_MAX: Final = STEPS_MAX * BYTES_PER_STEP
 OPENING_STEPS: Final = 32
-"""Steps for opening a batch, whatever its size."""
+"""Steps for decompressing a batch, in addition to those for its bytes."""
 
 
 class BudgetExceeded(Exception):
-    """The operation needs more steps than are left."""
+    """The operation needs more steps than remain."""
 
 
 class ReadBudget:
@@ -30,11 +30,14 @@ class ReadBudget:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing of the budget was used yet."""
+        """Whether no step of the budget was used yet."""
         return self.steps == STEPS_MAX
 
     def opened(self, header: BatchHeader, batch: Buffer, size_max: int = BYTES_MAX) -> tuple[Buffer, int]:
-        """The records of a batch, and where they begin in it. Raises CompressionError, BudgetExceeded above `size_max` bytes."""
+        """Return (buffer with the uncompressed records of a batch, their position in it).
+
+        Raises CompressionError, and BudgetExceeded above `size_max` bytes or the remaining steps.
+        """
         if not header.codec:
             return batch, HEADER_SIZE
         from stuntbroker.protocol.batches.compression import CompressionError, TooLarge, measured
@@ -45,7 +48,7 @@ class ReadBudget:
         try:
             payload, cost = measured(header.codec, batch[HEADER_SIZE:], room)
         except CompressionError as fault:
-            self.steps -= OPENING_STEPS + room // BYTES_PER_STEP  # It may have come so far.
+            self.steps -= OPENING_STEPS + room // BYTES_PER_STEP  # The error may have come after `room` bytes.
             if isinstance(fault, TooLarge):
                 raise BudgetExceeded from fault
             raise

@@ -28,26 +28,26 @@ from stuntbroker.protocol.primitives import Buffer, DecodeError
 ZSTD: Final = 4
 PRODUCE_ZSTD_FROM: Final = 7
 LENGTH_MIN: Final = 14
-"""Below it, Kafka takes a batch for corrupt."""
+"""Length below which Kafka treats a batch as corrupt."""
 LENGTH_MAX: Final = 2**31 - 1 - LOG_OVERHEAD
-"""Above it, Kafka's sum of length and overhead runs over."""
+"""Length above which Kafka's sum of length and overhead overflows."""
 MAGIC_MAX: Final = 2
 NOT_PLAIN: Final = CODEC_MASK | CONTROL | LOG_APPEND_TIME
-# Unlike Kafka: it reads every record of every batch.
+# Unlike Kafka: Kafka reads every record of every batch.
 READ_MAX: Final = 2
-"""Uncompressed batches of more records are not read: only the chain of their lengths is followed."""
+"""Number of records above which an uncompressed batch is not read: only the lengths of its records are checked."""
 HEADERS_MAX: Final = 32
-"""More headers of a record are counted by who walks."""
+"""Number of headers above which a record is left to `walk`."""
 ROWS_FROM: Final = 16
-"""Records of a batch in which rows of one size are looked for."""
+"""Number of records from which runs of records of equal size are skipped together."""
 ROW: Final = 64
-"""Records that are looked at together at most."""
+"""Maximum number of records that are compared at once."""
 ROW_MIN: Final = 6
-"""A shorter row does not pay."""
+"""Number of records below which a run is too short to be worth the search."""
 PATIENCE: Final = 4
-"""When there were so many more short rows than others, the rest is looked at one by one."""
+"""When there were this many more short runs than long ones, the remaining records are skipped one by one."""
 RECORDS_AT_ONCE: Final = 30_000
-"""Records of a large batch that are followed in one step: a few milliseconds."""
+"""Records of a large batch that are checked in one step, which takes a few milliseconds."""
 Shape = tuple[Callable[[Buffer], tuple[int, ...]], tuple[int, ...]]
 shapes: dict[int, Shape] = {}
 """For batches of fewer than ROWS_FROM records, all of one size: function that unpacks the sizes, and the expected sizes.
@@ -56,7 +56,7 @@ Key: batch bytes * 16 + number of records, which clients tend to repeat.
 """
 
 Verdict = tuple[BatchHeader | None, ErrorCode, str | None]
-"""(header, error, message); no header when it is refused for its shape, before anybody looks at its transaction."""
+"""(header, error, message); the header is None if the batch is refused for its form, before its transaction is checked."""
 
 _OK = ErrorCode.NONE
 
@@ -66,7 +66,10 @@ def _refuse(error: ErrorCode, message: str) -> Verdict:
 
 
 def check_batch(records: Buffer | None, version: int, size_max: int) -> Verdict:
-    """`version` is the Produce request's. The batch may be followed by a torn piece, which the caller drops."""
+    """Validate everything in a client's batch but its records. `version`: of the Produce request.
+
+    An incomplete batch may follow, which the caller must drop.
+    """
     if not records or len(records) < HEADER_SIZE:
         return _check_short(records)
     header = read_header(records)
@@ -108,14 +111,14 @@ def check_batch(records: Buffer | None, version: int, size_max: int) -> Verdict:
         return header, ErrorCode.INVALID_RECORD, wrong
     if producer_id >= 0 and base_sequence < 0:
         return header, ErrorCode.INVALID_RECORD, "a batch with a producer id needs a base sequence"
-    # Unlike Kafka: it mends a max timestamp or a timestamp type that is wrong; here a batch is stored as it came.
+    # Unlike Kafka: Kafka corrects a wrong max timestamp or timestamp type; here a batch is stored unchanged.
     return header, _OK, None
 
 
 def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> BatchHeader | None:
-    """The header of a batch without codec that passes every check, in one condition; None: look closer.
+    """Return the header of an uncompressed batch that passes all checks; None if the full checks must decide.
 
-    Nearly all batches are such. It lets nothing through that `check_batch`, `small_records_wrong` or `records_fill` refuses.
+    A fast path for nearly all batches: it accepts none that `check_batch`, `small_records_wrong` or `records_fill` refuses.
     """
     size = len(records)
     if size < HEADER_SIZE:
@@ -154,7 +157,7 @@ def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> BatchHea
 
 
 def _check_short(records: Buffer | None) -> Verdict:
-    """Why there is no whole batch of format v2."""
+    """Return the verdict on bytes that are not a complete batch of format v2."""
     if not records or len(records) < LOG_OVERHEAD + 5:
         return _refuse(ErrorCode.INVALID_RECORD, "the request has no record batch for this partition")
     length = int.from_bytes(records[8:12], "big", signed=True)
@@ -182,7 +185,7 @@ def _another_batch(records: Buffer, at: int) -> ErrorCode:
 
 
 def records_fill(batch: Buffer, header: BatchHeader) -> bool:
-    """Whether the lengths of an uncompressed batch's records lead exactly to its end: 0.1 us a record, less in rows."""
+    """Whether the lengths of an uncompressed batch's records add up to its size; takes at most 0.1 us per record."""
     pos, end, count = HEADER_SIZE, header.length + LOG_OVERHEAD, header.count
     try:
         if count >= ROWS_FROM:
@@ -197,7 +200,7 @@ def records_fill(batch: Buffer, header: BatchHeader) -> bool:
 
 
 def records_fill_in_steps(batch: Buffer, header: BatchHeader) -> Iterator[bool | None]:
-    """As `records_fill`, for very many records: yields None after each RECORDS_AT_ONCE of them, and the result at the end."""
+    """As `records_fill` for very many records: yield None after every RECORDS_AT_ONCE records, and the result at the end."""
     pos, end, left = HEADER_SIZE, header.length + LOG_OVERHEAD, header.count
     try:
         while left > 0 and 0 <= pos < end:
@@ -212,7 +215,7 @@ def records_fill_in_steps(batch: Buffer, header: BatchHeader) -> Iterator[bool |
 
 def _skip_records(batch: Buffer, pos: int, count: int, end: int) -> int:
     """Return the position after `count` records by their lengths; -1 if one is negative. Raises IndexError, DecodeError."""
-    signs = 0  # In the lowest bit: no length may be negative.
+    signs = 0  # The lowest bit is set if any length is negative.
     for _ in range(count):
         byte = batch[pos]
         signs |= byte
@@ -292,7 +295,7 @@ def small_records_wrong(batch: Buffer, header: BatchHeader) -> bool:
             if size & 1 or stop > end:
                 return True
             pos += 1
-            if batch[pos] > 0x7F:  # The timestamp's difference: in three bytes it is below 18 minutes.
+            if batch[pos] > 0x7F:  # The timestamp delta: in three bytes it is below 18 minutes.
                 pos += 1
                 if batch[pos] > 0x7F:
                     pos += 1
@@ -322,9 +325,9 @@ def small_records_wrong(batch: Buffer, header: BatchHeader) -> bool:
 
 
 def _skip_headers(batch: Buffer, pos: int, count: int) -> int:
-    """The position behind a record's headers; 0 when they are very many, very long, or none at all.
+    """Return the position after a record's headers; 0 if they are too many, too long or invalid for this fast path.
 
-    `count` is what the record has for their number: twice as many, a byte.
+    `count` is the encoded number of headers: a one-byte varint, twice the number.
     """
     if count & 1 or count > 2 * HEADERS_MAX:
         return 0

@@ -1,7 +1,7 @@
-"""Opening compressed batches. Only where records must be read: a batch is stored and fetched as it came.
+"""Decompression of batches whose records must be read. Batches are stored and fetched as the client sent them.
 
-The output is bounded before it is made: a megabyte of zstd can stand for 32 gigabytes. What follows the end of a gzip
-stream, an lz4 frame or the last block of snappy is taken as Kafka's readers take it.
+The output is limited before it is produced: a megabyte of zstd can expand to 32 gigabytes. Bytes after the end of a gzip
+stream, an lz4 frame or the last snappy block are handled as in Kafka.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ GZIP, SNAPPY, LZ4, ZSTD = range(1, 5)
 CHUNK: Final = 1 << 16
 CHUNK_MIN: Final = 1 << 10
 PIECE: Final = 1 << 10
-"""A gzip member, a snappy block or an lz4 block takes as long to open as so many bytes, however few it holds."""
+"""Minimum cost in bytes of a gzip member, a snappy block or an lz4 block, however small it is."""
 PIECES_MIN: Final = 16
-"""Pieces that there may be, whatever the limit is."""
+"""Number of members or blocks that are allowed whatever the limit is."""
 XERIAL: Final = b"\x82SNAPPY\x00"
-"""How Java clients frame snappy: this, two int32 versions, then blocks of int32 length and snappy data."""
+"""Magic of the snappy framing of Java clients: magic, two int32 versions, then blocks of int32 length and snappy data."""
 XERIAL_SIZE: Final = 16
 GZIP_LEVEL: Final = 6
 GZIP_SLOW_MAX: Final = 1 << 20
-"""Above this size: a faster, weaker level."""
+"""Bytes above which a faster, weaker gzip level is used."""
 GZIP_MAGIC: Final = b"\x1f\x8b"
 LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 LZ4_INDEPENDENT, LZ4_BLOCK_CHECKSUM, LZ4_SIZE, LZ4_CHECKSUM, LZ4_DICTIONARY = 0x20, 0x10, 0x08, 0x04, 0x01
-"""Flags in the fifth byte of a frame."""
+"""Flags in the fifth byte of an lz4 frame."""
 
 
 class CompressionError(ValueError):
@@ -35,16 +35,16 @@ class CompressionError(ValueError):
 
 
 class TooLarge(CompressionError):
-    """It would open to more than was allowed."""
+    """The payload would decompress to more than the limit."""
 
 
 def decompress(codec: int, payload: Buffer, size_max: int) -> Buffer:
-    """The records of a batch. Raises TooLarge above `size_max` bytes, CompressionError for anything malformed."""
+    """Decompress the records of a batch. Raises TooLarge above `size_max` bytes, CompressionError for an invalid payload."""
     return measured(codec, payload, size_max)[0]
 
 
 def measured(codec: int, payload: Buffer, size_max: int) -> tuple[Buffer, int]:
-    """As `decompress`, and what it cost: the bytes that came out, at least a PIECE for each piece of the payload."""
+    """As `decompress`, but return (records, cost): the cost is their size in bytes, but at least PIECE per member or block."""
     try:
         if codec == GZIP:
             return _gzip(payload, size_max)
@@ -54,10 +54,10 @@ def measured(codec: int, payload: Buffer, size_max: int) -> tuple[Buffer, int]:
             return _lz4(payload, size_max)
         if codec == ZSTD:
             out = _into("zstd", bytes(payload), size_max) if payload else b""
-            return out, max(len(out), len(payload))  # It may be frames of nothing.
+            return out, max(len(out), len(payload))  # The payload may consist of empty frames.
     except CompressionError:
         raise
-    except Exception as fault:  # Each codec library has its own kinds.
+    except Exception as fault:  # Each codec library has its own exceptions.
         raise CompressionError(f"{CODECS[codec]}: {fault}") from fault
     raise CompressionError(f"codec {codec} is unknown")
 
@@ -83,7 +83,7 @@ def compress(codec: int, payload: Buffer) -> bytes:
 
 
 def _count(pieces: int, size_max: int) -> int:
-    """One more; there may not be more than would fill the limit."""
+    """Return the number of pieces plus one. Raises TooLarge if their minimum cost would exceed the limit."""
     if pieces >= PIECES_MIN + size_max // PIECE:
         raise TooLarge(f"{pieces} pieces are more than {size_max} bytes are opened from")
     return pieces + 1
@@ -98,9 +98,9 @@ def _gzip(payload: Buffer, size_max: int) -> tuple[Buffer, int]:
     while pos < len(payload) or not inflater.eof:
         if inflater.eof:
             if bytes(payload[pos : pos + 2]) != GZIP_MAGIC or len(payload) - pos < PIECES_MIN:
-                break  # Whatever follows, it is no other member.
+                break  # No further member follows.
             inflater, step, pieces = zlib.decompressobj(31), CHUNK_MIN, _count(pieces, size_max)
-        # In pieces: what is not used of one is copied, and there may be very many members.
+        # Small pieces, because the unused rest of each is copied, and there may be very many members.
         piece = bytes(payload[pos : pos + step])
         out += inflater.decompress(piece, size_max - len(out) + 1)
         if len(out) > size_max:
@@ -148,7 +148,7 @@ def _snappy_block(block: Buffer, size_max: int) -> bytes:
 
 
 def _lz4(payload: Buffer, size_max: int) -> tuple[Buffer, int]:
-    """The first frame, as Kafka: it reads no other. Its blocks must not refer to each other."""
+    """Decompress the first frame; Kafka reads no other either. Its blocks must be independent of each other."""
     data = bytes(payload)
     if len(data) < 7 or not data.startswith(LZ4_MAGIC):
         raise CompressionError("lz4: not a frame")

@@ -3,7 +3,7 @@
 A batch, all integers big-endian:
 
      0  base offset       int64   stamped by the broker, not under the CRC
-     8  length            int32   of what follows this field: the whole batch is 12 + length
+     8  length            int32   bytes after this field: the whole batch has 12 + length
     12  leader epoch      int32   stamped by the broker, not under the CRC
     16  magic             int8    2
     17  crc               uint32  CRC-32C of bytes 21 to the end
@@ -15,10 +15,10 @@ A batch, all integers big-endian:
     51  producer epoch    int16
     53  base sequence     int32
     57  record count      int32
-    61  records           compressed as one when a codec is set
+    61  records           compressed together if a codec is set
 
 A record: varint length, int8 attributes, varlong timestamp delta, varint offset delta, varint key length and key,
-varint value length and value (-1 for null), varint header count, and each header alike.
+varint value length and value (-1 for null), varint header count, and key and value of each header in the same form.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
 LENGTH_AT: Final = 8
 EPOCH_AT: Final = 12
-"""Position in a batch of its partition leader epoch, which the magic byte follows."""
+"""Position of the partition leader epoch in a batch; the magic byte follows it."""
 CRC_FROM: Final = 21
-"""Where the bytes begin that the CRC covers: behind it."""
+"""Position of the first byte that the CRC covers."""
 LOG_OVERHEAD: Final = 12
-"""Bytes before the ones that a batch's length counts."""
+"""Bytes of base offset and length, which the length of a batch does not include."""
 
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
@@ -47,7 +47,7 @@ CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
 HEADERS_ALL: Final = 1 << 31
 CODEC_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-"""By their numbers in a batch's attributes."""
+"""Names of the codecs; the index is the number in a batch's attributes."""
 CODECS: Final = dict(enumerate(CODEC_NAMES))
 
 SEQUENCE_MAX: Final = 2**31 - 1
@@ -90,7 +90,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """-1 when the batch carries no sequence numbers."""
+        """Sequence number of the last record; -1 if the batch has no sequence numbers."""
         if self.base_sequence < 0:
             return -1
         return add_sequence(self.base_sequence, self.last_offset_delta)
@@ -116,7 +116,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(NamedTuple):
-    """A record: its timestamp is in ms, its headers are (name, value)."""
+    """A decoded record."""
 
     offset: int
     timestamp: int
@@ -127,23 +127,23 @@ class Record(NamedTuple):
 
 
 _unpack_header = HEADER.unpack_from
-# A quarter of the time that `BatchHeader._make` takes, for every batch that is written or read.
+# Takes a quarter of the time of `BatchHeader._make`, for every batch that is written or read.
 _new_tuple = tuple.__new__
 
 
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
-    """The header at `pos`; the caller has seen to it that its 61 bytes are there."""
+    """Decode the header at `pos`; the caller must check that all 61 bytes are present."""
     return _new_tuple(BatchHeader, _unpack_header(buf, pos))
 
 
 def add_sequence(sequence: int, increment: int) -> int:
-    """Sequence numbers go from 2^31-1 to 0."""
+    """Return a sequence number plus an increment; 0 follows 2^31-1."""
     total = sequence + increment
     return total if total <= SEQUENCE_MAX else total - SEQUENCE_MAX - 1
 
 
 def crc_of(buf: Buffer) -> int:
-    """The CRC that the batch in `buf` (one whole batch) must carry."""
+    """Return the correct CRC of the batch in `buf` (one whole batch)."""
     return crc32c(memoryview(buf)[CRC_FROM:])
 
 
@@ -157,7 +157,7 @@ def zigzag(out: bytearray, value: int) -> None:
 
 
 def unzigzag(buf: Buffer, pos: int) -> tuple[int, int]:
-    """Return (signed varint, position behind it)."""
+    """Return (signed varint or varlong, position after it). Raises DecodeError, IndexError."""
     value = buf[pos]
     pos += 1
     if value < 0x80:
@@ -178,7 +178,7 @@ def unzigzag(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def unzigzag32(buf: Buffer, pos: int) -> tuple[int, int]:
-    """An int32, in up to five bytes; what they hold above 32 bits is lost, as in Java."""
+    """Return (signed 32-bit varint, position after it); bits above 32 are dropped, as in Java. Raises DecodeError, IndexError."""
     value = buf[pos]
     pos += 1
     if value < 0x80:
@@ -214,7 +214,7 @@ def build_batch(
     base_offset: int = 0,
     leader_epoch: int = 0,
 ) -> bytearray:
-    """An uncompressed batch of (key, value) pairs, all of one time. `headers`: those of each record, in the same order."""
+    """Return an uncompressed batch of (key, value) pairs with one timestamp. `headers`: headers of each record, in order."""
     out = bytearray(HEADER_SIZE)
     count = 0
     for key, value in records:
@@ -254,7 +254,7 @@ def build_batch(
 
 
 def seal(batch: bytearray | memoryview) -> None:
-    """Write the CRC of a batch that is complete but for it."""
+    """Compute the CRC of a batch and write it into the header."""
     batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")
 
 
@@ -268,7 +268,7 @@ _write_producer = Struct(">qhi").pack_into
 def stamp_producer(
     batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int, attributes: int = 0
 ) -> None:
-    """Make a batch that of a producer, in place: producer id, epoch, sequence number, further attributes and CRC."""
+    """Write producer id, epoch, base sequence and additional attributes into a batch, in place, and update its CRC."""
     if attributes:
         (present,) = _read_int16(batch, _ATTRIBUTES_AT)
         _write_int16(batch, _ATTRIBUTES_AT, present | attributes)
@@ -281,7 +281,7 @@ _stamp_time = Struct(">q").pack_into
 
 
 def with_append_time(batch: Buffer, header: BatchHeader, now_ms: int) -> Buffer:
-    """Return the batch as a log keeps it whose timestamps are the broker's: the same buffer where it can be written to."""
+    """Return the batch with log append time `now_ms`; a writable memoryview is changed in place."""
     stamped = batch if isinstance(batch, memoryview) and not batch.readonly else bytearray(batch)
     stamped[21:23] = (header.attributes | LOG_APPEND_TIME).to_bytes(2, "big", signed=True)
     _stamp_time(stamped, _MAX_TIMESTAMP_AT, now_ms)
@@ -293,7 +293,7 @@ pack_head = Struct(">qiibI").pack
 _pack_body_head = Struct(">iibI").pack
 _pack_marker = Struct(">hiqqqhii12six").pack
 pack_times = Struct(">6xqq").pack
-"""Attributes and last offset delta, both 0, and both timestamps."""
+"""Encodes attributes and last offset delta, both 0, then base and max timestamp."""
 
 
 def _varint(value: int) -> bytes:
@@ -305,15 +305,15 @@ def _varint(value: int) -> bytes:
 SMALL: Final = 256
 VARINTS: Final = tuple(_varint(value) for value in range(SMALL))
 SIZED: Final = tuple(size + len(varint) for size, varint in enumerate(VARINTS))
-"""Bytes of a field with its size before it."""
+"""Size of a field -> its bytes including the varint size before it."""
 _NON_IDEMPOTENT_COUNT_1: Final = Struct(">qhii").pack(-1, -1, -1, 1)
-"""The rest of the header of a batch with one record and without a producer."""
+"""End of the header of a batch with one record and without a producer: producer id, epoch, sequence, count."""
 ONE_RECORD: Final = tuple(_NON_IDEMPOTENT_COUNT_1 + size + b"\x00\x00\x00" for size in VARINTS)
-"""The same, followed by the record's size, attributes, timestamp delta and offset delta; indexed by that size."""
+"""Size of the record -> end of the header, the size, and attributes, timestamp delta and offset delta (all 0)."""
 
 
 def one_record_batch(base_offset: int, leader_epoch: int, timestamp_ms: int, key: bytes, value: bytes | None) -> bytes:
-    """A whole batch of one record, as build_batch makes it, in a third of the time: transaction logs live on it."""
+    """Return a batch of one record, as `build_batch` does, in a third of the time; used for the transaction log."""
     key_size = len(key)
     if value is not None and key_size + (value_size := len(value)) < SMALL - 8:
         key_sized, sized = VARINTS[key_size], VARINTS[value_size]
@@ -369,9 +369,9 @@ class EndMarker(NamedTuple):
 
 
 def marker_of(record: Record) -> EndMarker | None:
-    """Return the marker that a control record is; None when it does not end a transaction.
+    """Decode a control record; return None if it is not a transaction marker.
 
-    Longer keys and values and higher versions are read as version 0, as Kafka does.
+    As in Kafka, longer keys and values and higher versions are decoded as version 0.
     """
     key, value = record.key, record.value
     if key is None or value is None or len(key) < 4 or len(value) < _MARKER_VALUE.size:
@@ -385,10 +385,10 @@ def marker_of(record: Record) -> EndMarker | None:
 def read_records(
     header: BatchHeader, payload: Buffer, pos: int = 0, headers_max: int = HEADERS_ALL
 ) -> Iterator[Record]:
-    """The records of a batch from its uncompressed payload, which ends where they do.
+    """Yield the records of a batch; the uncompressed records fill `payload` from `pos` to its end.
 
-    Of more headers than `headers_max` the first are in the record, and the others only checked.
-    Raises DecodeError where they are not as declared.
+    A record has at most its first `headers_max` headers; the others are only checked.
+    Raises DecodeError if the records do not match the header or their own lengths.
     """
     end = len(payload)
     if header.count < 0:
@@ -418,9 +418,9 @@ def read_records(
 
 
 def only_record(batch: bytes) -> tuple[bytes, bytes | None] | None:
-    """Key and value of a batch that has one record, uncompressed, without headers, as the broker's own logs have them.
+    """Return key and value of a batch with a single uncompressed record without headers, as in the broker's own logs.
 
-    None for any other batch, which `read_records` reads: this takes a tenth of its time.
+    Return None for any other batch: use `read_records`, which takes ten times as long.
     """
     pos = HEADER_SIZE
     try:
@@ -430,7 +430,7 @@ def only_record(batch: bytes) -> tuple[bytes, bytes | None] | None:
         if length > 0x7F:
             length, pos = length & 0x7F | batch[pos + 1] << 7, pos + 1
         pos += 2
-        while batch[pos] > 0x7F:  # The timestamp's difference.
+        while batch[pos] > 0x7F:  # The timestamp delta.
             pos += 1
         size = batch[pos + 2]
         pos += 3
@@ -447,7 +447,7 @@ def only_record(batch: bytes) -> tuple[bytes, bytes | None] | None:
             value, end = None, pos
         else:
             value = batch[pos:end]
-        # Sizes of three bytes, negative ones and headers do not come out even.
+        # With sizes of three bytes, negative sizes or headers, the record does not end at the end of the batch.
         return None if size & 1 or batch[end] or end + 1 != len(batch) else (key, value)
     except IndexError:
         return None

@@ -1,8 +1,8 @@
-"""Walks through the records of a batch without making objects of them, in a bounded number of steps.
+"""Validation of the records of a batch in a bounded number of steps, without creating objects for them.
 
-A few hundred bytes of zstd may stand for a megabyte, and that for a hundred thousand records, or for one with half a
-million headers. So every record and every header is a step, unusual ones are several, and who walks says how many steps
-there are to take.
+A few hundred bytes of zstd may expand to a megabyte with a hundred thousand records, or with one record of half a million
+headers. Therefore every record and every header counts as a step, unusual ones as several, and the caller sets the maximum
+number of steps.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from stuntbroker.protocol.batches.records import LOG_APPEND_TIME, BatchHeader, u
 from stuntbroker.protocol.primitives import Buffer, DecodeError
 
 NEAR_MS: Final = 1 << 20
-"""No record is further from its base timestamp than this whose difference takes at most three bytes."""
+"""Maximum distance in ms from the base timestamp of a record whose timestamp delta takes at most three bytes."""
 UNUSUAL_STEPS: Final = 8
-"""A record with headers, or with lengths of three bytes and more, takes as long as so many others."""
+"""Steps of a record with headers, or with lengths of three bytes or more."""
 LONG_HEADER_STEPS: Final = 4
-"""A header with a length of more than one byte takes as long as so many records."""
+"""Additional steps of a header with a length of more than one byte."""
 FAULTS_MAX: Final = 1_000
-"""Records that are blamed one by one: an answer must not be much longer than its question."""
+"""Maximum number of invalid records that are reported one by one, which limits the size of the response."""
 ANY_TIME: Final = (-(1 << 70), 1 << 70)
 NO_TIMESTAMP: Final = -1
 
@@ -31,17 +31,17 @@ class Walked(NamedTuple):
     steps: int
     """Remaining steps."""
     unread: bool = False
-    """The steps ran out; the remaining records were not read."""
+    """Whether the steps ran out, so that the remaining records were not read."""
     wrong: str | None = None
-    """Why these are no records."""
+    """Why the bytes are not valid records."""
     faults: tuple[tuple[int, int | None], ...] = ()
-    """(number of a record, its timestamp that is out of range; None where a key is missing), FAULTS_MAX at most."""
+    """(number of a record, its timestamp if that is out of range, None if the key is missing), at most FAULTS_MAX."""
     misplaced: str | None = None
-    """A record has another offset than its place."""
+    """Description of the first record whose offset delta is not its position in the batch."""
 
 
 class _Spent(Exception):
-    """No step is left."""
+    """No steps remain."""
 
 
 def walk(
@@ -52,9 +52,9 @@ def walk(
     keys_needed: bool = False,
     times: tuple[int, int] = ANY_TIME,
 ) -> Walked:
-    """Whether the records from `pos` to the end of the payload are as Kafka wants them (LogValidator, DefaultRecord).
+    """Validate the records from `pos` to the end of the payload as Kafka does (LogValidator, DefaultRecord).
 
-    `times`: the first and the last timestamp that is allowed; -1 is too.
+    `times`: smallest and largest timestamp allowed, in ms; -1 (no timestamp) is always allowed.
     """
     number, end, count = 0, len(payload), header.count
     base, fixed = header.base_timestamp, header.attributes & LOG_APPEND_TIME
@@ -96,15 +96,15 @@ def walk(
 
 
 def _usual(payload: Buffer, pos: int, number: int, limit: int, keys_needed: bool) -> tuple[int, int]:
-    """Goes on, up to record `limit`, for as long as records have small lengths, no headers, and nothing against them.
+    """Skip valid records with small lengths and no headers, up to record `limit`.
 
-    (number, position) of the first that it has not seen.
+    Return (number, position) of the first record that was not skipped.
     """
     start, keyless_bits = pos, 1 if keys_needed else 0
     try:
         while number < limit:
             length = payload[pos]
-            long = 0  # Above 0x7f when a second byte is not the last of its number.
+            long = 0  # Above 0x7f if a varint has more bytes than this fast path reads.
             pos += 1
             if length > 0x7F:
                 long = payload[pos]
@@ -159,7 +159,7 @@ def _usual(payload: Buffer, pos: int, number: int, limit: int, keys_needed: bool
 
 
 def _any(payload: Buffer, pos: int, end: int, steps: int) -> tuple[int, int, int, bool, int]:
-    """(end, timestamp delta, offset delta, whether it has a key, steps that are left) of the record at `pos`."""
+    """Return (end, timestamp delta, offset delta, whether it has a key, remaining steps) for the record at `pos`."""
     length, pos = unzigzag32(payload, pos)
     stop = pos + length
     if length < 0 or stop > end:
@@ -204,22 +204,19 @@ def _any(payload: Buffer, pos: int, end: int, steps: int) -> tuple[int, int, int
 
 
 class Span(NamedTuple):
-    """One record in its payload, without its headers."""
+    """The position of a record in its payload, its key, and whether it is a tombstone."""
 
     offset: int
     timestamp: int
     key: bytes | None
     is_tombstone: bool
     start: int
-    """Position of its length field."""
+    """Position of the record's length field."""
     stop: int
 
 
 def spans(header: BatchHeader, payload: Buffer, pos: int = 0) -> Iterator[Span]:
-    """The records of a batch that is stored, from length to length: what else is in one is not looked at.
-
-    Raises DecodeError where that leads nowhere.
-    """
+    """Yield the records of a stored batch; headers are skipped. Raises DecodeError if a length or offset is invalid."""
     end, fixed = len(payload), header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     base, base_offset, last_delta = header.base_timestamp, header.base_offset, header.last_offset_delta
     for number in range(header.count):

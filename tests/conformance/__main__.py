@@ -3,8 +3,8 @@
     python -m tests.conformance KAFKA OURS [CASE...]      cases, on running brokers, each HOST:PORT
     python -m tests.conformance --seeds 100 [KAFKA OURS]  random sequences; without addresses both are started
 
-Of cases every difference is printed, the words of error messages and what is allowed included; of random sequences those
-that are not allowed, with the shortest list of acts that leads there.
+For cases, every difference is printed, including error messages and allowed differences. For random sequences, only
+differences that are not allowed are printed, each with the shortest list of acts that was found for it.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def compare_cases(kafka: str, ours: str, *wanted: str) -> int:
 
 
 def _by_version(actual: list[Difference]) -> dict[str, str]:
-    """What is different, and at which versions."""
+    """Return each distinct difference with the versions in which it occurs."""
     lines: dict[str, list[str]] = {}
     for each in actual:
         kind = "order" if each.is_order else "text" if each.is_text else each.allowance or "WRONG"

@@ -1,4 +1,4 @@
-"""Where the two may differ, by name and with the reason. Everything else that differs is a mistake of ours."""
+"""The allowed differences from Kafka, with their reasons. Any other difference is a bug in Stuntbroker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _we_have_none(kafka: Any, ours: Any) -> bool:
 
 
 def _differ_in_coordinator_epoch(kafka: Any, ours: Any) -> bool:
-    if isinstance(kafka, str) and isinstance(ours, str):  # The record of a marker ends with the epoch, and no headers.
+    if isinstance(kafka, str) and isinstance(ours, str):  # A marker's record ends with the epoch and no headers.
         return len(kafka) == len(ours) == 34 and kafka[:24] == ours[:24] and ours[24:] == "0000000000"
     return bool(kafka != -1 and ours == 0)
 
@@ -29,11 +29,11 @@ class AllowedDifference:
     where: str
     """A regular expression over `case | step | path`."""
     holds: Callable[[Any, Any], bool] = _any
-    """Of the two values there."""
+    """Whether the allowance covers these two values (Kafka's, ours)."""
 
 
 KEY_MAX: Final = 92
-"""Of an API of Apache Kafka 4.3.1."""
+"""Highest API key of Apache Kafka 4.3.1."""
 ABSENT_APIS: Final = "|".join(str(key) for key in range(KEY_MAX + 1) if key not in SERVED)
 
 ALLOWANCES: Final[dict[str, AllowedDifference]] = {

@@ -1,4 +1,4 @@
-"""Record batches, right ones and any wrong one."""
+"""Build record batches, valid or invalid in any way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aiokafka.codec import lz4_encode, snappy_encode, zstd_encode
 from stuntbroker.protocol.crc import crc32c
 
 T0: Final = int(time.time()) * 1_000 - 3_600_000
-"""When the records of cases were made. Not long ago: records of other years would come into segments of their own."""
+"""Timestamp (ms) of the records of cases: recent, as much older records would cause new segments."""
 GZIP, SNAPPY, LZ4, ZSTD = range(1, 5)
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 8, 16, 32, 64
 CODECS: Final = {GZIP: partial(gzip.compress, mtime=0), SNAPPY: snappy_encode, LZ4: lz4_encode, ZSTD: zstd_encode}
@@ -52,7 +52,7 @@ def _sized(value: bytes | None) -> bytes:
 
 
 def batch(records: Sequence[bytes] | bytes = (record(),), **fields: Any) -> bytes:
-    """A batch of these records. A field that is given goes in as it is, whether it fits the records or not."""
+    """Return a batch of these records. Given header fields are written as they are, even if they do not fit the records."""
     payload = records if isinstance(records, bytes) else b"".join(records)
     attributes = fields.pop("attributes", 0)
     if attributes & 7 in CODECS and not fields.pop("plain", False):
@@ -88,5 +88,5 @@ def batch(records: Sequence[bytes] | bytes = (record(),), **fields: Any) -> byte
 
 
 def some(records: int, **fields: Any) -> bytes:
-    """A batch of so many small records."""
+    """Return a batch of `records` small records."""
     return batch([record(at, b"k%d" % at, b"v%d" % at) for at in range(records)], **fields)

@@ -1,4 +1,4 @@
-"""Two transcripts, difference by difference."""
+"""Compare the replies of two brokers to the same case."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Difference:
 
     @property
     def allowance(self) -> str | None:
-        """The name of what allows it."""
+        """The name of the allowance that permits the difference, None if there is none."""
         where = f"{self.case} | {self.step} | {self.path}"
         for name, allowance in ALLOWANCES.items():
             if re.search(allowance.where, where) and allowance.holds(self.kafka, self.ours):
@@ -60,7 +60,7 @@ class Difference:
 
 
 def run_case(case: Case, kafka: str, ours: str, own: str) -> list[Difference]:
-    """What two brokers say to the same questions, where it is not the same."""
+    """Run a case on both brokers at the same time; return the differences between their replies."""
     with ThreadPoolExecutor(2) as both:
         theirs, mine = both.map(lambda address: _transcript(case, address, own), (kafka, ours))
     return list(_differences(case.__name__, theirs, mine))
@@ -71,7 +71,7 @@ def _transcript(case: Case, address: str, own: str) -> list[Step]:
     try:
         case(side)
     except Exception as fault:
-        # A case goes on with what it was answered: where it cannot, that is a difference, unless both sides agree.
+        # A case that cannot continue after a reply is a difference, unless it stops the same way on both sides.
         side.steps.append(Step(f"{len(side.steps)}: the case stopped", f"{type(fault).__name__}: {fault}"))
     finally:
         side.close()
@@ -94,7 +94,7 @@ def _differences(case: str, kafka: Sequence[Step], ours: Sequence[Step]) -> Iter
 
 
 def differences(kafka: Any, ours: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """(path, Kafka's value, ours) for every leaf that is not the same."""
+    """Yield (path, Kafka's value, our value) for every leaf that differs."""
     if isinstance(kafka, dict) and isinstance(ours, dict):
         for name in {**kafka, **ours}:
             yield from differences(kafka.get(name, NOTHING), ours.get(name, NOTHING), f"{path}.{name}".lstrip("."))
@@ -105,7 +105,7 @@ def differences(kafka: Any, ours: Any, path: str = "") -> Iterator[tuple[str, An
 
 
 def _differences_in_lists(kafka: list[Any], ours: list[Any], path: str) -> Iterator[tuple[str, Any, Any]]:
-    """Elements with a name are compared by name: the order of most answers is that of a hash table."""
+    """Compare lists; elements with a name are compared by name, as many replies are in the order of a hash table."""
     for key in KEYS:
         theirs, mine = _by_key(kafka, key), _by_key(ours, key)
         if theirs is not None and mine is not None:

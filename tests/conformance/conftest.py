@@ -1,9 +1,9 @@
-"""Apache Kafka and our broker, one of each for all cases.
+"""Start Apache Kafka and Stuntbroker, one of each for all cases.
 
-    pytest tests/conformance                          both are started, and ended
-    pytest tests/conformance --kafka=localhost:9092   Kafka is there already
+    pytest tests/conformance                          starts and stops both
+    pytest tests/conformance --kafka=localhost:9092   uses a running Kafka
 
-The option exists only when tests/conformance is named on the command line: pytest reads it before it looks further.
+The option exists only if tests/conformance is on the command line, as pytest reads options before it collects other folders.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
 }
-"""What Kafka is started with too, as far as a reply shows it."""
+"""Settings of Stuntbroker that match those with which Kafka is started, as far as replies show them."""
 
 SWEEP = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 SWEEP_MS = 100
-"""How often both look for transactions whose time is over. Kafka's own pace is ten seconds."""
+"""Interval in ms at which both brokers abort timed-out transactions (Kafka's default: 10 s)."""
 
 UNVERIFIED = {"transaction.partition.verification.enable": "false"}
-"""Brokers that take the records of an old Produce without asking the transaction's coordinator."""
+"""Settings of brokers that accept old Produce requests without verifying partitions with the transaction coordinator."""
 
 
 EXPIRIES = {
@@ -45,7 +45,7 @@ EXPIRIES = {
     }
     for first, ids_ms, producers_ms in (("producers", 4_000, 1_500), ("ids", 1_500, 4_000))
 }
-"""Brokers that forget, by what they forget first. Between two waits of a random sequence no time is as long as this."""
+"""Settings of brokers with short expiration times, by what expires first; a random sequence is faster between two waits."""
 
 
 DENYING = {"stuntbroker.deny.two.phase.commit": "denied, secret-*"}
@@ -55,7 +55,7 @@ WITH_AUTHORIZER = {
     "unstable.api.versions.enable": "true",
     "transaction.two.phase.commit.enable": "true",
 }
-"""By which Kafka serves InitProducerId v6, and knows ACLs."""
+"""Settings with which Kafka serves InitProducerId v6 and has ACLs."""
 
 
 class Pair(NamedTuple):
@@ -76,7 +76,7 @@ def both(
     kafka: str = "",
     kafka_settings: Mapping[str, str] | None = None,
 ) -> Iterator[Pair]:
-    """Started and prepared. `times` are given to both; `settings` to ours, of which Kafka has most by itself."""
+    """Start and prepare both brokers. `times` are settings of both; `settings` are ours only, as Kafka's fixture has its own."""
     with ExitStack() as running:
         given = {name.replace(".", "_"): value for name, value in {**times, **(kafka_settings or {})}.items()}
         kafka = kafka or running.enter_context(
@@ -91,7 +91,7 @@ def both(
 
 
 def deny(kafka: str) -> None:
-    """Nobody may use two-phase commit for the ids of DENYING; everything else is allowed."""
+    """Create ACLs that deny two-phase commit for the ids of DENYING, and allow all other operations on them."""
     transactional_id, literal, prefixed, every, two_phase, denied, allowed = 5, 3, 4, 2, 15, 2, 3
     acls = [
         {
@@ -105,7 +105,7 @@ def deny(kafka: str) -> None:
     try:
         assert errors_of(side.quiet("CreateAcls", 3, creations=acls)) == {0}
         request = {"transactional_id": "secret-", "transaction_timeout_ms": 1_000, "enable_2pc": True}
-        # The broker hears of it a little later than the controller.
+        # The broker applies the ACLs a little later than the controller.
         side.until(lambda reply: reply.error_code != 0, "InitProducerId", 6, **request)
     finally:
         side.close()
@@ -120,7 +120,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="session")
 def forgetful_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Producers are forgotten sooner than transactional ids. Some of these may not use two-phase commit."""
+    """Brokers on which producers expire before transactional ids; some ids may not use two-phase commit."""
     folder, times = tmp_path_factory.mktemp("expiry"), {SWEEP: SWEEP_MS, **EXPIRIES["producers"]}
     with both(folder, {**SETTINGS, **DENYING}, times, kafka_settings=WITH_AUTHORIZER) as created:
         deny(created.kafka)

@@ -1,7 +1,8 @@
-"""A reply as plain values in which nothing is left that may differ between two right brokers.
+"""Normalise replies to plain values, without anything that may differ between two correct brokers.
 
-Ids that a broker chooses are renamed in the order in which they appear: the first producer id of a case is `producer-1`
-on both sides. Times of day become `now`. What is not the protocol's (throttling, addresses, folders, sizes of disks) goes.
+Ids that a broker chooses are renamed in order of appearance: the first producer id of a case is `producer-1` on both sides.
+Current timestamps become `now`. Fields that depend on the environment (throttling, addresses, folders, disk sizes) are
+dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ RENAMED: Final = {
     "cluster_id": "cluster",
 }
 OUR_PRODUCERS: Final = range(5_000_000, 6_000_000)
-"""Producer ids that cases make up stay what they are. (Fetch session ids are random: some fall into this range.)"""
+"""Producer ids that cases invent; these are not renamed. (Fetch session ids are random, and may be in this range.)"""
 WITH_UUID: Final = {"member_id", "leader"}
 TEXTS: Final = {"error_message", "batch_index_error_message", "documentation"}
 TIMES: Final = {
@@ -41,13 +42,13 @@ TIMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """For people: two brokers may say it in different words."""
+    """Text for people, which two brokers may word differently."""
 
     value: str | None
 
 
 class Names:
-    """Ids of one side of one case, and what they are called in both."""
+    """The ids of one side of a case, and their common names for both sides."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, Any], str] = {}
@@ -69,7 +70,7 @@ def shape(value: Any, names: Names, field: str = "") -> Any:
         case bytes() | bytearray() | memoryview() if field == "records":
             return batches(bytes(value), names)
         case list() | tuple():
-            # Those that have a name already first, lest the order decide what the others are called.
+            # Members that already have a name come first, so that the order does not affect the names of the others.
             if field == "members":
                 value = sorted(value, key=lambda m: (not names.knows(m.member_id), UUID.sub("", m.member_id)))
             return [shape(each, names, field) for each in value]
@@ -100,7 +101,7 @@ def _time(value: int) -> int | str:
 
 
 def batches(data: bytes, names: Names) -> list[Any]:
-    """Byte for byte, but for what the broker stamps (leader epoch) and what the broker chose (producer id, its own times)."""
+    """Return batches with all their contents except the leader epoch; producer ids and the broker's times are normalised."""
     actual: list[Any] = []
     at = 0
     while len(data) - at >= HEADER_SIZE:
@@ -109,7 +110,7 @@ def batches(data: bytes, names: Names) -> list[Any]:
             break
         actual.append(_batch(data[at : at + size], names))
         at += size
-    # Kafka cuts a file where the limit is, not where a batch ends: how much of the next one comes is chance.
+    # Kafka cuts the file at the size limit, not at a batch boundary, so a partial last batch is ignored.
     return actual
 
 

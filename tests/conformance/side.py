@@ -1,4 +1,4 @@
-"""One broker under a case: what the case asked it, and what it said."""
+"""One of the two brokers in a case: it sends the case's requests and records the replies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.conformance.wire import (
 
 SETTLE_S_MAX: Final = 20.0
 COORDINATORS: Final = 12
-"""So many names meet every partition of the topics of coordinators, of which there are four."""
+"""Number of names that together hit all four partitions of each coordinator's topic."""
 PAUSE_S: Final = 0.02
 NOT_READY: Final = frozenset({
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR,
@@ -35,7 +35,7 @@ BUSY: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS})
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One reply of a broker, and what was asked."""
+    """A reply of a broker, labelled with its request."""
 
     label: str
     reply: Any
@@ -43,7 +43,7 @@ class Step:
 
 @dataclass(slots=True)
 class Side:
-    """A broker, seen by one case."""
+    """The connections to one broker, and the replies recorded by one case."""
 
     address: str
     own: str
@@ -70,7 +70,7 @@ class Side:
         on: str = "main",
         **fields: Any,
     ) -> Any:
-        """Asks and notes the reply. While an error of `retry` is in it, asks again."""
+        """Send a request and record the reply; retry while the reply contains an error of `retry`."""
         reply = self.quiet(api, version, retry=retry, on=on, **fields)
         self.note(f"{api} v{version} {note}".strip(), reply)
         return reply
@@ -80,7 +80,7 @@ class Side:
         self.steps.append(Step(f"{len(self.steps)}: {label}", messages))
 
     def table(self, label: str, values: dict[str, Any]) -> None:
-        """Notes values that are to be compared one by one, whatever their order."""
+        """Record values to be compared by name, regardless of their order."""
         self.steps.append(Step(f"{len(self.steps)}: {label}", values))
 
     # --- requests that are not
@@ -95,7 +95,7 @@ class Side:
             time.sleep(PAUSE_S)
 
     def until(self, ready: Callable[[Any], bool], api: str, version: int, **fields: Any) -> Any:
-        """Asks in silence until the reply is as it must be. The answer is that reply."""
+        """Repeat a request, without recording it, until `ready` accepts the reply; return that reply."""
         deadline = time.monotonic() + SETTLE_S_MAX
         while True:
             reply = self.quiet(api, version, **fields)
@@ -116,7 +116,7 @@ class Side:
         self._waiting.setdefault(on, []).append((api, str(self._correlation), version))
 
     def hear(self, on: str = "main", wait_s: float = ANSWER_S_MAX) -> Any:
-        """The reply to the oldest request of a connection that has none yet."""
+        """Return the reply to the oldest unanswered request of a connection."""
         api, correlation, version = self._waiting[on].pop(0)
         frame = self.link(on).receive(wait_s)
         if isinstance(frame, Closed | NoAnswer):
@@ -135,7 +135,7 @@ class Side:
     # --- bytes
 
     def raw(self, payload: bytes, note: str, *, wait_s: float = ANSWER_S_MAX, whole: bool = False) -> None:
-        """A frame (or, `whole`, any bytes) on a connection of its own. Noted are the bytes of the answer, but for ids."""
+        """Send a frame (or, with `whole`, any bytes) on a new connection; record the bytes of the reply."""
         link = Link(self.address)
         try:
             if whole:
@@ -149,7 +149,7 @@ class Side:
         self.steps.append(Step(f"{len(self.steps)}: {note}", messages))
 
     def raw_prefix(self, payload: bytes, note: str) -> None:
-        """As `raw`, but noted is only how the answer begins: correlation id and the two bytes behind it."""
+        """Like `raw`, but record only the correlation id and the next two bytes of the reply."""
         self.raw(payload, note)
         step = self.steps.pop()
         self.steps.append(Step(step.label, step.reply if step.reply in ("closed", "no answer") else step.reply[:12]))
@@ -170,7 +170,7 @@ class Side:
         return f"{self.own}-{what}"
 
     def topic(self, what: str = "t", partitions: int = 1, **configs: str) -> str:
-        """A new topic, when it can be used."""
+        """Create a topic and wait until it is usable; return its name."""
         name = self.name(what)
         given = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
         self.quiet(
@@ -191,7 +191,7 @@ class Side:
 
 
 def prepare(address: str) -> None:
-    """Waits until a broker that was just started has its coordinators, and takes producer id 0, which cannot be renamed."""
+    """Wait until the coordinators of a new broker are ready, and use up producer id 0, which `shape` cannot rename."""
     side = Side(address, "prepare")
     try:
         side.quiet("FindCoordinator", 2, key="g", key_type=0)
@@ -206,7 +206,7 @@ def prepare(address: str) -> None:
 
 
 def errors_of(reply: Any) -> set[int]:
-    """Every error code anywhere in a reply."""
+    """Return all error codes in a reply."""
     if isinstance(reply, list | tuple):
         return {code for each in reply for code in errors_of(each)}
     if not isinstance(reply, Message):

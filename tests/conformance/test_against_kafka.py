@@ -1,6 +1,6 @@
-"""What Kafka says, we say: the same requests to both, their replies field by field.
+"""Send the same requests to Apache Kafka and Stuntbroker, and compare their replies field by field.
 
-Kafka is the judge. What may differ stands in allowances.py, and words that are for people are not compared.
+Kafka's replies are the reference. allowances.py lists the allowed differences; texts for people are not compared.
 `python -m tests.conformance KAFKA OURS [CASE...]` shows every difference between two running brokers.
 """
 
@@ -36,7 +36,7 @@ def test_every_property_that_kafka_shows_is_known_by_its_name(pair: Pair) -> Non
 
 
 def test_the_page_of_properties_has_every_default_of_kafka_that_is_another_one(pair: Pair) -> None:
-    """Those that Kafka shows: it hides a few properties."""
+    """The test covers only properties that Kafka shows, as it hides a few."""
     kafka, ours = broker_configs(pair.kafka), broker_configs(pair.ours)
     defaults = {name: default_in(kafka[name]) for name in kafka.keys() & ours.keys()}
 
@@ -46,7 +46,7 @@ def test_the_page_of_properties_has_every_default_of_kafka_that_is_another_one(p
 
 
 def broker_configs(address: str) -> dict[str, Any]:
-    """What DescribeConfigs says of each property of a broker, by name."""
+    """Return the DescribeConfigs results of a broker by property name."""
     side = Side(address, "configs")
     try:
         resource = {"resource_type": 4, "resource_name": "1", "configuration_keys": None}
@@ -57,7 +57,7 @@ def broker_configs(address: str) -> dict[str, Any]:
 
 
 def default_in(each: Any) -> str:
-    """The default that a described property has; null without one."""
+    """Return the default of a described property; "null" without one."""
     actual = [
         synonym.value for synonym in each.synonyms if (synonym.name, synonym.source) == (each.name, DEFAULT_CONFIG)
     ]

@@ -1,6 +1,6 @@
-"""Random sequences of requests, the same to both brokers: every reply and every batch is compared.
+"""Run the same random sequences of requests on both brokers, and compare every reply and every batch.
 
-A few fixed seeds; `make conformance` runs as many others as wanted, and makes what differs short.
+These tests use a few fixed seeds; `make conformance` runs any number of others, and shortens sequences that differ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.conformance.sequences.random_run import Outcome, played, run, shorten
 
 STEPS = 60
 STEPS_BY_THEME = {"expiry": 3 * ACTS_BETWEEN_WAITS + 2}
-"""Three times some acts, and two waits between."""
+"""Three groups of acts with two waits between them."""
 SEEDS = {
     "transactions": range(1, 13),
     "producers": range(1, 9),
@@ -39,7 +39,7 @@ def test_random_sequences_get_the_replies_of_kafka(pair: Pair, theme: str) -> No
 
 @pytest.mark.parametrize("theme", WAITS)
 def test_random_sequences_over_whatever_expires_get_the_replies_of_kafka(forgetful_pair: Pair, theme: str) -> None:
-    """Transactional ids, producers and offsets, asked for again when they are forgotten."""
+    """The sequences use transactional ids, producers and offsets again after they have expired."""
     compare(forgetful_pair, theme, "producers")
 
 
@@ -50,7 +50,7 @@ def compare(pair: Pair, theme: str, first_to_expire: str = "") -> None:
     replies, seeds, steps = 0, SEEDS[theme], STEPS_BY_THEME.get(theme, STEPS)
     sequences = [[*sequence(theme, seed, steps), *EPILOGUE] for seed in seeds]
     for seed, acts, outcome in zip(seeds, sequences, played(theme, play, sequences), strict=True):
-        last = play(acts) if outcome.findings else outcome  # On a busy machine Kafka may be late once.
+        last = play(acts) if outcome.findings else outcome  # Kafka may be too slow once on a busy machine.
         replies += last.replies
 
         restarted = f'make conformance ARGS="--only {theme} --first-seed {seed} --seeds 1" tells the story'

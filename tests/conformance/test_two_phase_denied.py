@@ -1,4 +1,4 @@
-"""Who may use two-phase commit: an ACL in Kafka, `stuntbroker.deny.two.phase.commit` here."""
+"""Permission to use two-phase commit: an ACL in Kafka, `stuntbroker.deny.two.phase.commit` in Stuntbroker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def two_phase_by_whom(side: Side) -> None:
             init(side, name, 5, **wanted)
             init(side, name, 6, **wanted)
             init(side, name, 6, enable_2pc=True, **wanted)
-            if name in DENIED:  # Of others Kafka keeps nothing.
+            if name in DENIED:  # Kafka does not implement KeepPreparedTxn, so other ids would differ.
                 init(side, name, 6, enable_2pc=True, keep_prepared_txn=True, **wanted)
 
 

@@ -1,4 +1,4 @@
-"""Requests out of plain values, and replies out of bytes, on a socket of our own: no client library between us and a broker."""
+"""Encode requests from plain values and decode replies, over plain sockets without a client library."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ APIS_BY_NAME: Final = {api.name: api for api in APIS.values()}
 
 
 class Closed:
-    """What a broker answered by closing the connection."""
+    """Result when the broker closed the connection."""
 
     def __repr__(self) -> str:
         return "closed"
 
 
 class NoAnswer:
-    """What a broker did not answer while we were prepared to wait."""
+    """Result when the broker did not reply in time."""
 
     def __repr__(self) -> str:
         return "no answer"
@@ -54,13 +54,13 @@ class Link:
         try:
             self._socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # The next `receive` says so.
+            pass  # The next `receive` reports it.
 
     def send_frame(self, payload: bytes) -> None:
         self.send(struct.pack(">i", len(payload)) + payload)
 
     def has_answer(self, wait_s: float) -> bool:
-        """Whether something comes within that time, be it the end of the connection."""
+        """Whether a reply, or the end of the connection, arrives within `wait_s`."""
         return bool(select.select([self._socket], [], [], wait_s)[0])
 
     def receive(self, wait_s: float = ANSWER_S_MAX) -> bytes | Closed | NoAnswer:
@@ -86,7 +86,7 @@ class Link:
 
 
 def header(key: int, version: int, correlation: int, *, client_id: str | None = CLIENT_ID, flexible: bool) -> bytes:
-    """A request header, version 1 or (`flexible`) 2."""
+    """Return a request header of version 1 or, if `flexible`, version 2."""
     start = struct.pack(">hhi", key, version, correlation)
     if client_id is None:
         client = struct.pack(">h", -1)
@@ -108,7 +108,7 @@ def request_body(api: Api, version: int, fields: dict[str, Any]) -> bytes:
 
 
 def build(kind: type[Message], fields: dict[str, Any]) -> Message:
-    """A message whose nested structures are given as dicts, and lists of them."""
+    """Build a message from fields whose nested structures are dicts and lists of dicts."""
     module = import_module(kind.__module__)
     known = kind.__init__.__annotations__
     created: dict[str, Any] = {}
@@ -131,14 +131,14 @@ def _is_message(module: ModuleType, name: str) -> bool:
 
 
 def read_reply(api: Api, version: int, frame: bytes) -> Any:
-    """The message in a reply. Raises DecodeError where our own codec would not have written the same bytes."""
+    """Decode a reply. Raises DecodeError if our codec would encode the message differently."""
     flexible = version >= api.flexible_from and api.key != API_VERSIONS
     start = 5 if flexible else 4
     if flexible and frame[4]:
         raise DecodeError("the response header has tagged fields", 4)
     kind = getattr(_module(api, "Response"), f"{api.name}Response")
     if api.key == API_VERSIONS and frame[4:6] == b"\x00\x23":
-        version = 0  # UNSUPPORTED_VERSION comes in the version that everyone can read.
+        version = 0  # UNSUPPORTED_VERSION is sent in version 0, which every client can read.
     if not api.version_min <= version <= api.version_max:
         raise DecodeError(f"{api.name} version {version} was answered", 0)
     message = kind.decode(frame, version, start)

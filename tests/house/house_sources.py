@@ -1,4 +1,4 @@
-"""The rooms of the house, the files in them and what these import."""
+"""The packages ("rooms") of this project, their files, and the imports of the files."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def is_generated(path: Path) -> bool:
 
 
 def imports_of(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, dotted name) of everything imported, wherever it stands and whatever it is for.
+    """Yield (line, dotted name) of every import in a file, at any level and also for type checkers.
 
-    `from a.b import c` counts as a.b.c. A module named in a string, as importlib takes it, counts where it is loaded, and
-    everywhere when it is ours.
+    `from a.b import c` counts as a.b.c. A module name in a string counts where importlib loads it; names of our own modules
+    count anywhere.
     """
     for node in ast.walk(tree_of(path)):
         match node:
@@ -57,11 +57,10 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def uses_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """(line, dotted name) of everything imported or built in that is named anywhere, called or not.
+    """Yield (line, dotted name) of every use of an imported or built-in name, called or not.
 
-    Names are followed to where they come from: after `from time import time_ns as now`, `now` is time.time_ns, and `open` is
-    builtins.open unless the file itself gives that name to something. Attributes of anything else have their own name only,
-    after a dot: `loop.time` is `.time`.
+    Names are resolved: after `from time import time_ns as now`, `now` is time.time_ns; `open` is builtins.open unless the file
+    defines that name itself. Attributes of other objects have only their own name after a dot: `loop.time` is `.time`.
     """
     known: dict[str, str] = {}
     own: set[str] = set()

@@ -1,4 +1,4 @@
-"""What the broker says it serves is what its handlers do, and what README says."""
+"""The served APIs and versions match the handlers, the codecs and the README."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_handler_is_served_and_nothing_is_served_without_one() -> None:
 
 
 def test_what_is_served_has_its_versions_in_older_releases() -> None:
-    """An API that 4.0 does not have is to be named here, as one that is newer."""
+    """APIs that are newer than 4.0 would have to be listed here."""
     missing = set(SERVED) - set(PERSONALITIES["4.0"])
 
     assert not missing, "broker/requests/personality.py says which releases have an API, and up to which version"

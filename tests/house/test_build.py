@@ -1,4 +1,4 @@
-"""What is built has the modules that there are, and building leaves the checkout as it was."""
+"""A build contains all modules, and leaves the checkout unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOOKS = ("build_wheel", "build_editable", "build_sdist", "prepare_metadata_for_b
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of what is packed, with what a build by setuptools alone leaves behind."""
+    """Return a copy of the packaged files, with leftovers of a build by setuptools alone."""
     folder = tmp_path / "checkout"
     for room in (FRONT_DOOR, *ROOMS):
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
@@ -34,7 +34,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def call(hook: str, checkout: Path) -> Path:
-    """Runs a hook as pip does; returns what it made."""
+    """Run a build hook as pip does; return the file that it built."""
     created = checkout.parent / f"made by {hook} from {checkout.name}"
     created.mkdir()
     code = f"import sys; from setuptools import build_meta; print(build_meta.{hook}(sys.argv[1]))"
@@ -90,11 +90,11 @@ OBJECTS = {
     "InitProducerId",
 }
 IDENTITIES = OBJECTS | PHASES | STATES
-"""What a compiled module may compare by `is`: objects that stay objects. A number or an error code does not."""
+"""Objects that a compiled module may compare by `is`; mypyc unboxes numbers and error codes, which then have no identity."""
 
 
 def compared_by_identity(path: Path) -> set[str]:
-    """The right sides of `is` and `is not` in a module."""
+    """Return the right operands of `is` and `is not` in a module."""
     return {
         ast.unparse(right)
         for node in ast.walk(ast.parse(path.read_text()))
@@ -117,7 +117,7 @@ def compiled_modules() -> list[str]:
 
 @pytest.mark.parametrize("path", compiled_modules())
 def test_a_compiled_module_compares_numbers_by_value(path: str) -> None:
-    """mypyc keeps an int as a number, of which `is` is never true."""
+    """mypyc unboxes integers, for which `is` is never true."""
     assert compared_by_identity(ROOT / path) - IDENTITIES == set()
 
 
@@ -133,7 +133,7 @@ def test_a_compiled_wheel_serves_clients_right_and_wrong(tmp_path: Path) -> None
     (wheel,) = (tmp_path / "dist").iterdir()
     with ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "installed")
-    # The wheel comes before the checkout, from which the tests are.
+    # The wheel precedes the checkout, which provides the tests.
     environment = os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": f"{tmp_path / 'installed'}:{ROOT}"}
     environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
 
@@ -149,7 +149,7 @@ def test_a_compiled_wheel_serves_clients_right_and_wrong(tmp_path: Path) -> None
     assert " passed" in run(
         *pytest_run, "tests/client/producer/test_sender.py", "tests/client/producer/test_telemetry.py"
     )
-    # A slice that begins behind the end of its bytes is an error where it is compiled, and is not where it is interpreted.
+    # A slice that begins after the end of its bytes is an error only in compiled code.
     hostile = (
         "tests/protocol/test_by_hand.py",
         "tests/coordinator/test_txn_records.py",

@@ -1,4 +1,4 @@
-"""The virtual environment is made of the Python that was asked for, or of a faster build of the same version."""
+"""The virtual environment uses the requested Python, or a faster build of the same version."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(choose_python.choose([{folder!r}]))
 
 
 def chosen(said: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """What an interpreter chooses that says this of itself."""
+    """Run choose_python with an interpreter whose probe prints `said`."""
     code = PLAIN.format(tools=str(ROOT / "tools"), said=said, folder=str(folder))
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
 

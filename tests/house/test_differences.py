@@ -1,4 +1,4 @@
-"""Every intended difference from Apache Kafka is marked in the code and told in docs/differences.md."""
+"""Every intended difference from Apache Kafka is marked in the code and listed in docs/differences.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def marked_files() -> set[str]:
 
 
 def listed_files() -> set[str]:
-    """The files that the last column of a table names."""
+    """Return the files in the last columns of the document's tables."""
     rows = re.findall(r"^\|.*\|([^|]*)\|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
     return {path for cell in rows for path in re.findall(r"`([\w/]+\.py)`", cell)}
 

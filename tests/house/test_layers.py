@@ -1,4 +1,4 @@
-"""Which room may import which, and that none imports anything else of ours."""
+"""The packages ("rooms") of this project import only the packages that they are allowed to."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pipeline":    {"client", "protocol"},
     "cli":         CORE | {"broker", "control", "client", "fixture", "pipeline"},
 }  # fmt: skip
-"""A room and the rooms that it may import besides itself. Imports for type checkers only count too."""
+"""Room -> the other rooms that it may import. Imports for type checkers count too."""
 CONTROL = ("observation", "rules", "http", "page")
-"""Folders of `control/`: each may import those before it."""
+"""Folders of `control/`: each may import the folders before it."""
 MAY_IMPORT_FROM_OUTSIDE = {"protocol": {"crc32c", "cramjam"}}
-"""Rooms that are held to the standard library, and what else they may import."""
+"""Rooms restricted to the standard library -> the other packages that they may import."""
 
 
 def test_every_room_has_its_place_in_the_house() -> None:
@@ -42,7 +42,7 @@ def test_no_two_rooms_import_each_other() -> None:
 
 
 def rooms_imported_by(path: Path) -> list[tuple[str, str]]:
-    """(what to say, room), for every import of ours."""
+    """Return (message, imported room) for every import of our own modules."""
     actual = []
     for line, name in imports_of(path):
         where = f"{path}:{line} imports {name}"
@@ -52,7 +52,7 @@ def rooms_imported_by(path: Path) -> list[tuple[str, str]]:
         elif name.startswith("."):
             actual.append((where, "relative"))
         elif name.split(".")[0] in {*MAY_IMPORT, "tests", "tools", "bench"} and (ROOT / name.split(".")[0]).is_dir():
-            actual.append((where, "bare"))  # A second copy of the same module, found in the current folder.
+            actual.append((where, "bare"))  # It would import a second copy of the module from the current folder.
     return actual
 
 
@@ -108,7 +108,7 @@ def test_a_room_held_to_the_standard_library_imports_nothing_else(room: str) -> 
 
 
 def test_nothing_is_imported_from_a_file_of_tests() -> None:
-    """What tests share is in `tests/kit/`, or in a helper beside them."""
+    """Shared helpers of tests are in `tests/kit/`, or in a helper module beside the tests."""
     wrong = [
         f"{path}:{line} imports {name}"
         for path in files_of("tests")
@@ -138,7 +138,7 @@ def test_a_part_of_the_broker_names_what_it_uses_of_it() -> None:
 
 
 def imported_modules(path: Path, modules: set[str]) -> set[str]:
-    """Our modules that a file imports by a statement, wherever it stands and whatever it is for."""
+    """Return our own modules that a file imports by a statement, at any level and also for type checkers."""
     names: list[str] = []
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
@@ -153,7 +153,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     paths = {f"{FRONT_DOOR}.{'.'.join(path.with_suffix('').parts)}": path for path in files_of(*ROOMS)}
     paths = {name.removesuffix(".__init__"): path for name, path in paths.items()}
     imports = {name: imported_modules(path, set(paths)) - {name} for name, path in paths.items()}
-    # What imports nothing that is left is in no circle.
+    # Remove modules that import no remaining module, as they are in no cycle.
     while free := {name for name, others in imports.items() if not others & imports.keys()}:
         imports = {name: others for name, others in imports.items() if name not in free}
 

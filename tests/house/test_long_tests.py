@@ -1,4 +1,4 @@
-"""The table of tests that `make test` leaves out is about tests that there are."""
+"""The table of tests that `make test` leaves out names existing tests only."""
 
 from __future__ import annotations
 

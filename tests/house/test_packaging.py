@@ -1,4 +1,4 @@
-"""The root folder `x` is the package `stuntbroker.x`, and pyproject.toml knows them all."""
+"""Each root folder `x` is the package `stuntbroker.x`, and pyproject.toml lists all of them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ EXTRAS = {
     "cli/shims/rpk/main.py": "image", "fixture/plugin.py": "pytest", "control/documents.py": "yaml",
     "client/consumer.py": "otel", "client/producer/producer.py": "otel", "client/telemetry.py": "otel",
 }  # fmt: skip
-"""File or folder -> the extra that it needs besides what everybody gets; the longest path counts."""
+"""File or folder -> the extra that it needs besides the base dependencies; the longest path counts."""
 ON_SPARK = "pipeline/spark"
-"""Besides its extra this code needs PySpark, which a cluster brings with it."""
+"""Code that also needs PySpark, which a cluster provides."""
 
 
 def names_of(requirements: list[str]) -> set[str]:
@@ -30,7 +30,7 @@ def names_of(requirements: list[str]) -> set[str]:
 
 
 def allowed_in(path: Path) -> set[str]:
-    """What the code of this file may import besides what everybody gets."""
+    """Return the packages that this file may import besides the base dependencies."""
     places = [str(path), *map(str, path.parents)]
     extra = next((EXTRAS[place] for place in places if place in EXTRAS), None)
     actual = names_of(PROJECT["project"]["optional-dependencies"][extra]) if extra else set()

@@ -1,4 +1,4 @@
-"""Pages, and tables in pages, are what their tools write, and other pages link to them."""
+"""Generated pages and tables are up to date, and other pages link to them."""
 
 from __future__ import annotations
 

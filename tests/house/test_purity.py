@@ -1,4 +1,4 @@
-"""The core reads no clock, rolls no dice, opens nothing and is never async; of the broker, one file each does the first two."""
+"""The core uses no clock, randomness, I/O or async code; in the broker, only one file each uses the clock and randomness."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from house_sources import ROOMS, ROOT, files_of, imports_of, tree_of, uses_of
 
 PURE_ROOMS = ("protocol", "coordinator", "groups")
 IMPURE_FILES: frozenset[str] = frozenset()
-"""Files of the pure rooms that may perform: `room/file.py`."""
+"""Files (`room/file.py`) of the pure rooms that may perform I/O."""
 OUTSIDE_WORLD = {
     "asyncio", "concurrent", "fcntl", "glob", "io", "mmap", "multiprocessing", "os", "pathlib", "random", "resource", "secrets",
     "select", "selectors", "shutil", "signal", "socket", "ssl", "structlog", "subprocess", "tempfile", "threading", "time",
@@ -18,9 +18,9 @@ OUTSIDE_WORLD = {
 }  # fmt: skip
 OUTSIDE_BUILTINS = {"__import__", "breakpoint", "compile", "eval", "exec", "input", "open", "print"}
 ALLOWED = {("protocol/crc.py", "os.path.exists"), ("protocol/crc.py", "os.path.join")}
-"""The CRC extension is looked for in the path of modules."""
+"""protocol/crc.py looks up the CRC extension in the module path."""
 READS_THE_CLOCK = {"fixture", "cli", "client"}
-"""Rooms that may, besides the one file of the broker: they hand time and chance to the others as arguments."""
+"""Rooms that may read the clock, besides the one file of the broker; they pass time and randomness to others as arguments."""
 CLOCK = Path("broker/clock.py")
 DICE = Path("broker/chance.py")
 TIMES = {
@@ -29,7 +29,7 @@ TIMES = {
     "time.gmtime", "time.localtime", "time.ctime", "time.strftime", "time.sleep", "os.times",
     "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today", ".time",
 }  # fmt: skip
-"""`.time` is the event loop's."""
+"""`.time` is the method of the event loop."""
 CHANCE = {"os.urandom", "os.getrandom", "uuid.uuid1", "uuid.uuid4"}
 
 
@@ -41,7 +41,7 @@ PURE_FILES = [path for path in files_of(*PURE_ROOMS) if is_pure(path)]
 
 
 def reaches_out(tree: ast.Module) -> list[tuple[int, str]]:
-    """What is used of the outside world, wherever it was imported from."""
+    """Return (line, name) of every use of I/O, clocks or randomness, resolved to its module."""
     actual = []
     for line, name in uses_of(tree):
         first, _, remaining = name.partition(".")

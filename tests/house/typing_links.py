@@ -1,6 +1,6 @@
-"""Shows the rooms to type checkers, which cannot follow the import hook of an editable install.
+"""Create links to our packages for type checkers, which cannot follow the import hook of an editable install.
 
-Makes `.typing/stuntbroker/<room>`, a link to each room, and links to what the front door holds; `mypy_path` in
+`.typing/stuntbroker/<room>` links to each package, next to links to the files of the package `stuntbroker`; `mypy_path` in
 pyproject.toml points there. Run it as `python tests/house/typing_links.py`, or call `make_links`.
 """
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def make_links(root: Path = ROOT) -> Path:
-    """The folder with the links, which are as they should be afterwards."""
+    """Create, update or remove links as needed; return their folder."""
     folder = root / ".typing" / "stuntbroker"
     folder.mkdir(parents=True, exist_ok=True)
     front_door = root / "stuntbroker"

@@ -1,18 +1,18 @@
-"""What the tests of several rooms share. Nothing here is a test, and nothing is imported from a `test_*` file.
+"""Helpers shared by the tests of several packages. This package contains no tests and imports nothing from `test_*` files.
 
-| module | what it gives |
+| module | contents |
 |---|---|
-| `rig` | a broker in this process: fake transports, a manual clock, a disk in memory, events kept: `async with running_rig()` |
-| `bystander` | another client of a rig, which works on while something else happens |
-| `valid_requests` | a request of every API and version that is answered |
-| `produce_and_fetch`, `disk_rig` | steps on a rig that several files of tests take |
-| `transactions/` | steps of transactions: in two calls, in two phases, of ids that expire |
-| `transactions/faulty_world` | producers that work at random while a broker fails at random, from a seed, and the oracle |
-| `groups/` | a group coordinator over a log in memory; groups in each state; requests of members and producers, and frames |
-| `processes/` | `stuntbroker serve` as a process, pytest on a stranger's files, a container engine, JVMs that start quickly |
+| `rig` | a broker in this process: fake transports, manual clock, disk in memory, recorded events: `async with running_rig()` |
+| `bystander` | another client of a rig, which must keep working while something else fails |
+| `valid_requests` | a valid request for every served API and version |
+| `produce_and_fetch`, `disk_rig` | steps on a rig that several test files use |
+| `transactions/` | steps of transactions: two calls, two-phase commit, expiring transactional ids |
+| `transactions/faulty_world` | random producers, a randomly failing broker (from a seed), and the oracle |
+| `groups/` | a group coordinator over a log in memory; groups in each state; requests of members and producers; frames |
+| `processes/` | `stuntbroker serve` as a process, pytest on generated files, a container engine, fast-starting JVMs |
 | `logs` | batches, and partition logs in a folder, without a broker |
-| `message_samples` | random values of every message, made from the schemas |
+| `message_samples` | random values of every message, generated from the schemas |
 | `cases` | many small cases in one test |
-| `control_rules` | rules of faults and stops in a line |
-| `page_browser` | a browser without screen, script and style, for the page of the control API |
+| `control_rules` | one-line rules for faults and stops |
+| `page_browser` | a browser without screen, scripts and styles, for the page of the control API |
 """

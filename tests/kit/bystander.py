@@ -1,4 +1,4 @@
-"""Another client, which wants nothing but to go on with its own work: a transaction, read back, again and again."""
+"""A well-behaved client that keeps committing transactions and reading them back while other clients misbehave."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EPOCH_LAST = 32_766
 
 
 class Bystander:
-    """Works on a connection that stays open from the first round to the last."""
+    """A client with one connection that stays open for all its rounds."""
 
     def __init__(self, rig: Rig) -> None:
         rig.topic(TOPIC)
@@ -34,7 +34,7 @@ class Bystander:
         return self.client.ask(ProduceRequest(TXN, -1, 1_000, data), 12).responses[0].partition_responses[0]
 
     def work(self) -> None:
-        """One transaction of two records, committed, and read back as a read_committed consumer reads it."""
+        """Commit a transaction of two records, and read it back with read_committed."""
         written = self.produce(2, self.rig.clock.ms)
         assert (written.error_code, written.base_offset) == (0, self.offset)
         ended = self.client.ask(EndTxnRequest(TXN, self.producer_id, self.epoch, True), 5)

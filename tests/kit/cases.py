@@ -1,4 +1,4 @@
-"""Many small cases in one test: a test of pytest costs milliseconds by itself, which thousands of cases would add up to."""
+"""Run many small cases in one test, as each pytest test costs milliseconds, which add up over thousands of cases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SHOWN_MAX = 10
 
 
 def check_each(cases: Iterable[tuple[str, tuple[Any, ...]]], check: Callable[..., None]) -> None:
-    """Call `check` with the arguments of every (name, arguments); raise all failures as one, each with the name of its case."""
+    """Call `check` with the arguments of each case; raise an ExceptionGroup of all failures, noting the names of the cases."""
     count = 0
     failures: list[Exception] = []
     for name, arguments in cases:

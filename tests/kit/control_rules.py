@@ -1,4 +1,4 @@
-"""Rules in a line."""
+"""Build fault and stop rules in one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WHEN = ("nth", "times", "probability", "seed", "after_ms")
 
 
 def rule(api: Any = None, **parts: Any) -> dict[str, Any]:
-    """A rule as JSON: `rule("EndTxn", times=1, close=True)`."""
+    """Return a rule as JSON, for example `rule("EndTxn", times=1, close=True)`."""
     match = {name: parts.pop(name) for name in MATCH if name in parts}
     if api is not None:
         match["api"] = api

@@ -1,4 +1,4 @@
-"""A disk whose syncs a test lets end, and what is acknowledged before and after."""
+"""An executor whose syncs the test completes, and helpers to see which requests are acknowledged before and after."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TXN = "txn"
 
 
 class Disk:
-    """Stands for the thread beside the event loop."""
+    """Executor for a rig in place of the sync thread; a sync waits until the test calls `sync`."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
@@ -27,7 +27,7 @@ class Disk:
             self.sync()
 
     def sync(self) -> None:
-        """Ends the sync that runs."""
+        """Complete the oldest pending sync."""
         work, done = self.requests.pop(0)
         work()
         self.syncs += 1
@@ -38,7 +38,7 @@ class Disk:
             self.sync()
 
     def finish(self) -> None:
-        """Sync what is under way, and from now on everything at once: the broker is about to stop."""
+        """Complete all pending syncs, and complete future syncs immediately, as the broker is about to stop."""
         self._has_finished = True
         self.drain()
 

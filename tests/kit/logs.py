@@ -1,4 +1,4 @@
-"""Logs on disk without a broker, and what to compare of them."""
+"""Partition logs without a broker, and views of their contents for comparisons."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Pair = tuple[bytes | None, bytes | None]
 
 
 def new_log(folder: Path | str, disk: Disk = LOCAL_DISK, **config: Any) -> PartitionLog:
-    """An empty log; its folder is made with the first record."""
+    """Return an empty log; its folder is created with the first record."""
     create = lambda log: disk.make_folder(log.folder)  # noqa: E731
     return PartitionLog("t", 0, str(folder), LogConfig(**config), create, disk)
 
@@ -47,14 +47,14 @@ def reopened(
     truncate: bool = False,
     **config: Any,
 ) -> PartitionLog:
-    """What a restart makes of the folder."""
+    """Recover the log of a folder, as after a restart."""
     log = new_log(folder, disk, **config)
     recover(log, start, clean, truncate)
     return log
 
 
 def killed(log: PartitionLog) -> None:
-    """Kill -9: nothing is written any more; only the test's own descriptors are given back."""
+    """Leave the log as after kill -9: write nothing more, and only close the test's file descriptors."""
     for segment in log.segments:
         segment.close()
 
@@ -73,7 +73,7 @@ def batch(
     txn: bool = False,
     codec: int = 0,
 ) -> bytes:
-    """A client's batch; records may be a number of them."""
+    """Return a client's batch of these records, or of `records` generated records."""
     pairs = [(b"k%d" % n, b"v%d" % n) for n in range(records)] if isinstance(records, int) else records
     created = build_batch(
         pairs, at, producer_id=pid, producer_epoch=epoch if pid < 0 or epoch >= 0 else 0, base_sequence=seq,
@@ -87,12 +87,12 @@ def batch(
 
 
 def try_put(log: PartitionLog, data: bytes, *, now: int = NOW_MS, zero: bool = False) -> tuple[ErrorCode, int, int]:
-    """(error, base offset, log append time)."""
+    """Append a client's batch; return (error, base offset, log append time)."""
     return log.append_client(data, read_header(data), now, opens_transaction=zero)[:3]
 
 
 def put(log: PartitionLog, data: bytes, *, now: int = NOW_MS) -> int:
-    """The base offset of an append that must succeed."""
+    """Append a client's batch, which must succeed; return its base offset."""
     error, offset, _ = try_put(log, data, now=now)
     assert error is OK
     return offset
@@ -108,14 +108,14 @@ def mark(
     tv: int = 1,
     at: int = NOW_MS,
 ) -> int:
-    """The offset of a marker that must be taken."""
+    """Append a marker, which must succeed; return its offset."""
     offset = log.next_offset
     assert log.append_marker(new_marker(commit, pid, epoch, coordinator_epoch, tv, at)) is OK
     return offset
 
 
 class View(NamedTuple):
-    """Everything of a log that a client or the next append can tell."""
+    """The state of a log that is visible to clients or affects the next append."""
 
     start: int
     end: int
@@ -155,7 +155,7 @@ def records_in(header: BatchHeader, data: bytes) -> list[Seen]:
 
 
 def committed(log: PartitionLog) -> list[Seen]:
-    """The records that a replay takes for committed: pending ones wait for their marker."""
+    """Return the records that a replay treats as committed, in the order of their markers."""
     actual: list[Seen] = []
     pending: dict[int, list[Seen]] = {}
     for header, data in log.batches():
@@ -173,7 +173,7 @@ def committed(log: PartitionLog) -> list[Seen]:
 
 
 def newest(records: Iterable[Seen]) -> dict[bytes | None, bytes | None]:
-    """What a state machine that reads the log knows in the end; a tombstone is as good as nothing."""
+    """Return the last value of each key, without keys whose last record is a tombstone."""
     state: dict[bytes | None, bytes | None] = {}
     for record in sorted(records):
         state[record.key] = record.value
@@ -189,7 +189,7 @@ def compacted(folder: Path | str, disk: Disk = LOCAL_DISK, **config: Any) -> Par
 
 
 def clean(log: PartitionLog, *, now: int = NOW_MS) -> int:
-    """A whole cleaning; the number of its slices."""
+    """Run a whole compaction; return the number of its slices."""
     return sum(1 for _ in Cleaning(log, now).slices())
 
 

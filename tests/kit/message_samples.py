@@ -1,4 +1,4 @@
-"""Every message that has a codec, in every version, and random values for them made from the schema."""
+"""All messages with a codec, in all versions, and random values for them generated from the schemas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = ["", "a", "txn-1", "Zürich", "東京", "😀", "x" * 126, "x" * 127, "�
 
 
 def in_versions(cases: list[tuple[Message, int]]) -> Callable[[Test], Callable[[str], None]]:
-    """Make a test of a message and a version one that is run for each message, and goes through those versions of it."""
+    """Return a decorator that parametrises a test by message and runs it for each version of the message in `cases`."""
     by_name: dict[str, list[tuple[str, tuple[Message, int]]]] = {}
     for message, version in cases:
         by_name.setdefault(message.name, []).append((f"version {version}", (message, version)))
@@ -65,7 +65,7 @@ def random_int(random: Random, low: int, high: int) -> int:
 
 
 def random_plain(kind: str, random: Random) -> Any:
-    """A value of a type that is neither an array nor a structure."""
+    """Return a random value of a type that is neither an array nor a structure."""
     if kind in BITS:
         return random_int(random, -(2 ** (BITS[kind] - 1)), 2 ** (BITS[kind] - 1) - 1)
     if kind in ("uint16", "uint32"):
@@ -95,7 +95,7 @@ def random_field(each: Field, version: int, random: Random, module: Any) -> Any:
 
 
 def random_struct(struct: Struct, version: int, random: Random, module: Any) -> Any:
-    """An instance with random fields; those that the version does not carry have their defaults."""
+    """Return a structure with random fields; fields that do not exist in the version have their defaults."""
     at = ALWAYS.__class__(version, version)
     given = {
         each.name: random_field(each, version, random, module)

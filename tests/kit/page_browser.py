@@ -1,4 +1,4 @@
-"""A browser without a screen, script or style: gets pages of a broker, follows no link, sends forms."""
+"""A minimal browser for the control page: it gets pages and sends forms, without scripts, styles or links."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """A response."""
 
     status: int
     text: str
@@ -17,7 +17,7 @@ class Answer(NamedTuple):
 
 
 class Browser:
-    """Of one control address, http://HOST:PORT"""
+    """A browser for one control address, http://HOST:PORT."""
 
     def __init__(self, url: str, **headers: str) -> None:
         self._address = urlsplit(url).netloc
@@ -25,7 +25,7 @@ class Browser:
         self._headers = headers
 
     def ask(self, method: str, path: str, body: str | None = None, **headers: str) -> Answer:
-        """One request by a connection of its own."""
+        """Send one request on a new connection; return the response."""
         connection = http.client.HTTPConnection(self._address, timeout=10)
         try:
             connection.request(method, path, body, {**self._headers, **headers})
@@ -36,7 +36,7 @@ class Browser:
             connection.close()
 
     def get(self, path: str) -> str:
-        """The text of a page that is there."""
+        """Return the text of a page that must exist."""
         answer = self.ask("GET", path)
         assert answer.status == 200, answer
         return answer.text

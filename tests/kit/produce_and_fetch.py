@@ -1,4 +1,4 @@
-"""A good batch, spoilt ones, and the requests that carry them."""
+"""A valid batch, modified batches, and Produce and Fetch requests for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def produce(
 
 
 def changed(data: bytes, at: int, new: bytes, *, sealed: bool = True) -> bytes:
-    """The batch with other bytes at a place, and its CRC right again."""
+    """Return the batch with `new` at position `at` and, if `sealed`, a correct CRC."""
     created = bytearray(data)
     created[at : at + len(new)] = new
     if sealed:

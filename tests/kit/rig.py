@@ -1,4 +1,4 @@
-"""A broker without sockets: connections over fake transports, a clock by hand, and every event kept."""
+"""A broker without sockets: connections over fake transports, a manual clock, and recorded events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEYS = {api.name: key for key, api in APIS.items()}
 
 
 class KeptEvents(Events):
-    """Every event as (name, facts)."""
+    """Records every event as (name, facts)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class KeptEvents(Events):
         return [name for name, _ in self.kept]
 
     def crashes(self) -> list[str]:
-        """Our own mistakes, each kind once."""
+        """Return the broker's internal errors (crashed requests and failed timers), each kind once."""
         actual: dict[str, str] = {}
         for name, facts in self.kept:
             if name in ("request_crashed", "timer_failed") and "exc_info" in facts:
@@ -54,7 +54,7 @@ class KeptEvents(Events):
 
 
 class FakeTransport:
-    """What a connection writes to. `stuck`: the client does not read, and everything stays in the buffer."""
+    """Transport of a connection. `stuck`: the client does not read, so that all data stays in the write buffer."""
 
     def __init__(self, peer: tuple[str, int] = ("127.0.0.1", 50_000), local: tuple[str, int] = ("127.0.0.1", 9_092)):
         self.names = {"peername": peer, "sockname": local}
@@ -65,7 +65,7 @@ class FakeTransport:
         self.closed = False
         self.aborted = False
         self.handle_closed = False
-        """The client closed its end, and the loop has closed ours: uvloop refuses every write from then on."""
+        """The client has closed the connection and the event loop our end; uvloop then refuses every write."""
         self.reading = True
         self.protocol: Connection | None = None
 
@@ -89,7 +89,7 @@ class FakeTransport:
         self.write(b"".join(parts))
 
     def read_again(self) -> None:
-        """The client reads everything that was sent to it."""
+        """Let the client read all sent data, which resumes a paused connection."""
         assert self.protocol is not None
         self.stuck = False
         paused, self.unsent = self.unsent > self.high, 0
@@ -114,7 +114,7 @@ class FakeTransport:
 
 
 def frame(request: Message, version: int, correlation: int = 7, client_id: bytes | None = b"test") -> bytes:
-    """A whole frame. The API is told from the message's class."""
+    """Return the frame of a request; the message's class determines the API."""
     api = APIS[KEYS[type(request).__name__.removesuffix("Request")]]
     out = bytearray(pack(">hhih", api.key, version, correlation, -1 if client_id is None else len(client_id)))
     out += client_id or b""
@@ -129,7 +129,7 @@ def raw_frame(body: bytes) -> bytes:
 
 
 def cut(sent: bytes | bytearray) -> list[bytes]:
-    """The frames in what was sent, without their lengths."""
+    """Split sent bytes into frames, without their lengths."""
     actual, pos = [], 0
     while pos < len(sent):
         (size,) = unpack_from(">i", sent, pos)
@@ -140,7 +140,7 @@ def cut(sent: bytes | bytearray) -> list[bytes]:
 
 
 def decode(answer: bytes, key: int, version: int) -> Any:
-    """The response in an answer, whose header is skipped."""
+    """Decode the response in a frame, skipping its header."""
     api = APIS[key]
     response = getattr(import_module(f"stuntbroker.protocol.messages.{api.module}_response"), f"{api.name}Response")
     return response.decode(answer, version, 5 if version >= api.flexible_from and key != API_VERSIONS else 4)
@@ -157,7 +157,7 @@ class Client:
         self.connection.connection_made(self.transport)
 
     def feed(self, data: bytes | memoryview, step: int = 1 << 30) -> None:
-        """Bytes from the network, at most `step` at a time, for as long as the broker reads."""
+        """Feed bytes to the broker, at most `step` at a time, as long as it reads."""
         connection, at = self.connection, 0
         while at < len(data) and not self.transport.closed and self._is_read():
             room = connection.get_buffer(-1)
@@ -173,14 +173,14 @@ class Client:
         return self.transport.reading
 
     def answers(self) -> list[bytes]:
-        """What was answered since the last time, frame by frame. The turn of the event loop ends here."""
+        """End the turn of the event loop, and return the frames sent since the last call."""
         self.broker.turn.end()
         actual = cut(self.transport.sent)
         self.transport.sent.clear()
         return actual
 
     def ask(self, request: Message, version: int, **header: Any) -> Any:
-        """The response to a request that is answered at once."""
+        """Send a request that is answered in the same turn, and return the response."""
         self.feed(frame(request, version, **header))
         actual = self.answers()
         assert len(actual) == 1, (actual, self.transport.closed, self.broker.events)
@@ -192,12 +192,12 @@ class Client:
         self.connection.connection_lost(None)
 
     def close_unnoticed(self) -> None:
-        """The client closes its end: the transport is closed already, and the connection hears of it later (`disconnect`)."""
+        """Close the transport from the client's end; the connection is notified later (`disconnect`)."""
         self.transport.closed = self.transport.handle_closed = True
 
 
 class Rig:
-    """A broker, its clock, its events, and what the event loop complained of."""
+    """A broker, its clock, its events, and the errors that the event loop reported."""
 
     def __init__(self, broker: Broker, clock: ManualClock, events: KeptEvents) -> None:
         self.broker = broker
@@ -225,19 +225,19 @@ class Rig:
         return self.broker.transactions.find(transactional_id)
 
     def pass_time(self, ms: int) -> None:
-        """Move the clock on; what is due happens now."""
+        """Advance the clock and run all timers that are due."""
         self.broker.timers.pass_time(self.clock, ms)
 
 
 class SyncedAtOnce:
-    """Stands for the thread that syncs, as `executor` of a rig: no answer waits."""
+    """An `executor` for a rig, in place of the sync thread, that syncs immediately, so that no response waits."""
 
     def __call__(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         work()
         done(None)
 
     def finish(self) -> None:
-        """Nothing is ever under way."""
+        """Do nothing: no sync is ever in flight."""
 
 
 @contextlib.asynccontextmanager
@@ -250,10 +250,10 @@ async def running_rig(
     clock: Any = None,
     disk: Disk | None = None,
 ) -> AsyncIterator[Rig]:
-    """A running broker; at the end nothing may have been complained of in the event loop.
+    """Run a broker; afterwards, check that the event loop reported no error and no request or timer crashed.
 
-    Its data are on `disk`, or else in the folder `data_dir`, or else on a new disk in memory. `executor` stands for the thread
-    that syncs; `executor.finish()` ends what is under way, and what comes. `clock`: default is one by hand.
+    The data are on `disk`, else in the folder `data_dir`, else on a new disk in memory. `executor` replaces the sync thread;
+    its `finish()` completes pending and future syncs. `clock` is a manual clock by default.
     """
     if disk is None:
         disk = MemoryDisk() if data_dir is None else LOCAL_DISK
@@ -284,6 +284,6 @@ async def running_rig(
 
 
 async def turn(times: int = 3) -> None:
-    """Lets the event loop do what is ready."""
+    """Let the event loop run ready callbacks, `times` times."""
     for _ in range(times):
         await asyncio.sleep(0)

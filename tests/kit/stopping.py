@@ -1,4 +1,4 @@
-"""What the tests of stops share: the files as a broker would have left them that ended then."""
+"""Helpers for the tests of stops, such as images of the files as a broker that ended at a stop would leave them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def phase_of(rig: Rig, transactional_id: str = "pay") -> str:
 
 
 async def settled(client: Client) -> list[bytes]:
-    """What was answered when everything is done that can be done without time."""
+    """Let the event loop do everything that needs no time; return the frames that were sent."""
     await turn(12)
     return client.answers()
 
 
 class Images:
-    """Copies of a data folder, each as a process would have left it that ended then."""
+    """Copies of a data folder; each call adds a copy, as a process that ended at that moment would leave the folder."""
 
     def __init__(self, folder: Path, into: Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""One request of every API that is served, such as a client would send it, about a topic that is there."""
+"""One valid request of every served API, as a client would send it, for an existing topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOPIC: Final = "attacked"
 CASES: Final = [(key, version) for key, (low, high, _) in SERVED.items() for version in range(low, high + 1)]
 IDS: Final = [f"{APIS[key].name}-v{version}" for key, version in CASES]
 MAY_WAIT: Final = frozenset({FETCH, JOIN_GROUP, SYNC_GROUP})
-"""Fetch, JoinGroup, SyncGroup: an answer may take its time."""
+"""Fetch, JoinGroup and SyncGroup, whose responses may be delayed."""
 
 
 def batch(
@@ -51,7 +51,7 @@ def part(key: int, name: str) -> Callable[..., Any]:
 
 
 def valid_request(key: int, version: int, topic_id: bytes, producer_id: int = 1_000, epoch: int = 0) -> Message:
-    """Every array has an element, so that every length and count is there to be changed."""
+    """Return a request in which every array has an element, so that tests can change every length and count."""
     created: Message = request_of(key)(**_fields(key, version, topic_id, producer_id, epoch))
     return created
 

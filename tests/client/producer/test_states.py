@@ -271,7 +271,7 @@ async def test_no_error_wraps_an_error_that_wraps_another() -> None:
                 pytest.raises(OperationTimedOutError) as late,
             ):
                 await producer.commit_transaction()
-            assert raised_by(late.value) == ["OperationTimedOutError", "ResponseError"]
+            assert raised_by(timed_out.value) == ["OperationTimedOutError", "ResponseError"]
             await producer.commit_transaction()
 
 

@@ -1,4 +1,4 @@
-"""Everything that is asked of both brokers. A case is a function that takes one side."""
+"""The cases to run on both brokers. A case is a function that takes one side."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from tests.conformance.compare import Case
 
 GROUPS: Final[dict[str, list[Case]]] = {}
-"""Module -> its cases, in the order in which they stand there."""
+"""Module -> its cases, in order of definition."""
 
 for _info in iter_modules(__path__):
     _module = import_module(f"{__name__}.{_info.name}")

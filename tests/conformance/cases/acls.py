@@ -1,4 +1,4 @@
-"""ACLs where there is no authorizer, and what everybody may do then."""
+"""ACL requests without an authorizer, and the operations that are then authorized."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CODES: Final = (UNKNOWN, ANY, USER, TWO_PHASE_COMMIT, NO_SUCH)
 
 
 def _filters(names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """One of any kind, and each with one code that is another."""
+    """Return a filter with ANY for all names, and variants of it with one other code each."""
     plain = dict.fromkeys(names, ANY)
     return [plain, *({**plain, name: code} for name in names for code in CODES)]
 

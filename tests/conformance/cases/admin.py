@@ -192,7 +192,7 @@ Ops = list[tuple[str, float | None]]
 
 
 class _Quotas:
-    """Requests about quotas, and what is noted of the replies."""
+    """Sends requests about quotas and records parts of the replies."""
 
     def __init__(self, side: Side) -> None:
         self.side = side
@@ -207,7 +207,7 @@ class _Quotas:
     def describe(
         self, note: str, *components: tuple[str, int, str | None], strict: bool = False, version: int = 1
     ) -> None:
-        """Notes every entity whose names are this case's, defaults or addresses."""
+        """Record every entity whose names belong to this case, are defaults, or are addresses."""
         self._settle()
         reply = self._ask(version, components, strict)
         label = f"v{version} {note}{', strictly' if strict else ''}"
@@ -224,7 +224,7 @@ class _Quotas:
         self.side.table(label, actual)
 
     def _settle(self) -> None:
-        """Kafka's broker hears of a change some time after the answer: a later change that it knows is waited for."""
+        """Wait until Kafka's broker, which applies changes some time after the reply, shows a later change."""
         last = self.side.name(f"settled-{next(self.numbers)}")
         self.side.quiet(
             "AlterClientQuotas", 1, entries=_entries([([("user", last)], [(PRODUCE, 1.0)])]), validate_only=False
@@ -348,7 +348,7 @@ def client_quotas_of_bad_values(side: Side) -> None:
 
 
 def client_quotas_twice_in_a_request(side: Side) -> None:
-    """Of two entries of an entity the first is carried out; both are answered as a duplicate."""
+    """The first of two entries for an entity is executed, but both are answered as duplicates."""
     quotas = _Quotas(side)
     for number, (first, second) in enumerate((
         ([(PRODUCE, 1.0)], [(CONSUME, 2.0)]), ([(PRODUCE, 1.0)], [(PRODUCE, 2.0)]), ([(PRODUCE, 1.0)], [("foo", 1.0)]),

@@ -112,7 +112,7 @@ def _fetch(side: Side, version: int, group: str, topic: str, known: bytes) -> No
 
 
 def fetch_for_members(side: Side) -> None:
-    """Version 9 carries a member: of a classic group it must not."""
+    """Version 9 has a member id, which must not be set for a classic group."""
     topic, known = _topic(side, "t")
     group = side.name("g")
     part = {"partition_index": 0, "committed_offset": 1}

@@ -131,7 +131,7 @@ def alter_configs(side: Side) -> None:
         ask("broker 2", ("message.max.bytes", "1000000"), kind=BROKER, name="2")
         ask("broker x", ("message.max.bytes", "1000000"), kind=BROKER, name="x")
         side.ask("AlterConfigs", version, "nothing", resources=[])
-        # Not asked: a topic twice. Kafka never answers that one.
+        # A topic twice is left out, as Kafka never replies to that.
 
 
 def incremental_alter_configs(side: Side) -> None:
@@ -213,7 +213,7 @@ def incremental_alter_configs(side: Side) -> None:
 
 
 def configs_in_force(side: Side) -> None:
-    """What a create answers is what a describe answers."""
+    """CreateTopics returns the same configuration as DescribeConfigs."""
     given = [{"name": "retention.ms", "value": "77"}, {"name": "cleanup.policy", "value": " compact , delete "}]
     reply = side.quiet(
         "CreateTopics",
@@ -225,7 +225,7 @@ def configs_in_force(side: Side) -> None:
 
 
 def _show(side: Side, topic: str, reply: Any) -> None:
-    """What is set on the topic, when the alteration is in force."""
+    """Record the topic's configuration after the alteration has taken effect."""
     if errors_of(reply) != {0}:
         return
     _apply(side)
@@ -236,7 +236,7 @@ def _show(side: Side, topic: str, reply: Any) -> None:
 
 
 def _apply(side: Side) -> None:
-    """Waits for all alterations so far: a broker takes them in their order, so that it has them when it shows a later one."""
+    """Wait for all alterations so far: brokers apply them in order, so a later visible alteration implies the earlier ones."""
     topic, value = side.name("later"), str(len(side.steps))
     change = {"name": "retention.ms", "config_operation": 0, "value": value}
     later = [{"resource_type": TOPIC, "resource_name": topic, "configs": [change]}]

@@ -1,4 +1,4 @@
-"""UpdateFeatures: the level of `transaction.version`, and what transactions do right after it was changed."""
+"""UpdateFeatures: the level of `transaction.version`, and the behaviour of transactions right after a change."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ NEWEST: Final = 2
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 CLIENT: Final = {"client_software_name": "conformance", "client_software_version": "1.0"}
 END_VERSIONS: Final = {0: (4,), 1: (4, 5), 2: (4, 5)}
-"""Of EndTxn, by level: at 0 Kafka cannot write the log record that version 5 asks for, and the id never answers again."""
+"""EndTxn versions by level: at 0, Kafka cannot write the log record for version 5, and the id never replies again."""
 OTHERS: Final = (
     "eligible.leader.replicas.version", "group.version", "kraft.version", "metadata.version", "share.version", "streams.version",
 )  # fmt: skip
 
 
 def _update(side: Side, version: int, note: str, *updates: tuple[str, int, int], validate_only: bool = False) -> Any:
-    """Each update is (feature, level, upgrade type); in version 0 any type above UPGRADE allows a downgrade."""
+    """Send updates of (feature, level, upgrade type); in version 0 any type above UPGRADE allows a downgrade."""
     created = [
         {"feature": name, "max_version_level": level, "allow_downgrade": kind > UPGRADE, "upgrade_type": kind}
         for name, level, kind in updates
@@ -32,7 +32,7 @@ def _level(reply: Any) -> int:
 
 
 def _set_level(side: Side, level: int) -> int:
-    """Brings the feature to a level in silence, and waits until the broker works by it. The answer is the epoch."""
+    """Set the feature's level without recording it, wait until the broker applies it, and return the epoch."""
     for kind in (UPGRADE, SAFE_DOWNGRADE):
         wanted = [{"feature": FEATURE, "max_version_level": level, "upgrade_type": kind}]
         side.quiet("UpdateFeatures", 2, feature_updates=wanted)
@@ -46,7 +46,7 @@ def _epoch_at(side: Side, level: int) -> int:
 
 
 def _show(side: Side, note: str) -> None:
-    """What ApiVersions says of the feature, in the versions that say it."""
+    """Record the feature's levels in ApiVersions, in the versions that have features."""
     for version in (3, 4):
         reply = side.quiet("ApiVersions", version, **CLIENT)
         actual = [(f.min_version_level, f.max_version_level) for f in reply.finalized_features if f.name == FEATURE]
@@ -56,7 +56,7 @@ def _show(side: Side, note: str) -> None:
 
 
 def levels_up_and_down(side: Side) -> None:
-    """Every level is reached from every other, but in version 0 none from above; the epoch rises."""
+    """Every level can be reached from every other, but version 0 allows no downgrade; the epoch rises."""
     epoch = _set_level(side, NEWEST)
     for version in range(3):
         for level, kind in (
@@ -78,7 +78,7 @@ def levels_that_are_refused(side: Side) -> None:
                 for level in (-32_768, -1, 0, 1, 2, 3, 32_767):
                     note = f"from {start} to {level} by {kind}"
                     _update(side, version, note, (FEATURE, level, kind), validate_only=version > 0)
-                    if version == 0:  # There is no validating only: it may have been done.
+                    if version == 0:  # Version 0 has no ValidateOnly, so the update may have been executed.
                         _set_level(side, start)
         _show(side, f"still {start}")
     _set_level(side, NEWEST)
@@ -95,7 +95,7 @@ def unknown_features(side: Side) -> None:
 
 
 def several_features_at_once(side: Side) -> None:
-    """All or none."""
+    """Several updates in a request are applied all or not at all."""
     _set_level(side, NEWEST)
     for version in range(3):
         for note, updates in {
@@ -112,7 +112,7 @@ def several_features_at_once(side: Side) -> None:
         }.items():
             reply = _update(side, version, note, *updates)
             if not any((reply.error_code, *(each.error_code for each in reply.results))):
-                _epoch_at(side, updates[-1][1])  # The broker hears of it some time after the answer.
+                _epoch_at(side, updates[-1][1])  # The broker applies it some time after the reply.
             _show(side, f"v{version} {note}")
             _set_level(side, NEWEST)
 
@@ -143,7 +143,7 @@ def time_outs(side: Side) -> None:
 
 
 def transactions_after_a_change(side: Side) -> None:
-    """The level is the cluster's: it rules fencing by InitProducerId and time-outs; a request's version rules the rest."""
+    """The cluster's level determines fencing by InitProducerId and time-outs; the request version determines the rest."""
     topic = side.topic()
     for number, level in enumerate((2, 1, 0, 2, 0, 1, 2)):
         _set_level(side, level)
@@ -184,7 +184,7 @@ def transactions_after_a_change(side: Side) -> None:
 
 
 def changes_within_a_transaction(side: Side) -> None:
-    """A transaction that was begun under one level is ended under another."""
+    """A transaction begins under one level and ends under another."""
     topic = side.topic()
     for before, after in ((2, 1), (1, 2), (2, 0), (0, 2), (0, 1), (1, 0)):
         for end_version in END_VERSIONS[after]:

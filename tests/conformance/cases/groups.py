@@ -33,7 +33,7 @@ def _join_fields(
 
 
 def _join(side: Side, version: int, note: str, group: str, on: str = "main", **more: Any) -> Any:
-    """Joins, with the second try that version 4 asks of a new member."""
+    """Join a group, with the second request that version 4 requires from a new member."""
     reply = side.ask("JoinGroup", version, note, on=on, **_join_fields(version, group, **more))
     if getattr(reply, "error_code", 0) == MEMBER_ID_REQUIRED:
         reply = side.ask(
@@ -195,7 +195,7 @@ def join_wrongly(side: Side) -> None:
         created = _join(side, version, "right", group)
         ask("another kind", kind="connect")
         ask("another protocol", protocols=({"name": "other", "metadata": b""},))
-        # Not asked: a protocol twice. Kafka never answers that one.
+        # A protocol twice is left out, as Kafka never replies to that.
         _leave_group(side, min(version, 5), "leaves", group, created.member_id)
         created = _join(side, version, "another kind when empty", group, kind="connect")
         _leave_group(side, min(version, 5), "leaves", group, created.member_id)

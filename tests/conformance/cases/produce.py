@@ -1,4 +1,4 @@
-"""Produce: batches of every kind, and what is fetched of them."""
+"""Produce: batches of every kind, and the records that Fetch returns for them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _all(side: Side, topic: str, version: int = 12, **more: Any) -> None:
 
 
 def _each(side: Side, topic: str, notes: Iterable[str]) -> None:
-    """What is in the partitions, one for each note."""
+    """Fetch the partitions, one for each note."""
     for at, note in enumerate(notes):
         part = {"partition": at, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
         side.ask("Fetch", 12, note, topics=[{"topic": topic, "partitions": [part]}])
@@ -105,7 +105,7 @@ def produce_nowhere(side: Side) -> None:
 
 
 def produce_without_answer(side: Side) -> None:
-    """With acks=0 nothing comes back, unless it goes wrong: then the connection goes."""
+    """With acks=0 there is no response; after an error the broker closes the connection."""
     topic = side.topic("t")
     for note, name, records in (
         ("right", topic, some(1)), ("unknown topic", side.name("none"), some(1)),
@@ -128,7 +128,7 @@ def produce_without_answer(side: Side) -> None:
 
 def batches_that_are_wrong(side: Side) -> None:
     good = some(2)
-    wrong = {  # Not among them: null, which Kafka never answers.
+    wrong = {  # Null is left out, as Kafka never replies to it.
         "empty": b"",
         "a byte": b"\x00",
         "zeroes": bytes(61),
@@ -367,7 +367,7 @@ def idempotent(side: Side) -> None:
 
 
 def a_batch_that_was_made_elsewhere(side: Side) -> None:
-    """The CRC covers everything behind it: what a broker stamps lies before it."""
+    """The CRC covers everything after it; the fields that a broker sets are before it."""
     topic = side.topic("t")
     data = bytearray(some(2))
     assert crc32c(bytes(data[21:])) == int.from_bytes(data[17:21], "big")

@@ -86,7 +86,7 @@ def create_topics_wrongly(side: Side) -> None:
 
 
 def without_any_time(side: Side) -> None:
-    """A time-out that is over at once: nothing is done, and nothing is looked at."""
+    """A time-out that expires immediately: the broker neither validates nor executes the request."""
     topic = side.topic("t")
     known = {"name": None, "topic_id": side.topic_id(topic)}
     for time_ms in (0, -1):
@@ -185,7 +185,7 @@ def create_partitions(side: Side) -> None:
         ask("to 3", grow(3))
         side.wait_for_topic(topic, 3)
         ask("to 3 again", grow(3))
-        for count in (2, 0, -1):  # Ten thousand more and over leave Kafka's controller confused.
+        for count in (2, 0, -1):  # Adding 10,000 or more breaks Kafka's controller.
             ask(f"to {count}", grow(count))
         ask("unknown", grow(3, name=side.name("none")))
         ask("bad name", grow(3, name="a b"), grow(3, name=""))

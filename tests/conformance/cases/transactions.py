@@ -1,4 +1,4 @@
-"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit, and what tells of transactions."""
+"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit, and APIs that describe transactions."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def _put(
 ) -> Any:
     records = some(count, attributes=TRANSACTIONAL, producer_id=pid, producer_epoch=epoch, base_sequence=sequence)
     data = [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]
-    # What an old version says while the transaction before is being finished is NOT_ENOUGH_REPLICAS (19).
+    # Old versions get NOT_ENOUGH_REPLICAS (19) while the previous transaction is being completed.
     return side.ask(
         "Produce", version, note, retry={*BUSY, 19}, transactional_id=name, acks=-1, timeout_ms=5_000, topic_data=data
     )
 
 
 def _describe(side: Side, note: str, *names: str) -> None:
-    """When nothing is under way: Kafka finishes a transaction after it has answered."""
+    """Wait until the transactions are complete, which Kafka does after replying to EndTxn; then describe them."""
     side.until(
         lambda r: not any(s.transaction_state.startswith("Prepare") for s in r.transaction_states),
         "DescribeTransactions", 0, transactional_ids=list(names),
@@ -158,7 +158,7 @@ def transactions_of_version_one(side: Side) -> None:
 
 
 def transactions_of_version_two(side: Side) -> None:
-    """KIP-890: a write adds its partition, and every end moves the epoch on."""
+    """KIP-890: a write adds its partition, and every end bumps the epoch."""
     for version in (12, 13):
         topic, name = side.topic(f"v{version}"), side.name(f"x{version}")
         known = side.topic_id(topic)
@@ -250,7 +250,7 @@ def add_partitions_at_every_version(side: Side) -> None:
             side.ask("AddPartitionsToTxn", version, note, retry=BUSY, transactions=list(transactions))
 
         ask("verify, not there", {**item, "verify_only": True})
-        # Not asked: no transaction at all. Kafka never answers that one.
+        # A request without transactions is left out, as Kafka never replies to that.
         ask("two", item, {**item, "transactional_id": side.name("none")})
         ask("verify, there", {**item, "verify_only": True})
         ask(
@@ -296,7 +296,7 @@ def add_offsets(side: Side) -> None:
 
 
 def _describe_without_partitions(side: Side, name: str) -> None:
-    """Which partition of __consumer_offsets it is depends on how many there are and on the name: it is the same on both."""
+    """The partition of __consumer_offsets depends on the number of partitions and the group's name, the same on both."""
     side.ask("DescribeTransactions", 0, "ongoing", transactional_ids=[name])
 
 

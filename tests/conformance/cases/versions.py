@@ -130,7 +130,7 @@ def bodies_that_lie(side: Side) -> None:
 
 
 def two_requests_at_once(side: Side) -> None:
-    """Answers come in the order of the requests."""
+    """Replies come in the order of the requests."""
     each = header(18, 0, 1, flexible=False)
     two = header(16, 0, 2, flexible=False)
     link = side.link("both")

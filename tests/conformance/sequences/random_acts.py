@@ -1,12 +1,12 @@
-"""Random sequences of requests, as abstract acts: pure, the same seed gives the same sequence.
+"""Generate random sequences of requests as abstract acts; a seed determines the sequence.
 
-An act names what it means, not what it is on one broker: "the producer id that x0.a was last given", "the sequence
-number that comes next, or one too many". Each side puts its own values in when the act is played (random_play.py), so that
-the two can be compared, and so that acts can be left out of a sequence without making nonsense of the rest.
+An act describes its values instead of containing them: "the last producer id of x0.a", "the next sequence number, or one too
+many". Each side fills in its own values when it plays the act (random_play.py). This makes the two sides comparable, and acts
+can be removed from a sequence without invalidating the others.
 
-Most acts come out of lives: a producer or a member goes through the steps that a client of its generation takes, for
-ever. Several lives are mixed, and any act may slip: a wrong epoch, a gap, the request of another generation. So sequences
-go deep, and are never quite right.
+Most acts come from lives: a producer or a group member endlessly repeats the steps of a client of some version. Several
+lives are interleaved, and any act may contain a mistake: a wrong epoch, a gap, another client version. Sequences therefore
+reach deep states, and always contain some errors.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ERAS: Final[dict[str, dict[str, int]]] = {
         "4.3":  (5,  3,  4,   13, 5,   5,  18,   11,  10,  10,  9,   5,   4,   5),
     }.items()
 }  # fmt: skip
-"""What a client of that time asks with."""
+"""Client version -> the request versions that it uses."""
 IMPLICIT_ADD_FROM: Final = 12
 
 
@@ -64,7 +64,7 @@ STALE: Final[list[dict[str, Any]]] = [
     {"epoch": -1}, {"epoch": 1}, {"cred": "old"}, {"cred": "other"}, {"cred": "nobody"}, {"txn": "other"}, {"txn": "unknown"},
     {"epoch": 5}, {"cred": "none"},
 ]  # fmt: skip
-"""Wrong credentials. `epoch` is added to the right one."""
+"""Wrong credentials; `epoch` is added to the correct epoch."""
 
 SLIPS: Final[dict[str, list[dict[str, Any]]]] = {
     "init": [
@@ -92,11 +92,11 @@ SLIPS: Final[dict[str, list[dict[str, Any]]]] = {
     "leave_group": [{"id": "nobody"}, {"id": ""}],
     "offset_commit": [{"generation": 1}, {"generation": -1}, {"id": "nobody"}, {"id": ""}, {"parts": ["t0-7"]}, {"offset": -1}],
 }  # fmt: skip
-"""Kind of act -> what may be wrong with it, one at a time."""
+"""Kind of act -> its possible mistakes, of which one is chosen."""
 
 
 def slipped(rng: Random, act: Act) -> Act:
-    """The act, or a mistake in its place."""
+    """Return the act, sometimes with a mistake."""
     if act.kind not in SLIPS or rng.random() >= SLIP_SHARE:
         return act
     if act.kind in APIS and rng.random() < 0.15:
@@ -108,7 +108,7 @@ def slipped(rng: Random, act: Act) -> Act:
 
 
 def transactional(rng: Random, who: str) -> Life:
-    """Transaction after transaction, as a client of one time."""
+    """Run transactions, for some time each as a client of one version."""
     while True:
         era = ERAS[rng.choice(list(ERAS))]
         timeout = {"timeout_ms": 400} if rng.random() < 0.01 else {}
@@ -137,7 +137,7 @@ def _transaction(rng: Random, who: str, era: dict[str, int]) -> Life:
             args = {"who": who, "group": group, "parts": [rng.choice(PARTITIONS)], "offset": rng.randrange(50)}
             yield Act("commit_offsets", {**args, "version": era["commit_offsets"]})
     if rng.random() < 0.05:
-        return  # Left open: whoever comes next has to deal with it.
+        return  # Leave the transaction open; the next producer has to deal with it.
     commit = rng.random() < 0.6
     for _ in range(rng.choice((1, 1, 1, 1, 2))):
         yield Act("end", {"who": who, "commit": commit, "version": era["end"]})
@@ -157,9 +157,9 @@ def idempotent(rng: Random, who: str) -> Life:
 
 
 def mixed_versions(rng: Random, who: str) -> Life:
-    """A producer whose every request is of another client version, in a transaction or not, with markers written by others.
+    """A producer that uses a random version for each request, inside or outside transactions, with foreign markers.
 
-    The first batch that a transaction brings to a partition is often a duplicate, or refused.
+    The first batch of a transaction in a partition is often a duplicate or is rejected.
     """
     while True:
         yield Act("init", {"who": who, "version": rng.choice((1, 4, 5)), **rng.choice(({}, {"give": "own"}))})
@@ -189,7 +189,7 @@ def plain(rng: Random, who: str) -> Life:
 
 
 def reader(rng: Random, who: str) -> Life:
-    """Whoever looks."""
+    """A reader that fetches records and offsets and describes producers and transactions."""
     while True:
         era = ERAS[rng.choice(list(ERAS))]
         parts = rng.sample(PARTITIONS, rng.choice((1, 1, 2, 4)))
@@ -221,7 +221,7 @@ def reader(rng: Random, who: str) -> Life:
 
 
 def meddler(rng: Random, who: str) -> Life:
-    """Admin requests into running transactions."""
+    """Send admin requests that interfere with running transactions."""
     while True:
         yield rng.choices(
             (
@@ -254,7 +254,7 @@ def meddler(rng: Random, who: str) -> Life:
 
 
 def member(rng: Random, who: str) -> Life:
-    """A member of a classic group, `g0/m1`. At most two in a group: which of more becomes leader is left to chance."""
+    """A member of a classic group, such as `g0/m1`. Groups have at most two members, as the leader of more would be random."""
     group, name = who.split("/")
     while True:
         era = ERAS[rng.choice(list(ERAS))]
@@ -329,7 +329,7 @@ def topic_keeper(rng: Random, who: str) -> Life:
 
 
 def feature_keeper(rng: Random, who: str) -> Life:
-    """UpdateFeatures: up, down, and what is refused. Never from level 2 to 0, where Kafka cannot write down what it knows."""
+    """UpdateFeatures up, down and invalid; never from level 2 to 0, where Kafka cannot store its transaction state."""
     levels = rng.choice(((1, 2), (1, 2), (0, 1)))
     while True:
         right = (FEATURE, rng.choice(levels), rng.choice((1, 2, 2, 3)))
@@ -343,7 +343,7 @@ def feature_keeper(rng: Random, who: str) -> Life:
 
 
 def interrupted(rng: Random, who: str) -> Life:
-    """A producer that is timed out again and again: whether it may go on is for the level to say."""
+    """A producer whose transactions keep timing out; the transaction version determines whether it may continue."""
     while True:
         era = ERAS[rng.choice([name for name, versions in ERAS.items() if versions["init"] >= 3])]
         yield Act("time_out", {"who": who})
@@ -354,12 +354,12 @@ def interrupted(rng: Random, who: str) -> Life:
 
 
 def has_level_0(acts: Sequence[Act]) -> bool:
-    """Whether the acts may bring `transaction.version` there."""
+    """Whether the acts may set `transaction.version` to 0."""
     return any(update[:2] == (FEATURE, 0) for act in acts for update in act.args.get("updates", ()))
 
 
 def passing_committer(rng: Random, who: str) -> Life:
-    """Offsets that are to be kept for a while only."""
+    """Commit offsets with a short retention."""
     while True:
         yield Act("commit_for_a_while", {
             "group": rng.choice(GROUPS), "version": rng.choice((2, 3, 4)), "part": rng.choice(PARTITIONS),
@@ -406,11 +406,11 @@ LIVES: Final[dict[str, list[Source]]] = {
         (passing_committer, "committer", 1.5),
     ],
 }  # fmt: skip
-"""Theme -> (life, who lives it, how often its next act is taken)."""
+"""Theme -> (life, name of its client, weight of its acts)."""
 WAITS: Final[dict[str, tuple[Act, ...]]] = {
     "expiry": (Act("expire", {"what": "first"}), Act("expire", {"what": "all"})),
 }
-"""Acts that come again and again, in turn. The ages of the brokers are such that between two of them nothing expires."""
+"""Theme -> waits that are inserted in turn. The brokers' expiration times are long enough that nothing expires in between."""
 ACTS_BETWEEN_WAITS: Final = 14
 
 
@@ -447,4 +447,4 @@ EPILOGUE: Final = [
     ),
     *(Act("describe_group", {"version": 6, "group": group}) for group in GROUPS),
 ]
-"""At the end of every sequence everything is looked at."""
+"""Acts at the end of every sequence, which read everything."""

@@ -1,7 +1,7 @@
-"""Transactional ids whose epochs are nearly used up, so that a roll-over is two transactions away.
+"""Transactional ids whose epochs are nearly exhausted, so that a new producer id is two transactions away.
 
-Ours is told where to begin (`stuntbroker.initial.producer.epoch`). Kafka would have to climb there: it finds records of such
-ids in its transaction log instead, which are written as its own admin client would, and reads them when it is started again.
+Stuntbroker has a setting for the first epoch (`stuntbroker.initial.producer.epoch`). For Kafka, records of such ids are
+written to its transaction log with the client id of its admin client; Kafka reads them at the next start.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tests.conformance.sequences.random_acts import TRANSACTIONAL
 from tests.conformance.wire import APIS_BY_NAME, Link, header, read_reply, request_body
 
 FIRST_EPOCH: Final = 32_764
-"""What the first InitProducerId of an id gives; 32766 is the last one that a client is given."""
+"""Epoch that the first InitProducerId of an id returns; 32766 is the last epoch that a client can get."""
 PREFIXES: Final = 3_000
-"""So many sequences can be run, those by which one is made shorter included."""
+"""Maximum number of sequences, including those run to shorten another."""
 FIRST_PRODUCER_ID: Final = 7_000_000
 PARTITIONS: Final = 4
 PRODUCE_VERSION: Final = 9
@@ -30,7 +30,7 @@ ADMIN_CLIENT_ID: Final = "__admin_client"
 
 
 def prefixes() -> Iterator[str]:
-    """Of the names of one sequence each."""
+    """Return prefixes of names, one per sequence."""
     return (f"random-{number:08d}" for number in range(PREFIXES))
 
 

@@ -1,4 +1,4 @@
-"""Plays acts (random_acts.py) on one side: transactions, producers, and whoever reads."""
+"""Play acts (random_acts.py) on one side: transactions, producers and readers."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from tests.conformance.wire import APIS_BY_NAME, Closed, header, request_body
 
 NOBODY: Final = 5_000_099
 LATEST_TIME: Final = -3
-"""The timestamp that asks for the record with the largest."""
+"""Special timestamp in ListOffsets: the record with the largest timestamp."""
 SEQUENCE_LAST: Final = 2**31 - 1
 TIMEOUT_MS: Final = 60_000
 PRODUCE_BUSY: Final = {*BUSY, ErrorCode.NOT_ENOUGH_REPLICAS}
-"""What an old Produce says while the transaction before is being finished is NOT_ENOUGH_REPLICAS."""
+"""Retriable errors; an old Produce gets NOT_ENOUGH_REPLICAS while the previous transaction is being completed."""
 SOON_MS: Final = 60
-"""A time-out that is not over before the broker has done what it was asked."""
+"""A short time-out that still lasts until the broker has handled the request."""
 NEWEST_AT_LEVEL_0: Final = {"end": 4, "put": 11, "commit_offsets": 4}
 TELLS_OF_GROUPS: Final = ("describe_group", "list_groups", "delete_group", "offset_delete")
-"""Whose answers tell whether a group without offsets is there."""
+"""Acts whose replies show whether a group without offsets exists."""
 UNFINISHED: Final = ("PrepareCommit", "PrepareAbort")
 
 
 class Producer:
-    """What an instance of a client remembers."""
+    """State of a client instance."""
 
     def __init__(self, transactional_id: str | None) -> None:
         self.transactional_id = transactional_id
@@ -67,23 +67,23 @@ class Producer:
 
 
 class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
-    """One side, and what its clients remember."""
+    """Plays acts on one side, and holds the state of its clients."""
 
     def __init__(self, side: Side) -> None:
         super().__init__(side)
         self.producers: dict[str, Producer] = {}
         self.created = 0
-        """Batches so far: each has other contents and another time."""
+        """Number of batches so far; each has different contents and timestamps."""
         self.records_are_new = False
-        """Records are of now, not of an hour ago: producers expire by the times of their records."""
+        """Records have the current time, not that of an hour ago, as producers expire by the timestamps of their records."""
         self.is_verified = True
-        """The broker asks the coordinator before it takes the first records of a transaction, whatever the Produce version."""
+        """The broker verifies the first records of a transaction with the coordinator, whatever the Produce version."""
 
     def play(self, act: Act) -> None:
         self.label = str(act)
         args = act.args
         if self.has_level_0 and act.kind in NEWEST_AT_LEVEL_0:
-            # At that level Kafka cannot write down what newer ones ask for, and the id never answers again.
+            # At level 0 Kafka cannot store the state of newer requests, and the id then never replies again.
             args = args | {"version": min(args["version"], NEWEST_AT_LEVEL_0[act.kind])}
         if self.first_to_expire and (act.kind in TELLS_OF_GROUPS or "member" in args):
             self.settle_groups()
@@ -126,7 +126,7 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
         return own
 
     def settle(self, transactional_id: str | None) -> None:
-        """Until nothing is under way: Kafka finishes a transaction after it has answered."""
+        """Wait until the transaction is complete, as Kafka completes it after replying to EndTxn."""
         if transactional_id:
             self.side.until(
                 lambda r: r.transaction_states[0].transaction_state not in UNFINISHED,
@@ -152,7 +152,7 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
             producer.becomes(reply.producer_id, reply.producer_epoch)
 
     def bump(self, who: str) -> None:
-        """What an idempotent client does by itself after a failure."""
+        """Bump the epoch locally, as an idempotent client does after a failure."""
         producer_id, epoch = self.credentials(who)
         self.producer(who).becomes(producer_id, min(epoch + 1, 32_767))
 
@@ -240,7 +240,7 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
             self.producer(who).becomes(reply.producer_id, reply.producer_epoch)
 
     def time_out(self, who: str) -> None:
-        """A transaction that is over soon after it was opened, and a client that does not know it yet."""
+        """Let a transaction time out, without the client's knowledge."""
         own = self.producer(who).transactional_id
         self.init(who, 4, timeout_ms=SOON_MS)
         if self.has_level_0:
@@ -278,7 +278,9 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
         elif plain and producer.transactional_id:
             own = None
         if plain or (version < IMPLICIT_ADD_FROM and not self.is_verified):
-            epoch = min(epoch, 0)  # A higher one would be taken, and keep the coordinator's marker out for ever.
+            epoch = min(
+                epoch, 0
+            )  # The partition would accept a higher epoch, and then reject the coordinator's marker for ever.
         producer_id, at = self.credentials(who, cred, epoch)
         attributes = codec | (TRANSACTIONAL if is_owner else 0) | (CONTROL if control else 0)
         self.created += 1
@@ -326,7 +328,7 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
                 producer.next[part] = (first + count) & SEQUENCE_LAST
 
     def _put_and_forget(self, version: int, fields: dict[str, Any]) -> None:
-        """With acks=0 nothing is answered. Whether the connection was closed shows in the request behind it."""
+        """Send Produce with acks=0, which has no response; the next request shows whether the connection was closed."""
         api = APIS_BY_NAME["Produce"]
         link = self.side.link("acks 0")
         body = request_body(api, version, fields)
@@ -367,7 +369,7 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
         )  # fmt: skip
         for part in (part for topic in reply.topics for part in topic.partitions):
             if timestamp == LATEST_TIME and part.timestamp > T0 + NEAR_MS:
-                part.offset = min(part.offset, 0)  # Which of the broker's own records is the latest is chance.
+                part.offset = min(part.offset, 0)  # It is random which of the broker's own records is the latest.
         self.side.note(f"ListOffsets v{version} {self.label}", reply)
 
     def describe_producers(self, parts: Sequence[str]) -> None:
@@ -378,7 +380,7 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
         self.ask("DescribeTransactions", 0, transactional_ids=[self.side.name(each) for each in ids])
 
     def list_transactions(self, version: int, states: Sequence[str] = ()) -> None:
-        """Of those of this sequence only: the brokers have others too."""
+        """List only this sequence's transactions, as the brokers have others too."""
         reply = self.side.quiet("ListTransactions", version, state_filters=list(states))
         own = [each for each in reply.transaction_states if each.transactional_id.startswith(self.side.own)]
         self.side.note(f"ListTransactions v{version} {self.label}", own)

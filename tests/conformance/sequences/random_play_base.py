@@ -1,4 +1,4 @@
-"""What all players of acts need: a side, and what topics are called there."""
+"""Base class of the players of acts: the side, and the names and ids of its topics."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class BasePlayer:
         self.label = ""
         """The act that is being played, for the labels of steps."""
         self.topic_ids: dict[str, bytes] = {}
-        """As they were when a client last looked: a topic that was made anew has another."""
+        """Topic ids as a client last saw them; a recreated topic has another id."""
 
     def ask(self, api: str, version: int, *, retry: Any = (), on: str = "main", **fields: Any) -> Any:
         return self.side.ask(api, version, self.label, retry=retry, on=on, **fields)
 
     def by_label(self, parts: Sequence[str]) -> list[tuple[str, str, list[int]]]:
-        """`t0-1` and so on as (label of the topic, its name, indexes of partitions)."""
+        """Group partitions such as `t0-1` into (topic label, topic name, partition indexes)."""
         actual: dict[str, list[int]] = {}
         for part in parts:
             label, _, index = part.partition("-")
@@ -34,7 +34,7 @@ class BasePlayer:
         return [(name, indexes) for _, name, indexes in self.by_label(parts)]
 
     def topic(self, name: str, api: str, version: int, named: str = "name") -> dict[str, Any]:
-        """How a request of that version names a topic."""
+        """Return the field, name or id, that identifies a topic in a request of this version."""
         if version >= BY_TOPIC_ID_FROM[api]:
             return {"topic_id": self.topic_ids.get(name, UNKNOWN_ID)}
         return {named: name}

@@ -1,4 +1,4 @@
-"""Plays acts (random_acts.py) on one side: what the broker forgets by itself, and the level of `transaction.version`."""
+"""Play acts (random_acts.py) on one side: expiration, and the level of `transaction.version`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OFFSETS_PARTITIONS: Final = "offsets.topic.num.partitions"
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 CLIENT: Final = {"client_software_name": "conformance", "client_software_version": "1.0"}
 OPENED_TO_LAST_MS: Final = 60_000
-"""The time-out of transactions that outlive what is waited for here."""
+"""Transactions with at least this time-out stay open longer than any wait here."""
 
 
 class BrokerPlayer(BasePlayer):
@@ -24,16 +24,16 @@ class BrokerPlayer(BasePlayer):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.has_level_0 = False
-        """`transaction.version` is 0 at times."""
+        """Whether `transaction.version` may be 0 during the sequence."""
         self.retained: set[tuple[str, str]] = set()
-        """(group, partition) of offsets that were committed for a short while."""
+        """(group, partition) of offsets that were committed with a short retention."""
         self.first_to_expire = ""
-        """`ids` or `producers`: what these brokers forget sooner. Empty where they forget nothing in such a time."""
+        """`ids` or `producers`: what expires first on these brokers; empty if nothing expires during a sequence."""
 
     # --- expiry
 
     def expire(self, what: str) -> None:
-        """Waits until the broker has forgotten what it forgets `first`, ids or producers, or `all`; offsets in any case."""
+        """Wait until ids or producers, whichever expire `first`, or `all` of them have expired, and short-lived offsets."""
         what = self.first_to_expire if what == "first" else what
         if what != "producers":
             ids = sorted({self.side.name(who.split(".")[0]) for who in TRANSACTIONAL})
@@ -48,7 +48,7 @@ class BrokerPlayer(BasePlayer):
         self.retained.clear()
 
     def commit_for_a_while(self, group: str, version: int, part: str, offset: int, retention_ms: int) -> None:
-        """A commit with a retention of its own, as clients could ask for up to 2.0."""
+        """Commit an offset with its own retention, which clients up to 2.0 could request."""
         ((name, (index,)),) = self.by_topic([part])
         each = {"partition_index": index, "committed_offset": offset, "committed_metadata": "for a while"}
         reply = self.ask(
@@ -59,7 +59,7 @@ class BrokerPlayer(BasePlayer):
             self.retained.add((group, part))
 
     def _until_offset_is_gone(self, group: str, part: str) -> None:
-        """Or is another one by now, or has one of an open transaction behind it."""
+        """Wait until the offset has expired, was replaced, or has a pending transactional commit."""
         ((name, (index,)),) = self.by_topic([part])
         where = {"group_id": self.side.name(group), "topics": [{"name": name, "partition_indexes": [index]}]}
 
@@ -71,7 +71,7 @@ class BrokerPlayer(BasePlayer):
         self.side.until(is_over, "OffsetFetch", 8, groups=[where], require_stable=True)
 
     def settle_groups(self) -> None:
-        """Waits until groups without offsets are gone, as they are when the broker looks next."""
+        """Wait until groups without offsets are deleted, which the broker does at its next check."""
         topics = [{"name": name, "partition_indexes": at} for name, at in self.by_topic(PARTITIONS)]
         for group in map(self.side.name, GROUPS):
             request = [{"group_id": group, "topics": topics}]
@@ -89,7 +89,7 @@ class BrokerPlayer(BasePlayer):
         self._until_level(level)
 
     def update_features(self, version: int, updates: list[tuple[str, int, int]], validate_only: bool = False) -> None:
-        """Each update is (feature, level, upgrade type). Kafka's brokers hear of a new level a little later."""
+        """Send UpdateFeatures with updates of (feature, level, upgrade type); wait until the broker has the new level."""
         created = [
             {"feature": name, "max_version_level": level, "allow_downgrade": kind > UPGRADE, "upgrade_type": kind}
             for name, level, kind in updates
@@ -113,7 +113,7 @@ def _are_gone(reply: Any) -> bool:
 
 
 def _are_silent(reply: Any, own: set[int]) -> bool:
-    """Of these only producers with an open transaction are left, and of whoever else wrote to topics of this sequence."""
+    """Whether only producers with open transactions and, in the offsets topic, producers of other sequences are left."""
     return all(
         each.current_txn_start_offset >= 0 or (topic.name == OFFSETS and each.producer_id not in own)
         for topic in reply.topics for part in topic.partitions for each in part.active_producers

@@ -1,4 +1,4 @@
-"""Plays acts (random_acts.py) on one side: groups, their members and their offsets."""
+"""Play acts (random_acts.py) on one side: groups, their members and their offsets."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.conformance.wire import Closed, NoAnswer
 SESSION_MS: Final = 60_000
 MEMBER_ID_REQUIRED: Final = 79
 WAIT_S: Final = 0.06
-"""How long an answer is waited for between two looks at its group."""
+"""Seconds to wait for a reply before checking the state of its group again."""
 WAITS_MAX: Final = 20
 WAITING_IN: Final = {"JoinGroup": "PreparingRebalance", "SyncGroup": "CompletingRebalance"}
-"""The state of the group in which the answer waits for other members."""
+"""API -> the group state in which its reply waits for other members."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Member:
     generation: int = -1
     protocol: str | None = None
     others: list[str] = field(default_factory=list)
-    """Of a leader: all members' ids."""
+    """Ids of all members, if this member is the leader."""
 
 
 class GroupPlayer(BasePlayer):
@@ -36,10 +36,10 @@ class GroupPlayer(BasePlayer):
         super().__init__(*arguments)
         self.members: dict[str, Member] = {}
         self.waiting: dict[str, str] = {}
-        """`group/member` -> what it asked that was not answered yet."""
+        """`group/member` -> label of its unanswered request."""
 
     def membership(self, group: str, member: str) -> tuple[str, int]:
-        """(member id, generation)"""
+        """Return (member id, generation)."""
         if member == "unknown":
             return "nobody", 1
         known = self.members.get(f"{group}/{member}", Member())
@@ -54,7 +54,7 @@ class GroupPlayer(BasePlayer):
         known = self.members.setdefault(who, Member())
         named = slip.get("id", known.id)
         if not named and not instance:
-            named = known.id  # Else there would be a third member, and which of two becomes leader is chance.
+            named = known.id  # Otherwise there would be a third member, and the choice of the leader would be random.
         fields: dict[str, Any] = {
             "group_id": self.side.name(group), "session_timeout_ms": SESSION_MS,
             "protocol_type": slip.get("kind", "consumer"), "member_id": named,
@@ -92,7 +92,9 @@ class GroupPlayer(BasePlayer):
         who = f"{group}/{member}"
         known = self.members.setdefault(who, Member())
         if self.waiting.pop(who, None):
-            self.side.drop(who)  # Who leaves does not wait. (Kafka never answers a SyncGroup of a member that left.)
+            self.side.drop(
+                who
+            )  # A leaving member does not wait. (Kafka never answers the SyncGroup of a member that left.)
         named = slip.get("id", known.id)
         if version < 3:
             reply = self.ask("LeaveGroup", version, group_id=self.side.name(group), member_id=named)
@@ -108,7 +110,7 @@ class GroupPlayer(BasePlayer):
         return {"group_id": self.side.name(group), "generation_id": generation, "member_id": slip.get("id", known.id)}
 
     def _member_asks(self, who: str, api: str, version: int, fields: dict[str, Any]) -> None:
-        """On the member's own connection. What waits for other members is noted when it comes."""
+        """Send a request on the member's own connection; a reply that waits for other members is recorded when it arrives."""
         if who in self.waiting:
             self.side.note(f"{self.label}: waits already", self.waiting[who])
             return
@@ -124,7 +126,7 @@ class GroupPlayer(BasePlayer):
             self._member_asks(who, api, version, fields | {"member_id": known.id})
 
     def _collect(self) -> None:
-        """Notes the answers that have come to members that were waiting."""
+        """Record the replies that have arrived for waiting members."""
         went_on = True
         while went_on and self.waiting:
             went_on = False
@@ -142,7 +144,7 @@ class GroupPlayer(BasePlayer):
             self.side.note(f"{self.label}: {who}", "waits")
 
     def _has_answer(self, who: str) -> bool:
-        """Whether the member's answer has come. A busy broker gets more time when its group waits for nobody."""
+        """Whether the member's reply has arrived. A busy broker gets more time if the group waits for no other member."""
         for _ in range(WAITS_MAX):
             if self.side.link(who).has_answer(WAIT_S):
                 return True
@@ -185,7 +187,7 @@ class GroupPlayer(BasePlayer):
         )  # fmt: skip
 
     def show(self, group: str) -> None:
-        """Kafka shows a group that was made by a refused commit when its partition gets another record: here is one."""
+        """Write another record to the group's partition, after which Kafka shows a group that a refused commit created."""
         name, partitions = self.side.name(group), 4
         others = (self.side.name(f"beside-{number}") for number in count())
         beside = next(each for each in others if partition_for(each, partitions) == partition_for(name, partitions))

@@ -1,4 +1,4 @@
-"""Plays acts (random_acts.py) on one side: topics and their configuration."""
+"""Play acts (random_acts.py) on one side: topics and their configuration."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.conformance.side import errors_of
 TOPIC_RESOURCE: Final = 2
 KEYS_SHOWN: Final = ("max.message.bytes", "message.timestamp.type", "retention.ms", "compression.type")
 SPREAD_S: Final = 0.05
-"""Kafka answers when the controller knows; its broker follows a little later."""
+"""Seconds to wait for Kafka's broker, which applies a change a little after the controller has replied."""
 ADMIN_TIMEOUT_MS: Final = 10_000
 BEYOND: Final = 1 << 40
 
 
 class TopicPlayer(BasePlayer):
     def set_up(self, *labels: str, partitions: int = 2) -> None:
-        """Topics that are there from the beginning."""
+        """Create the topics that exist from the start."""
         new = [{"name": self.side.name(each), "num_partitions": partitions, "replication_factor": 1} for each in labels]
         self.side.quiet("CreateTopics", 7, topics=new, timeout_ms=ADMIN_TIMEOUT_MS)
         self.side.names.of("topic", UNKNOWN_ID)

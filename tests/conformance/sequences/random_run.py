@@ -1,4 +1,4 @@
-"""Runs random sequences against two brokers, compares every reply, and makes what differs short enough to be read.
+"""Run random sequences on two brokers, compare every reply, and shorten the sequences that differ.
 
 python -m tests.conformance --seeds 100 [--steps 60] [--first-seed 1] [--only transactions] [--transaction-version 1]
 """
@@ -27,13 +27,13 @@ from tests.peers.brokers.kafka_broker import apache_kafka
 TOPICS = ("t0", "t1")
 SHRINK_RUNS_MAX = 120
 SHRINK_RUNS_MAX_BY_THEME = {"expiry": 24}
-"""Where a run takes seconds."""
+"""Lower limits for themes whose runs take seconds."""
 DIFFERENCES_SHOWN_MAX = 6
 SIGNATURE_LENGTH = 160
 SIDE_BY_SIDE = {"expiry": 8}
-"""So many sequences of a theme at a time: they mostly wait. Of others one, they may change what all of them see."""
+"""Concurrent sequences of a theme that mostly waits; other themes run one at a time, as they may change shared state."""
 OWN = r"random-[0-9a-f]{8}-"
-"""What names of this run begin with."""
+"""Prefix of the names of a sequence."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Outcome:
 
     @property
     def signature(self) -> str:
-        """What is different, whatever the numbers: the same trouble has the same."""
+        """The first difference without versions and indexes, to recognise the same problem again."""
         if not self.findings:
             return ""
         first = self.findings[0]
@@ -61,11 +61,11 @@ def run(
     first_to_expire: str = "",
     is_verified: bool = True,
 ) -> Outcome:
-    """Plays the acts on both. What is found is in the order of the acts; only what is not allowed counts.
+    """Play the acts on both brokers; return the differences that are not allowed, in the order of the acts.
 
-    `own` names ids that were planted with high epochs: in ours they come to be with the first request.
-    `first_to_expire` says what the brokers forget first, if they are those of theme expiry. `is_verified` is false when
-    the brokers run with the settings UNVERIFIED.
+    `own` is the prefix of ids that were planted with high epochs; in Stuntbroker they come into being with the first request.
+    `first_to_expire` tells what expires first on the brokers of the theme expiry. `is_verified` is false if the brokers run
+    with the settings UNVERIFIED.
     """
     replies: list[int] = []
 
@@ -82,7 +82,7 @@ def run(
             side.names.of("producer", created.producer_id)
         try:
             for act in acts:
-                # A planted id has another coordinator epoch in Kafka, by which it refuses the markers of others.
+                # A planted id has another coordinator epoch in Kafka, which therefore rejects other markers.
                 if not (own and act.kind == "write_marker"):
                     player.play(act)
         finally:
@@ -98,7 +98,7 @@ def run(
 def shorten(
     acts: Sequence[Act], differs: Callable[[Sequence[Act]], bool], runs_max: int = SHRINK_RUNS_MAX
 ) -> list[Act]:
-    """Leaves out acts while the difference stays (delta debugging)."""
+    """Remove acts as long as the difference remains (delta debugging)."""
     kept, size, runs = list(acts), max(len(acts) // 2, 1), 0
     while runs < runs_max:
         went, at = False, 0
@@ -121,13 +121,13 @@ class Tally:
     replies: int = 0
     troubles: int = 0
     names: Iterator[str] = field(default_factory=lambda: repeat(""))
-    """Planted ones, or empty: any that were not used before."""
+    """Prefixes of planted ids; an empty prefix stands for a new random one."""
     is_verified: bool = True
     """Whether the brokers verify the partitions of a transaction."""
     known: set[str] = field(default_factory=set)
-    """Signatures of what was told already."""
+    """Signatures of differences that were already printed."""
     passing: int = 0
-    """Differences that did not come again with the same acts."""
+    """Number of differences that did not recur with the same acts."""
 
 
 def run_seeds(
@@ -174,7 +174,7 @@ def run_seeds(
 def played(
     theme: str, play: Callable[[Sequence[Act]], Outcome], sequences: Iterable[Sequence[Act]]
 ) -> Iterator[Outcome]:
-    """What comes of each, in their order."""
+    """Yield the outcome of each sequence, in order."""
     width = SIDE_BY_SIDE.get(theme, 1)
     if width == 1:
         yield from map(play, sequences)
@@ -184,7 +184,7 @@ def played(
 
 
 def described(theme: str, seed: int, acts: Sequence[Act], outcome: Outcome) -> str:
-    """A difference as a story."""
+    """Return a difference as text, with the acts that lead to it."""
     lines = [f"\n== {theme} seed {seed}: {len(outcome.findings)} differences; the acts that lead there:"]
     lines += [f"   {act}" for act in acts]
     lines += [f"   -> {re.sub(OWN, '~', str(each))}" for each in outcome.findings[:DIFFERENCES_SHOWN_MAX]]
@@ -195,7 +195,7 @@ def described(theme: str, seed: int, acts: Sequence[Act], outcome: Outcome) -> s
 def brokers(
     folder: Path, transaction_version: int, high_epochs: bool = False, more: Mapping[str, str | int] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Apache Kafka and ours, on which transactions time out when they should; `more` are settings of both."""
+    """Start Apache Kafka and Stuntbroker with prompt transaction time-outs; `more` are settings of both."""
     settings: dict[str, str | int] = {**SETTINGS, "transaction.version": transaction_version}
     if high_epochs:
         settings["stuntbroker.initial.producer.epoch"] = FIRST_EPOCH

@@ -1,4 +1,4 @@
-"""What members and producers of a consumer group ask of a broker, in the fewest words. For the tests of this folder."""
+"""Short helpers for the requests of members and producers of a consumer group."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def init(
     client: Client, transactional_id: str | None, *, owner: Pair = NOBODY, version: int = 5, two_phase: bool = False,
     keep: bool = False, **claim: Any,
 ) -> Any:  # fmt: skip
-    """`claim`: group, generation, and its partitions as `assigned=[(topic, index), ...]`."""
+    """Send InitProducerId. `claim`: the group, the generation, and the partitions as `assigned=[(topic, index), ...]`."""
     assigned: dict[str, list[int]] = {}
     for topic, index in claim.get("assigned", ()):
         assigned.setdefault(topic, []).append(index)
@@ -73,7 +73,7 @@ def write(
     topic: str = TOPIC,
     version: int = 12,
 ) -> int:
-    """The code of a Produce to partition 0, in the producer's transaction."""
+    """Write a record to partition 0 in the producer's transaction; return the error code of Produce."""
     data = bytes(
         build_batch(
             [(b"k", value.encode())], START_MS, producer_id=owner[0], producer_epoch=owner[1], base_sequence=sequence,
@@ -90,7 +90,7 @@ def commit_in_txn(
     client: Client, transactional_id: str, owner: Pair, offset: int, *, topic: str = TOPIC, index: int = 0,
     group: str = GROUP, generation: int = -1, member_id: str = "", instance_id: str | None = None, version: int = 5,
 ) -> int:  # fmt: skip
-    """The code of a TxnOffsetCommit of one partition."""
+    """Commit the offset of one partition in a transaction; return the error code of TxnOffsetCommit."""
     topics = [TxnOffsetCommitRequestTopic(topic, partitions=[TxnOffsetCommitRequestPartition(index, offset)])]
     request = TxnOffsetCommitRequest(transactional_id, group, *owner, generation, member_id, instance_id, topics)
     code: int = client.ask(request, version).topics[0].partitions[0].error_code
@@ -107,7 +107,7 @@ def end(client: Client, transactional_id: str, owner: Pair, commit: bool = True,
 
 
 def commit(client: Client, offset: int, *, topic: str = TOPIC, index: int = 0, group: str = GROUP) -> int:
-    """The code of a plain OffsetCommit of one partition, by nobody in particular."""
+    """Commit the offset of one partition without a member or transaction; return the error code of OffsetCommit."""
     topics = [OffsetCommitRequestTopic(topic, partitions=[OffsetCommitRequestPartition(index, offset)])]
     answer = client.ask(OffsetCommitRequest(group, topics=topics), 8)
     code: int = answer.topics[0].partitions[0].error_code
@@ -117,7 +117,7 @@ def commit(client: Client, offset: int, *, topic: str = TOPIC, index: int = 0, g
 def fetch_offset(
     client: Client, version: int = 9, *, topic: str = TOPIC, index: int = 0, group: str = GROUP, stable: bool = False
 ) -> tuple[int, int]:
-    """(code, offset) of one partition."""
+    """Fetch the committed offset of one partition; return (error code, offset)."""
     if version < 8:
         request = OffsetFetchRequest(group, [OffsetFetchRequestTopic(topic, [index])], require_stable=stable)
         (answer,) = client.ask(request, version).topics
@@ -129,7 +129,7 @@ def fetch_offset(
 
 
 def join(client: Client, member_id: str = "", instance_id: str | None = None) -> tuple[str, int]:
-    """A member joins, alone, and is given its assignment: its id and the generation. With its id it joins again."""
+    """Join (or, with `member_id`, rejoin) as the only member, and sync; return (member id, generation)."""
 
     def ask(member_id: str) -> Any:
         protocols = [JoinGroupRequestProtocol("range", b"")]

@@ -22,7 +22,7 @@ def member(member_id: str, instance_id: str | None = None, **changes: Any) -> Me
 
 
 def group(state: GroupState, **changes: Any) -> Group:
-    """Leader l, follower f and static member s (instance i), in generation 3; nobody if empty or dead."""
+    """Return a group in generation 3 with leader l, follower f and static member s (instance i); none if empty or dead."""
     if state in (S.EMPTY, S.DEAD):
         return Group("g", state=state, generation=3, protocol_type="consumer")
     members = {each.member_id: each for each in (member("l"), member("f"), member("s", "i"))}

@@ -1,4 +1,4 @@
-"""Requests of groups sent by hand to any broker, one connection each, any version."""
+"""Send group requests of any version to any broker, each client on its own connection."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MEMBER_ID = re.compile(r"([\w]+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def message(api: str, name: str, /, *arguments: Any, **fields: Any) -> Any:
-    """A structure of the request of an API; "Request" is the request itself."""
+    """Return a structure of an API's request; the name "Request" stands for the request itself."""
     module = importlib.import_module(f"stuntbroker.protocol.messages.{api}_request")
     camel = "".join(part.capitalize() for part in api.split("_"))
     return getattr(module, f"{camel}Request" if name == "Request" else name)(*arguments, **fields)
@@ -100,7 +100,7 @@ class Wire:
 
 
 class Transcript:
-    """What was answered, without what differs from run to run: member ids, topic ids, the order of lists."""
+    """Responses as lines of text, normalised for values that differ between runs: member ids, topic ids, order of lists."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -112,7 +112,7 @@ class Transcript:
         return answer
 
     def _plain(self, value: Any) -> str:
-        """Lists in the order of their text. Partitions of a topic that is named twice count as one list."""
+        """Return a value as text; lists are sorted, and the partitions of a topic that occurs twice are merged."""
         if isinstance(value, str):
             return repr(MEMBER_ID.sub(self._member, value))
         if isinstance(value, bytes):
@@ -154,7 +154,7 @@ def join_fields(member_id: str = "", group_id: str = "g", version: int = 9, **ch
 def sync_fields(
     member_id: str, generation: int, group_id: str = "g", given: Sequence[str] = (), **changes: Any
 ) -> dict[str, Any]:
-    """Each of `given` is assigned "mine"."""
+    """Return the fields of a SyncGroup request; each member id in `given` is assigned b"mine"."""
     return {
         "group_id": group_id,
         "generation_id": generation,

@@ -1,4 +1,4 @@
-"""A group coordinator over a log in memory, on a clock that only the test moves."""
+"""A group coordinator with a log in memory and a manual clock."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MemoryLog:
         return ((read_header(batch), batch) for batch in self.batches.get(partition, ()))
 
     def records(self) -> list[OffsetRecord | GroupRecord | None]:
-        """Everything in it but markers, partition by partition."""
+        """Return all records except markers, partition by partition."""
         return [
             read_record(record.offset, record.key, record.value)
             for partition in self.batches
@@ -122,7 +122,7 @@ class World:
         return f"{prefix}-{self._ids}"
 
     def replayed(self) -> GroupCoordinator:
-        """What a broker that starts now makes of the log."""
+        """Return a new coordinator that has replayed the log, as after a restart."""
         groups = self._coordinator()
         for partition in range(self.log.partition_count):
             groups.replay(partition, self.log.read(partition))
@@ -136,7 +136,7 @@ class World:
     # Members
 
     def join(self, member_id: str = "", group_id: str = "g", **changes: Any) -> list[JoinReply]:
-        """The list gets the reply when it comes."""
+        """Send JoinGroup; the returned list receives the reply when it arrives."""
         replies: list[JoinReply] = []
         self.groups.join(join(member_id, group_id, **changes), replies.append)
         return replies
@@ -148,13 +148,13 @@ class World:
         return replies
 
     def enter(self, group_id: str = "g", **changes: Any) -> tuple[str, list[JoinReply]]:
-        """A dynamic member as clients of today join: it asks for an id first."""
+        """Join as a dynamic member the way current clients do, requesting a member id first."""
         (request,) = self.join("", group_id, **changes)
         assert request.error is ErrorCode.MEMBER_ID_REQUIRED
         return request.member_id, self.join(request.member_id, group_id, **changes)
 
     def stable(self, size: int = 1, group_id: str = "g", **changes: Any) -> list[str]:
-        """A stable group of so many dynamic members; the first of them leads."""
+        """Bring a group of `size` dynamic members to Stable; return the member ids, the leader first."""
         first, _ = self.enter(group_id, **changes)
         members = [first, *(self.enter(group_id, **changes)[0] for _ in range(size - 1))]
         if size > 1:
@@ -163,7 +163,7 @@ class World:
         return members
 
     def settle(self, group_id: str = "g") -> None:
-        """Everybody in the group sends SyncGroup; member m is assigned b"m"."""
+        """Send SyncGroup for all members of the group; member m is assigned b"m"."""
         group = self.group(group_id)
         assert group.state is GroupState.COMPLETING_REBALANCE
         given = tuple((member_id, member_id.encode()) for member_id in group.members)

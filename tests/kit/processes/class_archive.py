@@ -1,7 +1,7 @@
-"""Archives of loaded classes for JVMs (CDS): with one a JVM needs half of the processor time to start.
+"""Class data sharing (CDS) archives for JVMs, which halve the CPU time of a JVM's start.
 
-The tests start about a hundred of them. An archive is made on first use, by a JVM that does what the others will do. One that
-does not fit (another JDK, other jars) is passed over by the JVM itself.
+The tests start many JVMs. An archive is created on first use by a training run of a JVM that does the same work as the later
+ones. A JVM ignores an archive that does not match its JDK or jars.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _created: dict[str, list[str]] = {}
 
 
 def archived(name: str, contents: str, train: Callable[[list[str]], None]) -> list[str]:
-    """Options with which a JVM takes its classes from the archive `name`, for the jars that `contents` tells apart.
+    """Return JVM options that use the archive `name`; different `contents` (for example, lists of jars) get different archives.
 
-    `train(options)` runs a JVM with such options to its end, from which the archive is made. No options when that failed.
+    `train(options)` must run a JVM with these options until it ends, which creates the archive. Returns no options if that
+    fails.
     """
     if name not in _created:
         _created[name] = _archived(name, contents, train)
@@ -33,7 +34,7 @@ def _archived(name: str, contents: str, train: Callable[[list[str]], None]) -> l
     options = [f"-XX:SharedArchiveFile={archive}", *QUIET]
     if not archive.exists():
         with (folder / f"{archive.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # Others wait for it: that is quicker than to do without.
+            fcntl.flock(lock, fcntl.LOCK_EX)  # Other processes wait, which is faster than running without.
             if not archive.exists():
                 partial = archive.with_suffix(f".{os.getpid()}")
                 train([f"-XX:ArchiveClassesAtExit={partial}", *QUIET])

@@ -1,4 +1,4 @@
-"""A container engine, by its command."""
+"""Run a container engine with the command `docker`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broker as its users start it: a process of its own, and raw requests to it over a socket."""
+"""The broker as a separate process, as users start it, and raw requests to it over a socket."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from tests.kit.rig import KEYS, decode, frame
 DEADLINE_S = 20.0
 COMMAND = [sys.executable, "-m", "stuntbroker.cli"]
 PYTEST = ("pytest", "-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "no:hypothesispytest")
-"""A module and its options: pytest that leaves no cache, without two plug-ins that only this project's own tests use, whose
+"""Module and options to run pytest without a cache and without two plug-ins, used only by this project's own tests, whose
 import takes longer than a small test file."""
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command line to its end."""
+    """Run the command line until it ends."""
     return subprocess.run(
         [*COMMAND, *arguments], capture_output=True, text=True, timeout=DEADLINE_S, env=os.environ | environment
     )
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
-    """Polls for something that another process does."""
+    """Poll until `condition` is true, and return its value. Raises TimeoutError."""
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
         if actual := condition():
@@ -42,7 +42,7 @@ def until(condition: Callable[[], Any], what: str) -> Any:
 
 
 class Process:
-    """`stuntbroker serve`, once it is ready."""
+    """A process of `stuntbroker serve`; the constructor waits until it is ready."""
 
     def __init__(self, *arguments: str, python: str = sys.executable, **environment: str) -> None:
         port = () if any(text.startswith("listeners=") for text in arguments) else ("--port", "0")
@@ -59,7 +59,7 @@ class Process:
         self.address = (host.strip("[]"), int(number))
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
-        """(exit status, the rest of standard output, standard error)."""
+        """Send a signal; return (exit status, remaining standard output, standard error)."""
         self.process.send_signal(number)
         return self.wait()
 
@@ -74,7 +74,7 @@ class Process:
 
 @contextlib.contextmanager
 def serving(*arguments: str, python: str = sys.executable, **environment: str) -> Iterator[Process]:
-    """A broker that is gone afterwards, whatever happens."""
+    """Run a broker process, which is killed at the end if it is still running."""
     created = Process(*arguments, python=python, **environment)
     try:
         yield created
@@ -84,7 +84,7 @@ def serving(*arguments: str, python: str = sys.executable, **environment: str) -
 
 
 class Peer:
-    """A client that sends frames over a real socket, and waits for their answers."""
+    """A client that sends frames over a real socket and waits for the responses."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address, DEADLINE_S)

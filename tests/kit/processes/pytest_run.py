@@ -1,4 +1,4 @@
-"""Small test files of a stranger, and pytest that runs them as a process of its own."""
+"""Run small test files, as a user would write them, with pytest in a separate process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def transaction(bootstrap, topic="payments", value=b"42 EUR", end="commit", id="
 
 
 def run_pytest(pytester: pytest.Pytester, code: str, *words: str, **environment: str) -> pytest.RunResult:
-    """A test file, run by pytest as a process of its own."""
+    """Run a test file with pytest in a separate process."""
     pytester.makepyfile(PRODUCER + code)
     for name in ("CI", "BUILD_NUMBER"):  # With them pytest shows each message twice.
         pytester._monkeypatch.delenv(name, raising=False)

@@ -1,7 +1,7 @@
-"""Producers that do at random what producers do, while a broker fails by random plans, and the oracle that looks on.
+"""Random transactional producers on a broker with random faults, checked by the oracle.
 
-Everything comes from one seed: the same seed gives the same run. Producers are those of transaction version 2, by hand, and as
-simple as can be: whatever fails, they begin anew with InitProducerId.
+One seed determines the whole run. The producers follow transaction version 2 and are as simple as possible: after any error
+they start again with InitProducerId.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ POINTS = (
 
 
 class RawProducer:
-    """A transactional producer by hand. Its calls return error codes, -1 where nobody has answered."""
+    """A transactional producer from raw requests. Its calls return error codes, or -1 without a response."""
 
     def __init__(self, rig: Rig, name: str = "pay") -> None:
         self._rig = rig
@@ -82,7 +82,7 @@ class RawProducer:
         return decode(answers[0], KEYS[type(request).__name__.removesuffix("Request")], version) if answers else None
 
     def begin(self) -> int:
-        """Take the transactional id over."""
+        """Initialise the producer with InitProducerId, which fences earlier instances."""
         given = self._ask(InitProducerIdRequest(self.name, TIMEOUT_MS), 5)
         if given is None:
             return -1
@@ -121,7 +121,7 @@ class RawProducer:
         self._ask(OffsetCommitRequest(group, topics=topics), 8)
 
     def end(self, commit: bool = True) -> int:
-        """Commit or abort."""
+        """Commit or abort the transaction."""
         answer = self._ask(EndTxnRequest(self.name, *self.pair, commit), 5)
         if answer is None:
             return -1
@@ -134,7 +134,7 @@ class RawProducer:
 
 
 class FaultyWorld:
-    """Some producers of a broker whose topics and control are theirs alone."""
+    """Producers that have a broker, its topics and its control to themselves."""
 
     def __init__(self, rig: Rig, control: Control, seed: int, producers: int = 8, ids: int = 5) -> None:
         self._control = control
@@ -145,7 +145,7 @@ class FaultyWorld:
         self.producers = [RawProducer(rig, f"pay-{number % ids}") for number in range(producers)]
 
     def new_plan(self) -> None:
-        """Let other things go wrong from now on, or nothing."""
+        """Replace the faults and stops by new random ones, possibly none."""
         random, control = self._random, self._control
         self.end_plan()
         for _ in range(random.randrange(4)):
@@ -159,14 +159,14 @@ class FaultyWorld:
                 raise AssertionError(f"a point of this world is wrong: {fault}") from fault
 
     def end_plan(self) -> None:
-        """Let nothing go wrong any more; what was parked goes on."""
+        """Remove all faults and stops; parked requests continue."""
         for id_ in list(self._control.injector.faults):
             self._control.injector.remove(id_)
         for id_ in list(self._control.stops.stops):
             self._control.stops.remove(id_)
 
     async def step(self) -> None:
-        """Let one producer do something, or some time pass."""
+        """Perform one random step of a producer, or advance the clock."""
         random = self._random
         producer = random.choice(self.producers)
         code = OK
@@ -188,15 +188,15 @@ class FaultyWorld:
                     self._control.stops.release(stop)
             case 15:
                 if not random.randrange(20):
-                    self._control.oracle.check()  # Time may have logs cleaned, which must be read before.
+                    self._control.oracle.check()  # Read the logs first, as advancing the clock may clean them.
                     await self._control.clock.advance(random.choice((1, 1_000, TIMEOUT_MS + 1)))
         if code != OK:
             producer.begin()
         if not random.randrange(8):
-            await asyncio.sleep(0)  # Markers that go one by one, and what is carried out later.
+            await asyncio.sleep(0)  # Let the event loop write markers and run deferred work.
 
     async def settle(self) -> None:
-        """End the plan, and let everything that is under way come to its end."""
+        """Remove the faults, and wait until all transactions have ended."""
         self.end_plan()
         broker = self._control.broker
         while broker.timers.is_busy:

@@ -1,4 +1,4 @@
-"""A transaction in two calls, by hand."""
+"""Begin and end a transaction, with one call each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.kit.rig import Client
 def begin(
     client: Client, transactional_id: str = "pay", timeout_ms: int = 60_000, partitions: Sequence[int] = (0,)
 ) -> Any:
-    """Open a transaction; return the answer to InitProducerId."""
+    """Open a transaction; return the response to InitProducerId."""
     given = client.ask(InitProducerIdRequest(transactional_id, timeout_ms), 4)
     add(client, given, transactional_id, partitions)
     return given

@@ -28,7 +28,7 @@ NOBODY: Pair = (-1, -1)
 
 
 def init(client: Client, *, keep: bool = False, two_phase: bool = True, owner: Pair = NOBODY, version: int = 6) -> Any:
-    timeout_ms = 60_000  # Not looked at with Enable2Pc.
+    timeout_ms = 60_000  # Ignored with Enable2Pc.
     return client.ask(InitProducerIdRequest(TXN, timeout_ms, *owner, two_phase, keep), version)
 
 
@@ -58,7 +58,7 @@ def end(client: Client, owner: Pair, commit: bool = True, version: int = 5) -> A
 
 
 def committed(client: Client) -> list[str]:
-    """Values that a read_committed consumer of the partition gets, all aborted ones filtered as a client does."""
+    """Return the values that a read_committed consumer gets, filtering aborted records as a client does."""
     wanted = FetchPartition(0, -1, 0, -1, -1, 10_000_000)
     request = FetchRequest(
         max_wait_ms=0,
@@ -89,7 +89,7 @@ def described(client: Client) -> Any:
 
 
 def prepared(rig_: Rig, *values: str) -> tuple[Client, Pair]:
-    """A client that has written, flushed and stored its pair somewhere: that is all that preparing is."""
+    """Return a client with a prepared transaction (written and flushed), and its producer id and epoch."""
     rig_.topic(TOPIC)
     client = rig_.client()
     owner = pair(init(client))
@@ -99,7 +99,7 @@ def prepared(rig_: Rig, *values: str) -> tuple[Client, Pair]:
 
 
 def produce(owner: Pair, version_value: bytes, *parts: tuple[int, int]) -> ProduceRequest:
-    """One batch in each (partition, sequence)."""
+    """Return a Produce request with one batch for each (partition, sequence)."""
     data = [
         PartitionProduceData(
             index,
