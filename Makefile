@@ -1,16 +1,16 @@
-# `make run` and `make test` do all their own set-up; they need Python 3.11+, and the tests a JDK 17+.
+# `make run` and `make test` do their own set-up. They need Python 3.11+; without a JDK 17+, the tests that need Java are skipped.
 
 PYTHON ?= python3
-# python3 may have a faster twin; a Python that was named is taken as it is.
+# A faster build of the same Python is used instead of python3 if there is one; a PYTHON that is given is used as it is.
 CHOSEN := $(if $(filter file,$(origin PYTHON)),"$$($(PYTHON) tools/choose_python.py)",$(PYTHON))
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
-# Processes for all tests: one more than two cores, as many of them wait. Some tests (ARGS) run in one, which -s and --pdb need.
+# Processes for all tests: one more than two cores, because many tests wait. Selected tests (ARGS) run in one process, for -s and --pdb.
 WORKERS ?= 3
 SEEDS  ?= 20
 
-# Where Spark and Kafka look for it.
+# The Java that Spark and Kafka use.
 JAVA       := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 JAVA_PLACE := $(if $(JAVA_HOME),in JAVA_HOME ($(JAVA_HOME)),on the PATH and JAVA_HOME is not set)
 JAVA_17    := 'version "(1[7-9]|[2-9][0-9])'
@@ -53,50 +53,50 @@ $(VENV)/dev: $(VENV)/run
 run: $(VENV)/run  ## start a broker on localhost:9092 (ARGS="--port 9093 ..." for more)
 	@exec $(BIN)/stuntbroker serve $(ARGS)
 
-demo: $(VENV)/pipeline need-java  ## orders become payments on Spark while everything is killed, then the audit (ARGS="--open")
+demo: $(VENV)/pipeline need-java  ## run a Spark query from orders to payments while everything is killed, then the audit (ARGS="--open")
 	@$(BIN)/python demo/run.py $(ARGS)
 
-test: $(VENV)/dev check-java  ## the tests, but for those of tests/long_tests.py (ARGS="tests/groups -k name" for some)
+test: $(VENV)/dev check-java  ## run the tests, except those of tests/long_tests.py (ARGS="tests/groups -k name" for some)
 	@! command -v "$(JAVA)c" >/dev/null || $(BIN)/python tools/jars.py >/dev/null
 	$(BIN)/python -m pytest $(or $(ARGS),-n $(WORKERS) -m "not long")
 
-test-all:  ## all tests
+test-all:  ## run all tests
 	@$(MAKE) --no-print-directory test ARGS="-n $(WORKERS) $(ARGS)"
 
-peers-kafka: $(VENV)/dev  ## the tests with real clients, against Apache Kafka itself
+peers-kafka: $(VENV)/dev  ## run the tests with real clients against Apache Kafka itself
 	$(BIN)/python tools/jars.py >/dev/null
 	$(BIN)/python -m pytest tests/peers --peer-broker=kafka $(ARGS)
 
-spark-faults: $(VENV)/dev need-java  ## random faults of every kind around the Spark sink (SEEDS=200; ARGS="--first 17")
+spark-faults: $(VENV)/dev need-java  ## test the Spark sink under random faults of every kind (SEEDS=200; ARGS="--first 17")
 	$(BIN)/python tests/spark/seeded_faults.py --seeds $(SEEDS) $(ARGS)
 
-conformance: $(VENV)/dev  ## random requests to us and to Apache Kafka, compared (ARGS="--seeds 100 --only transactions")
+conformance: $(VENV)/dev  ## compare the responses to random requests with Apache Kafka's (ARGS="--seeds 100 --only transactions")
 	$(BIN)/python tools/jars.py >/dev/null
 	$(BIN)/python -m tests.conformance --seeds 20 $(ARGS)
 
-bench: $(VENV)/dev  ## measure us, kfake and Apache Kafka in alternation (docs/benchmarks.md)
+bench: $(VENV)/dev  ## measure Stuntbroker, kfake and Apache Kafka in alternation (docs/benchmarks.md)
 	$(BIN)/python bench/run.py $(ARGS)
 
 bench-clients: $(VENV)/dev  ## measure our transactional producers beside aiokafka's and librdkafka's
 	$(BIN)/python bench/clients.py $(ARGS)
 
-bench-oracle: $(VENV)/dev  ## a million transactions under random faults, with the oracle on (ARGS="--transactions 20000")
+bench-oracle: $(VENV)/dev  ## run a million transactions under random faults, checked by the oracle (ARGS="--transactions 20000")
 	$(BIN)/python bench/oracle.py $(ARGS)
 
 generate:       ## write protocol/messages from tools/schemas
 	$(PYTHON) tools/generate.py
 
-types: $(VENV)/dev  ## mypy --strict
+types: $(VENV)/dev  ## check types with mypy --strict
 	$(BIN)/python tests/house/typing_links.py
 	$(BIN)/python -m mypy
 
-lint: $(VENV)/dev  ## ruff
+lint: $(VENV)/dev  ## check style with ruff
 	$(BIN)/python -m ruff check .
 
-scenarios: $(VENV)/dev  ## write the transcripts of tests/coordinator/scenarios anew, for a review of the difference
+scenarios: $(VENV)/dev  ## rewrite the transcripts of tests/coordinator/scenarios, to review the difference
 	$(BIN)/python -m pytest -q tests/coordinator tests/scenarios -k 'not test_kafka' --rewrite-scenarios
 
-explore: $(VENV)/dev  ## every interleaving of small worlds around the coordinator, deeper than the tests go (minutes; ARGS=--faults)
+explore: $(VENV)/dev  ## explore every interleaving of small coordinator scenarios, deeper than the tests do (minutes; ARGS=--faults)
 	$(BIN)/python tests/coordinator/exploration/explore.py $(ARGS)
 
 readme: $(VENV)/run  ## write the table of APIs into README.md
@@ -114,19 +114,19 @@ wheel: $(VENV)/dev  ## build a wheel into dist/, compiled where there is a C com
 image:          ## build the container image `stuntbroker` (ARGS="--network=host ...")
 	docker build $(ARGS) --build-arg REVISION="$$(git rev-parse HEAD 2>/dev/null)" -f docker/Dockerfile -t stuntbroker -t stuntbroker:8.0.0 .
 
-containers: $(VENV)/dev image  ## the image, compose files and Testcontainers in four languages, with a container engine
+containers: $(VENV)/dev image  ## test the image, compose files and Testcontainers in four languages, with a container engine
 	STUNTBROKER_IMAGE=stuntbroker $(BIN)/python -m pytest tests/docker
 
-frameworks: $(VENV)/dev need-java  ## Spring Boot, Kafka Streams, Flink and Kafka Connect, with Maven
+frameworks: $(VENV)/dev need-java  ## test Spring Boot, Kafka Streams, Flink and Kafka Connect, with Maven
 	STUNTBROKER_FRAMEWORKS=1 $(BIN)/python -m pytest tests/frameworks
 
 PIP_COMPILE = $(BIN)/python -m piptools compile --quiet --generate-hashes --strip-extras --no-emit-index-url \
 	  --no-emit-trusted-host --no-emit-find-links --no-header --upgrade --allow-unsafe
 
-requirements: $(VENV)/dev  ## write docker/*requirements.txt, the versions and hashes in the image and of what builds it
+requirements: $(VENV)/dev  ## write docker/*requirements.txt: versions and hashes of the packages in the image, and of its build tools
 	$(PIP_COMPILE) --extra image -o docker/requirements.txt pyproject.toml
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["image"], sep="\n")' \
 	  | $(PIP_COMPILE) --no-annotate -o docker/build-requirements.txt -
 
-clean:          ## remove what was built
+clean:          ## remove everything that was built
 	rm -rf $(VENV) .typing build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

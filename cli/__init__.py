@@ -1,5 +1,5 @@
-"""The command line, `stuntbroker COMMAND`: arguments are checked here, and results are printed here.
+"""The command line, `stuntbroker COMMAND`: this package checks arguments and prints results.
 
-`commands/` speaks to brokers, `data_folder/` reads files, `serving/` is a broker's process, `shims/` are Kafka's own commands.
-What they do is in the rooms that they call.
+`commands/` talks to brokers, `data_folder/` reads files, `serving/` runs a broker, `shims/` has Kafka's own commands.
+The work itself is done by the packages that they call.
 """

@@ -9,15 +9,15 @@ import signal
 import sys
 
 INTERRUPTED = 130
-"""The exit status that a shell has for a command that was ended by Ctrl-C."""
+"""Exit status that shells report for a command that was ended by Ctrl-C."""
 
 
 def main() -> int:
     """Run the command line; return the exit status."""
     try:
-        if os.getpid() == 1:  # Of a container: SIGTERM would be lost until somebody listens for it.
+        if os.getpid() == 1:  # Process 1 of a container ignores SIGTERM unless it has a handler.
             signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-        gc.disable()  # Nothing that is made while starting is garbage; the server turns it on again when it is ready.
+        gc.disable()  # The start creates no garbage; the server enables collection when it is ready.
         from stuntbroker.cli.main import run
 
         return run(sys.argv[1:])

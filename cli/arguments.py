@@ -1,4 +1,4 @@
-"""The words of the command line: which commands and options there are, and how values are read from them."""
+"""Commands and options of the command line, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class UsageError(Exception):
 
 
 def module_of(command: str) -> Any:
-    """The module of a command, with its USAGE, and what else completion needs."""
+    """Return the module of a command, with its USAGE and the options for completion."""
     from importlib import import_module  # Nothing that `serve` waits for.
 
     return import_module(f"stuntbroker.cli.{MODULES.get(command, f'commands.{command}')}")
@@ -83,10 +83,10 @@ def options(
     with_words: bool = False,
     value_may_lack: tuple[str, ...] = (),
 ) -> dict[str, list[str]]:
-    """`--name value` and `--name=value`, each as often as it was given, and `--flag` alone, which has no values.
+    """Parse `--name value`, `--name=value` and `--flag`; return option -> its values in order, none for a flag.
 
-    `with_words`: other words are taken too, under the name ""; behind `--` every word is one. `value_may_lack`: options
-    whose value is empty when another option follows, or nothing. Raises UsageError.
+    `with_words`: accept positional arguments, too, under the name ""; after `--`, every word is one. `value_may_lack`:
+    options whose value is empty if another option follows, or nothing. Raises UsageError.
     """
     given: dict[str, list[str]] = {}
     at = 0
@@ -126,7 +126,7 @@ def single(given: dict[str, list[str]], name: str, default: str) -> str:
 
 
 def not_empty(given: dict[str, list[str]], name: str) -> str:
-    """Return an option's only value, "" if it was not given. Raises UsageError for an empty one: a variable that is not set."""
+    """Return an option's only value, "" if it was not given. Raises UsageError if it is empty, as from an unset variable."""
     value = single(given, name, "")
     if not value and name in given:
         raise UsageError(f"{name} is empty: give it a value, or leave it out")
@@ -163,7 +163,7 @@ def seconds(given: dict[str, list[str]], name: str, default: float) -> float:
 
 
 def bootstrap(given: dict[str, list[str]]) -> list[Address]:
-    """The addresses of `--bootstrap`."""
+    """Return the addresses of `--bootstrap`. Raises UsageError."""
     from stuntbroker.protocol.addresses import parse_bootstrap
 
     try:

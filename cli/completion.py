@@ -70,11 +70,11 @@ VALUES: Final = {
     "--from": ("beginning", "end"),
     "--to": ("earliest", "latest"),
 }
-"""Options whose values are known, of any command."""
+"""Option -> its possible values, for all commands."""
 
 
 def completion(arguments: list[str]) -> int:
-    """Print a shell's script, or the candidates for the word behind the given ones; return the exit status."""
+    """Print a shell's script, or the candidates for the next word; return the exit status."""
     if arguments[:1] == ["candidates"]:
         sys.stdout.write("".join(f"{word}\n" for word in candidates(arguments[1:])))
         return 0
@@ -97,7 +97,7 @@ def candidates(words: list[str]) -> list[str]:
 
 
 def _values(command: str, others: list[str]) -> list[str] | None:
-    """The known values of the option that is last; None when it is a flag, or none of the command's options."""
+    """Return the known values of the last option; None if it is a flag, or not an option of the command."""
     option = others[-1]
     if command in ("txn", "group") and option == "--state":
         return list(TRANSACTION_STATES if command == "txn" else GROUP_STATES)
@@ -108,7 +108,7 @@ def _values(command: str, others: list[str]) -> list[str] | None:
 
 
 def _flags(command: str, others: list[str]) -> tuple[str, ...]:
-    """The options of a command that take no value."""
+    """Return the options of a command that take no value."""
     match command:
         case "serve":
             return SERVE_FLAGS

@@ -1,4 +1,4 @@
-"""What `stuntbroker --help`, `stuntbroker COMMAND --help` and `stuntbroker help COMMAND` print."""
+"""Output of `stuntbroker --help`, `stuntbroker COMMAND --help` and `stuntbroker help COMMAND`."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ TEXTS: Final = {"": OVERVIEW, "help": OVERVIEW, "serve": SERVE, "wait": WAIT, "d
 
 
 def help_of(command: str) -> str:
-    """The help of a command, or the overview for "". Raises UsageError when there is no such command."""
+    """Return the help of a command, or the overview for "". Raises UsageError if there is no such command."""
     if command in TEXTS:
         return TEXTS[command]
     if command not in COMMANDS:

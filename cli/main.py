@@ -21,7 +21,7 @@ from stuntbroker.cli.arguments import (
 
 
 def is_compiled() -> bool:
-    """Whether the modules of the hot path were compiled when this package was built."""
+    """Return whether the modules of the hot path were compiled when this package was built."""
     from importlib.util import find_spec
 
     spec = find_spec("stuntbroker.coordinator.machine")
@@ -41,7 +41,7 @@ def _version(words: list[str]) -> int:
 
 
 def run(arguments: list[str]) -> int:
-    """Exit status: 0 done, 1 it failed, 2 the command line is wrong."""
+    """Run a command line; return the exit status: 0 for success, 1 for failure, 2 for a usage error."""
     _replace_missing_streams()
     try:
         status = _run(arguments)
@@ -65,7 +65,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _replace_missing_streams() -> None:
-    """A standard stream that was closed before we were started is empty; what a terminal cannot show is escaped."""
+    """Replace standard streams that were closed before the start, and escape characters that a terminal cannot show."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  # It stays open to the end.
     for name in ("stdout", "stderr"):

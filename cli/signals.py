@@ -1,4 +1,4 @@
-"""What SIGTERM does to a command that has something to tidy up."""
+"""Handling of SIGTERM in commands that have to clean up."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from typing import Final
 
 STEP_S_MAX: Final = 2.0
-"""After so long a broker that does not answer keeps no command from ending."""
+"""Maximum seconds from SIGTERM to the end of a command, even if a broker does not answer."""
 
 
 @contextmanager
 def exit_at_sigterm() -> Iterator[None]:
-    """Within the block SIGTERM raises SystemExit(143), also in the first process of a container, which would not hear of it.
+    """Raise SystemExit(143) on SIGTERM within the block, so that `finally` clauses run, as on Ctrl-C.
 
-    So `finally` clauses run, as by Ctrl-C.
+    This also works in process 1 of a container, which ignores SIGTERM without a handler.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -33,11 +33,11 @@ def exit_at_sigterm() -> Iterator[None]:
 
 
 class Ended:
-    """Whether SIGTERM has come."""
+    """Flag that is true after SIGTERM."""
 
     def __init__(self) -> None:
         self.status = 0
-        """The exit status that it asks for, else 0."""
+        """Exit status after SIGTERM; 0 before."""
 
     def __bool__(self) -> bool:
         return self.status != 0
@@ -45,7 +45,7 @@ class Ended:
 
 @contextmanager
 def noting_sigterm() -> Iterator[Ended]:
-    """Within the block SIGTERM is noted, for a loop that ends between two of its steps; it has STEP_S_MAX for that."""
+    """Set the yielded flag on SIGTERM within the block, for a loop that checks it; after STEP_S_MAX, raise SystemExit."""
     ended = Ended()
     if threading.current_thread() is not threading.main_thread():
         yield ended

@@ -1,4 +1,4 @@
-"""How things are shown to a person: aligned columns, points in time, names that cannot harm a terminal."""
+"""Output for a terminal: aligned tables, timestamps, and escaped text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ YEAR_10000_MS: Final = 253_402_300_800_000
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A line of headers and a line per row; columns are two spaces apart and as wide as they must be."""
+    """Format a line of headers and a line per row, in aligned columns that are two spaces apart."""
     lines = [list(headers), *([shown(str(cell)) for cell in row] for row in rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(headers))]
     return "".join(
@@ -19,12 +19,12 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def shown(text: str) -> str:
-    """`text` on one line: whatever a terminal would obey, or not show, is escaped as in Python; nothing is `""`."""
+    """Return text on one line, with unprintable characters escaped as in Python; an empty text becomes `""`."""
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text) or '""'
 
 
 def instant(ms: int | None) -> str:
-    """Milliseconds since 1970 as a date in UTC; the number itself where there is no such date."""
+    """Format milliseconds since 1970 as a UTC timestamp; the number itself outside 1970 to 9999, `-` for None and -1."""
     if ms is None or ms == -1:
         return "-"
     if not 0 <= ms < YEAR_10000_MS:

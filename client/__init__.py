@@ -1,10 +1,10 @@
-"""A client of any Kafka broker, from outside: connections, metadata, administration, transactions, and reading.
+"""Client for any Kafka broker: connections, metadata, administration, transactions, and reading.
 
     from stuntbroker.client import TransactionalProducer
 
-The transactional producer is for asyncio and for applications: the package `producer`. The modules of this folder itself
-block, for the command line and the pipeline; nothing of theirs is shared between threads. All of it knows the protocol and
-nothing of our broker, so that it works against Apache Kafka too.
+Applications use the transactional producer, which is for asyncio (package `producer`). The modules directly in this folder
+are blocking, for the command line and the pipeline, and share nothing between threads. The client depends on the protocol,
+not on our broker, so that it works against Apache Kafka too.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is used: aiokafka takes 60 ms to import, and the command line does without it."""
+    """Load a public name when it is first used: importing aiokafka takes 60 ms, and the command line does not need it."""
     if name not in _PLACES:
         raise AttributeError(f"module 'stuntbroker.client' has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -1,4 +1,4 @@
-"""The transactional part of an administrator's work (KIP-664): who has a transaction, who left one behind, and its end."""
+"""Administration of transactions (KIP-664): list and describe them, find hanging ones, and abort them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ DURATION_FROM: Final = 1
 PATTERN_FROM: Final = 2
 DEFAULT_TIMEOUT_MS: Final = 60_000
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
-"""Kafka's default of `transaction.max.timeout.ms`: no transaction that is looked after is older."""
+"""Kafka's default of `transaction.max.timeout.ms`: coordinators abort older transactions."""
 BATCH_MAX: Final = 500
-"""Partitions, producer ids or transactional ids in one request."""
+"""Maximum number of partitions, producer ids or transactional ids in one request."""
 
 Item = TypeVar("Item")
 
@@ -86,7 +86,7 @@ class Found(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction as the log of one partition knows it."""
+    """An open transaction in one partition, as DescribeProducers reports it."""
 
     topic: str
     partition: int
@@ -116,7 +116,7 @@ class Hanging(NamedTuple):
 
 
 class Admin:
-    """Each method is one operation with a time-out of its own. All raise ClientError."""
+    """Administration of a cluster's transactions. Each method is one operation with its own time-out, and raises ClientError."""
 
     def __init__(self, cluster: Cluster, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._cluster = cluster
@@ -129,11 +129,11 @@ class Admin:
         running_longer_than_ms: int | None = None,
         pattern: str | None = None,
     ) -> Found:
-        """Every transactional id of the cluster for which all of this is true.
+        """Return the transactional ids of the cluster that match all of these filters.
 
-        `running_longer_than_ms` (KIP-939): a transaction is open or being ended, and began longer ago than that. Kafka's
-        own filter (KIP-994) also lets an id pass that has no transaction, and counts a finished one from its start:
-        hence the states are restricted as well. `pattern` (KIP-1152) is RE2 and has to match the whole id.
+        `running_longer_than_ms` (KIP-939): the transaction is open or being ended, and began longer ago than that. Kafka's
+        own filter (KIP-994) also passes ids without a transaction, and counts a finished one from its start; therefore the
+        states are restricted as well. `pattern` (KIP-1152) is an RE2 expression that has to match the whole id.
         """
         if running_longer_than_ms is not None:
             states = [state for state in RUNNING if not states or state in states]
@@ -180,7 +180,7 @@ class Admin:
                 yield listing
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, Description | None]:
-        """By transactional id, None where there is no such id."""
+        """Return transactional id -> description, or None if there is no such id."""
         wanted = list(dict.fromkeys(transactional_ids))
         described = self._cluster.retrying(lambda: self._describe(wanted))
         return {transactional_id: described.get(transactional_id) for transactional_id in wanted}
@@ -202,7 +202,7 @@ class Admin:
         return described
 
     def describe_producers(self, topic: str, index: int, broker_id: int | None = None) -> list[ProducerState]:
-        """The producers that a partition remembers, as its leader knows them, or a broker that has a replica."""
+        """Return the active producers of a partition, as known to its leader or to `broker_id`, which has a replica."""
 
         def attempt() -> list[ProducerState]:
             node_id = self._cluster.leader(topic, index) if broker_id is None else broker_id
@@ -213,7 +213,7 @@ class Admin:
     def _producers(
         self, partitions: Sequence[TopicPartition], node_id: int
     ) -> Iterator[tuple[str, int, ProducerState]]:
-        """(topic, partition, state) of the producers that one broker, which holds all these partitions, knows."""
+        """Yield (topic, partition, state) of the producers of these partitions, as known to one broker that has all of them."""
         for some in _batches(partitions):
             topics: dict[str, list[int]] = {}
             for name, index in some:
@@ -240,8 +240,8 @@ class Admin:
     ) -> Hanging:
         """Return hanging transactions (KIP-664) of all partitions, or of those of a topic or on a broker.
 
-        A transaction hangs if and only if its producer's last batch is older than the limit, and no transactional id has its
-        producer id, or the id that has it does not list the partition among those that still need a marker.
+        A transaction hangs if and only if its producer's last batch is older than the limit, and either no transactional id
+        has its producer id, or that id does not list the partition among those that still need a marker.
         """
         return self._cluster.retrying(lambda: self._find_hanging(topic, index, broker_id, max_transaction_timeout_ms))
 
@@ -253,7 +253,7 @@ class Admin:
         if broker_id is not None:
             partitions = [item for item in partitions if broker_id in item.replica_ids]
             if not partitions:
-                self._cluster.version(broker_id, DESCRIBE_PRODUCERS)  # A broker that there is not is no empty one.
+                self._cluster.version(broker_id, DESCRIBE_PRODUCERS)  # Raises NotFound for an unknown broker.
         by_node: dict[int, list[TopicPartition]] = {}
         for item in partitions:
             node_id = item.leader_id if broker_id is None else broker_id
@@ -267,7 +267,7 @@ class Admin:
         return Hanging(tuple(sorted(hanging)), tuple(leaderless))
 
     def _looked_after(self, producer_ids: Collection[int]) -> set[tuple[int, str, int]]:
-        """(producer id, topic, partition) of whatever a coordinator will end."""
+        """Return (producer id, topic, partition) of the transactions that a coordinator will end."""
         ids = {
             item.transactional_id: item.producer_id
             for some in _batches(sorted(producer_ids))
@@ -288,14 +288,14 @@ class Admin:
             opened = self._open([(topic, index)], node_id)
             for transaction in opened:
                 if transaction.start_offset == start_offset:
-                    # A producer that never had a marker has no coordinator epoch; 0 is not above anybody's.
+                    # A producer without markers has no coordinator epoch; 0 is not above the epoch of any coordinator.
                     marker = Marker(
                         transaction.producer_id, transaction.producer_epoch, max(0, transaction.coordinator_epoch)
                     )
                     sent.append(marker)
                     self._abort(topic, index, node_id, marker)
                     return marker
-            if sent:  # The answer to the marker was lost, and the marker is there.
+            if sent:  # The response to WriteTxnMarkers was lost, but the marker was written.
                 return sent[-1]
             others = ", ".join(str(transaction.start_offset) for transaction in opened)
             there_are = f"there are open ones at {others}" if opened else "there is no open one"
@@ -304,14 +304,14 @@ class Admin:
         return self._cluster.retrying(attempt)
 
     def abort(self, topic: str, index: int, marker: Marker) -> Marker:
-        """Write an abort marker for a producer into a partition: for brokers that cannot describe producers."""
+        """Write an abort marker for a producer into a partition; for brokers without DescribeProducers."""
         marker = marker._replace(coordinator_epoch=max(0, marker.coordinator_epoch))
         self._cluster.retrying(lambda: self._abort(topic, index, self._cluster.leader(topic, index), marker))
         return marker
 
     def _abort(self, topic: str, index: int, node_id: int, marker: Marker) -> None:
         topics = [WritableTxnMarkerTopic(topic, [index])]
-        # Transaction version 0: the epoch of the marker may be that of the records.
+        # Transaction version 0: the marker may have the same producer epoch as the records.
         writable = WritableTxnMarker(marker.producer_id, marker.producer_epoch, False, topics, marker.coordinator_epoch)
         answer = self._cluster.ask(
             node_id, WRITE_TXN_MARKERS, WriteTxnMarkersRequest([writable]), WriteTxnMarkersResponse
@@ -328,22 +328,22 @@ class Admin:
         check(f"the abort marker for {topic}-{index}", results[0])
 
     def force_terminate(self, transactional_id: str) -> Description:
-        """Aborts whatever transaction the id has, two-phase or not, and fences its producer (KIP-939).
+        """Abort the transaction of an id, two-phase or not, and fence its producer (KIP-939).
 
-        Gives the id as it was just before. Raises NotFound rather than making the id, as InitProducerId would.
+        Returns the description from just before. Raises NotFound for an unknown id, which InitProducerId would create.
         """
         before = self._cluster.retrying(lambda: self._describe([transactional_id])).get(transactional_id)
         if before is None:
             raise NotFound(f"there is no transactional id {transactional_id!r}; nothing was done")
-        # Nobody uses the time-out, but the coordinator checks it: what it has taken once it takes again. That of a
-        # two-phase transaction it takes from nobody else.
+        # The time-out is never used, but the coordinator validates it: a value that it accepted before is valid, except that
+        # of a two-phase transaction, which it accepts only from a two-phase producer.
         timeout_ms = 1 if before.two_phase else min(max(1, before.timeout_ms), DEFAULT_TIMEOUT_MS)
         request = InitProducerIdRequest(transactional_id, timeout_ms)
 
         def attempt() -> None:
             node_id = self._cluster.coordinators([transactional_id])[transactional_id]
             answer = self._cluster.ask(node_id, INIT_PRODUCER_ID, request, InitProducerIdResponse)
-            # CONCURRENT_TRANSACTIONS, too, until the markers of the abort are written: hence the retries.
+            # The response is CONCURRENT_TRANSACTIONS, which is retried, until the abort markers are written.
             check(f"transactional id {transactional_id!r}", answer.error_code)
 
         self._cluster.retrying(attempt)
@@ -351,7 +351,7 @@ class Admin:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Brokers know RE2; Python's syntax is almost that."""
+    """Compile a pattern with Python's `re`, whose syntax is close to the RE2 of brokers. Raises ClientError."""
     try:
         return re.compile(pattern)
     except re.error as fault:

@@ -1,8 +1,8 @@
-"""Many requests under way on one connection, for callers that block: aiokafka's connection on an event loop of our own.
+"""Many in-flight requests on one connection, for blocking callers: aiokafka's connection on a private event loop.
 
-The loop runs in the calling thread, while the caller waits for something; there is no other thread. Between two calls
-bytes lie in the buffers of the kernel. Everything belongs to the process that made it: after a fork the child makes
-its own, and uses what it inherited at the price of a ClientError.
+The loop runs in the calling thread, and only while the caller waits; there is no other thread. Between two calls, bytes
+stay in the kernel's buffers. Loops and channels belong to the process that created them: after a fork the child has to
+create its own; those that it inherited raise ClientError.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 PRODUCER_CLIENT_ID: Final = f"{CLIENT_ID}-producer"
-"""Not that of administration, by which a broker recognises who fenced a producer."""
+"""Differs from the client id of administration, by which a broker recognises what fenced a producer."""
 
 
 _loops: weakref.WeakSet[Loop] = weakref.WeakSet()
 
 
 def _leave_to_the_parent() -> None:
-    """After a fork both processes share one selector: a child that closes what it inherited must not find it there."""
+    """Replace the selectors in a forked child, which shares them with its parent: closing inherited sockets must not use them."""
     for loop in _loops:
         loop.forget_selector()
 
@@ -68,16 +68,16 @@ class Loop:
         _loops.add(self)
 
     def forget_selector(self) -> None:
-        """To what is open, nothing happens any more."""
+        """Replace the selector: open transports get no more events."""
         self._loop._selector = selectors.DefaultSelector()  # type: ignore[attr-defined]
 
     @property
     def usable(self) -> bool:
-        """Whether the loop is open, and of this process: a forked child has none."""
+        """Whether the loop is open and was created by this process, not by its parent."""
         return os.getpid() == self._process_id and not self._loop.is_closed()
 
     def close(self) -> None:
-        """Close the loop when its transports have closed."""
+        """Close the loop, after its transports have been closed."""
         if self.usable:
             if asyncio._get_running_loop() is None:
                 self._loop.run_until_complete(asyncio.sleep(0))  # Lets the loop notify the closed transports.
@@ -88,7 +88,7 @@ class Loop:
         return self._loop.create_task(work)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do something to its end."""
+        """Run a coroutine to its end and return its result. Raises ClientError after a fork, or inside a running loop."""
         try:
             self.check()
             if asyncio._get_running_loop() is not None:
@@ -99,7 +99,7 @@ class Loop:
         return self._loop.run_until_complete(work)
 
     def check(self) -> None:
-        """Raises ClientError in another process."""
+        """Raise ClientError unless this process created the loop."""
         if os.getpid() != self._process_id:
             raise ClientError(
                 f"this connection belongs to process {self._process_id}, not to its child {os.getpid()}: "
@@ -108,7 +108,7 @@ class Loop:
 
 
 class Pending(Generic[Answer]):
-    """An answer that is still to come."""
+    """The future response to a request that was sent."""
 
     def __init__(self, channel: Channel, key: int, future: asyncio.Future[Answer]) -> None:
         self.future = future
@@ -117,11 +117,11 @@ class Pending(Generic[Answer]):
         self._key = key
 
     def done(self) -> bool:
-        """Whether there is a response, or a fault."""
+        """Return whether the response has arrived, or the request has failed."""
         return self.future.done()
 
     def result(self) -> Answer:
-        """The answer, once it is done. Raises ConnectionFailed."""
+        """Return the response; only after `done`. Raises ConnectionFailed."""
         try:
             return self.future.result()
         except _FAULTS as fault:
@@ -140,15 +140,15 @@ _FAULTS: Final = (KafkaError, OSError, EOFError, DecodeError, IndexError, asynci
 
 
 class Channel:
-    """A connection to one broker, with versions agreed upon, as `connection.Connection` is, but for many requests.
+    """A connection to one broker with negotiated versions, like `connection.Connection`, but for many in-flight requests.
 
-    Answers come in the order of the requests. Raises ConnectionFailed; after that it is of no use.
+    Responses arrive in the order of the requests. After ConnectionFailed, the channel cannot be used any more.
     """
 
     def __init__(self, loop: Loop, address: Address, deadline: Deadline) -> None:
         self.address = address
         self.transaction_version = 0
-        """The level of the feature in the cluster; 0 when it has none."""
+        """Finalized level of `transaction.version` in the cluster; 0 if there is none."""
         self._loop = loop
         self.versions: dict[int, tuple[int, int]] = {}
         self._wire: AIOKafkaConnection | None = None
@@ -187,11 +187,11 @@ class Channel:
                 wire.close()
 
     def version(self, key: int, least: int = 0, most: int = INT16_MAX) -> int:
-        """The highest version of an API that both sides have, from `least` to `most`. Raises UnsupportedVersion."""
+        """Return the highest version of an API, from `least` to `most`, that both sides have. Raises UnsupportedVersion."""
         return chosen_version(self.address, self.versions, key, least, most)
 
     def send(self, key: int, version: int, request: Message, answer: type[Answer]) -> Pending[Answer]:
-        """Put a request on its way behind those that are. Raises ConnectionFailed."""
+        """Send a request without waiting for the response. Raises ConnectionFailed."""
 
         if self._wire is None:
             raise ConnectionFailed(f"{APIS[key].name} to {self.address}: the connection is closed")
@@ -203,7 +203,7 @@ class Channel:
             raise self.failed(APIS[key].name, fault) from fault
 
     def ask(self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline) -> Answer:
-        """Send a request and wait for its answer. Raises ConnectionFailed."""
+        """Send a request, wait for its response, and return it. Raises ConnectionFailed."""
         pending = self.send(key, version, request, answer)
         self.wait([pending], deadline.left_s(REQUEST_S_MAX))
         if not pending.done():
@@ -212,7 +212,7 @@ class Channel:
         return pending.result()
 
     def wait(self, pending: Collection[Pending[Any]], wait_s: float, all_of_them: bool = True) -> None:
-        """Until all, or one, of these answers are there or have failed, or the time is over."""
+        """Wait, for at most `wait_s` seconds, until all (or one) of these responses have arrived or failed."""
         wait_for(self._loop, pending, wait_s, all_of_them)
 
     def failed(self, name: str, fault: BaseException) -> ConnectionFailed:
@@ -221,7 +221,7 @@ class Channel:
 
 
 def wait_for(loop: Loop, pending: Collection[Pending[Any]], wait_s: float, all_of_them: bool = True) -> None:
-    """Answers of any channels of one loop."""
+    """Wait as `Channel.wait` does, for responses on any channels of one loop."""
     when = asyncio.ALL_COMPLETED if all_of_them else asyncio.FIRST_COMPLETED
     futures = [each.future for each in pending]
     if futures:
@@ -235,7 +235,7 @@ def _said(fault: BaseException) -> str:
 
 
 class ChannelCluster(Cluster):
-    """The brokers of a cluster, with a channel to each."""
+    """A cluster, with one channel to each broker."""
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ class ChannelCluster(Cluster):
         """Connections of all producers; they are served by a thread."""
 
     def close(self) -> None:
-        """Close all connections, and their loop. What a producer has left open stays open."""
+        """Close all connections, and their loop. Open transactions of producers are not aborted."""
         super().close()
         connections, self._producer_connections = self._producer_connections, None
         try:
@@ -264,7 +264,7 @@ class ChannelCluster(Cluster):
             self.loop.close()
 
     def producer(self, transactional_id: str, **options: Any) -> TransactionalProducer:
-        """Return a producer that is started. Its time-outs are that of the cluster. Raises ConnectionFailed, TimedOut."""
+        """Return a started producer, whose time-outs are that of the cluster. Raises ConnectionFailed, TimedOut."""
         from stuntbroker.client.blocking import TransactionalProducer
 
         self.loop.check()

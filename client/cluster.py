@@ -1,7 +1,7 @@
 """Routing: from bootstrap addresses to brokers, partition leaders and coordinators.
 
 Routes are looked up on demand and cached until an operation fails. An operation is a function that can be repeated:
-`Cluster.retrying` clears all routes and repeats it while its failure is retriable and there is time left.
+after a retriable failure, `Cluster.retrying` clears all routes and repeats it until its time-out is over.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Partition(NamedTuple):
     topic: str
     partition: int
     leader_id: int
-    """-1: it has none now."""
+    """-1 while the partition has no leader."""
     replica_ids: tuple[int, ...]
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class Partition(NamedTuple):
 
 
 class Cluster:
-    """Connections to the brokers of a cluster, one each. Several threads take turns. Not for use across a fork."""
+    """A cluster, with one connection to each broker. Threads that share it take turns. Not usable after a fork."""
 
     def __init__(
         self,
@@ -83,14 +83,14 @@ class Cluster:
         self._sleep = sleep
         self._deadline = Deadline(timeout_s, now_s)
         self.patient = False
-        """An address that has never answered is tried again too: it answered another client."""
+        """Whether to retry even if no address has ever answered, because one has answered another client."""
         self._reached = False
         self._connections: dict[Address, Link] = {}
         self._addresses: dict[int, Address] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
-        """By key type and key."""
+        """(key type, key) -> node id."""
         self._turn = threading.RLock()
-        """Held by the thread that uses the connections: through all attempts of an operation."""
+        """Held by the thread that uses the connections, for all attempts of an operation."""
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +107,7 @@ class Cluster:
     # --- operations
 
     def start_operation(self) -> Deadline:
-        """The time-out begins anew, unless it is total. `retrying` does so by itself."""
+        """Restart the time-out, unless it is total, and return the deadline. `retrying` calls this itself."""
         if not self._is_total:
             self._deadline = Deadline(self._timeout_s, self._now_s)
         return self._deadline
@@ -117,7 +117,7 @@ class Cluster:
         self._sleep(seconds)
 
     def retrying(self, attempt: Callable[[], Result]) -> Result:
-        """Run `attempt` until it succeeds, fails for good, or the time-out of an operation is over."""
+        """Run `attempt` until it succeeds, fails with an error that is not retriable, or the time-out is over (TimedOut)."""
         with self._turn:
             self.start_operation()
             backoff_s = BACKOFF_S_MIN
@@ -135,19 +135,19 @@ class Cluster:
                 backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
 
     def version(self, node_id: int, key: int, least: int = 0) -> int:
-        """The highest version of an API that a broker and we have, `least` or later. Raises UnsupportedVersion."""
+        """Return the highest version of an API, from `least` on, that broker and client have. Raises UnsupportedVersion."""
         with self._turn:
             return self._node(node_id).version(key, least)
 
     def api_versions(self, node_id: int) -> dict[int, tuple[int, int]]:
-        """API key -> (lowest, highest) version of a broker."""
+        """Return API key -> (lowest, highest) version of a broker."""
         with self._turn:
             return dict(self._node(node_id).versions)
 
     def ask(
         self, node_id: int, key: int, request: Message, answer: type[Answer], least: int = 0, most: int = INT16_MAX
     ) -> Answer:
-        """One request to one broker, at the highest common version from `least` to `most`."""
+        """Send a request to a broker, at the highest common version from `least` to `most`, and return the response."""
         with self._turn:
             connection = self._node(node_id)
             return connection.ask(key, connection.version(key, least, most), request, answer, self._deadline)
@@ -155,12 +155,12 @@ class Cluster:
     # --- routes
 
     def broker_ids(self) -> list[int]:
-        """All brokers that are alive."""
+        """Return the ids of all live brokers."""
         self.metadata([])
         return sorted(self._addresses)
 
     def controller_id(self) -> int:
-        """The broker that makes topics; any one where the cluster does not say."""
+        """Return the id of the controller, which creates topics; any broker if the metadata does not name it."""
         answer = self.metadata([])
         return answer.controller_id if answer.controller_id >= 0 else min(self._addresses)
 
@@ -183,7 +183,7 @@ class Cluster:
         return sorted(partitions)
 
     def partition(self, topic: str, index: int) -> Partition:
-        """Raises NotFound."""
+        """Return a partition of a topic. Raises NotFound."""
         known = self.partitions([topic])
         for partition in known:
             if partition.partition == index:
@@ -191,14 +191,14 @@ class Cluster:
         raise NotFound(f"topic {topic!r} has no partition {index}, it has {len(known)}")
 
     def leader(self, topic: str, index: int) -> int:
-        """The broker that leads a partition. Raises NotFound, or a retriable BrokerError while there is none."""
+        """Return the id of a partition's leader. Raises NotFound, or a retriable BrokerError while there is no leader."""
         partition = self.partition(topic, index)
         if partition.leader_id < 0:
             raise BrokerError(f"partition {partition}", ErrorCode.LEADER_NOT_AVAILABLE)
         return partition.leader_id
 
     def coordinators(self, keys: Collection[str], key_type: int = TRANSACTION) -> dict[str, int]:
-        """The brokers that coordinate these transactional ids, or with GROUP these consumer groups."""
+        """Return the ids of the coordinators of these transactional ids or, with GROUP, of these consumer groups."""
         with self._turn:
             missing = [key for key in keys if (key_type, key) not in self._coordinators]
             if missing:
@@ -212,7 +212,7 @@ class Cluster:
             return {key: self._coordinators[key_type, key] for key in keys}
 
     def group_coordinator(self, group_id: str) -> int:
-        """The broker that coordinates a consumer group."""
+        """Return the id of a consumer group's coordinator."""
         return self.coordinators([group_id], GROUP)[group_id]
 
     def _store_coordinators(
@@ -227,9 +227,9 @@ class Cluster:
             raise ConnectionFailed(f"FindCoordinator was asked for {missing[0]!r} and said nothing of it")
 
     def metadata(self, topics: Collection[str] | None, create: bool = False) -> MetadataResponse:
-        """The brokers, and these topics or with None all of them, as some broker knows them.
+        """Return the metadata of all brokers and of these topics (None: all topics), from any broker.
 
-        `create`: topics that are missing are created if the brokers do so (`auto.create.topics.enable`).
+        `create`: let brokers create missing topics (`auto.create.topics.enable`).
         """
         wanted = None if topics is None else [MetadataRequestTopic(name=item) for item in topics]
         request = MetadataRequest(wanted, allow_auto_topic_creation=create)
@@ -259,7 +259,7 @@ class Cluster:
             raise ConnectionFailed(f"broker {node_id} is known to the cluster as {address}: {fault}") from fault
 
     def _any(self) -> Link:
-        """A connection that is open, or the first address that answers."""
+        """Return an open connection, or else a new one to the first address that answers."""
         for connection in self._connections.values():
             return connection
         faults = []

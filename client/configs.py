@@ -49,13 +49,13 @@ class ConfigEntry(NamedTuple):
     is_read_only: bool
     is_sensitive: bool
     synonyms: tuple[tuple[str, str | None, int], ...]
-    """(name, value, source) of each place that has a value for this property, the one in force first."""
+    """(name, value, source) of each place that sets this property, in order of precedence."""
 
 
 def describe_config(
     cluster: Cluster, kind: ResourceType, name: str, keys: Collection[str] | None = None
 ) -> list[ConfigEntry]:
-    """The properties of a resource, or those of `keys`, by name. Raises BrokerError, as when there is no such resource."""
+    """Return the properties of a resource (only `keys`, if given), by name. Raises BrokerError, also for an unknown resource."""
 
     def attempt() -> list[ConfigEntry]:
         wanted = None if keys is None else list(keys)
@@ -82,7 +82,7 @@ def describe_config(
 def alter_config(
     cluster: Cluster, kind: ResourceType, name: str, values: Mapping[str, str], deleted: Collection[str] = ()
 ) -> None:
-    """Set `values`, and put the properties in `deleted` back to their defaults. Raises NotFound, BrokerError."""
+    """Set `values`, and reset the properties in `deleted` to their defaults. Raises NotFound, BrokerError."""
     configs = [AlterableConfig(key, SET, value) for key, value in values.items()]
     configs += [AlterableConfig(key, DELETE, None) for key in deleted]
 
@@ -99,7 +99,7 @@ def alter_config(
 
 
 def list_configured(cluster: Cluster, kind: ResourceType) -> list[str]:
-    """The names of what has a configuration of this kind, as groups and client metrics do (KIP-1142). Raises BrokerError."""
+    """Return the names of the resources of a kind that have a configuration (KIP-1142). Raises BrokerError."""
 
     def attempt() -> list[str]:
         request = ListConfigResourcesRequest([kind])

@@ -1,10 +1,11 @@
-"""One connection to one broker: a request, its answer, the next.
+"""One connection to one broker, with one request in flight at a time.
 
 request   size int32 | key int16 | version int16 | correlation id int32 | client id | tags, if flexible | message
 answer    size int32 | correlation id int32 | tags, if flexible and not ApiVersions | message
 
-There are two layers below `cluster`: this one, on a socket, for commands that ask once and go, and `channel`, on aiokafka,
-for producers, which need many requests under way. To import aiokafka takes 60 ms; all of `stuntbroker txn list` takes 40.
+There are two layers below `cluster`: this one, on a socket, for commands that send a few requests and exit, and `channel`,
+on aiokafka, for producers, which need many in-flight requests. Importing aiokafka takes 60 ms; all of `stuntbroker txn list`
+takes 40 ms.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from stuntbroker.protocol.primitives import INT16_MAX, DecodeError, Message, ski
 API_VERSIONS_FIRST: Final = 3
 """ApiVersions version tried first. An older broker responds at version 0, with an error and its own versions."""
 FRAME_SIZE_MAX: Final = 100 << 20
-"""Bytes in an answer; Kafka's own limit for requests (`socket.request.max.bytes`) is as high."""
+"""Maximum bytes of a response; Kafka's limit for requests (`socket.request.max.bytes`) is the same."""
 CONNECT_S_MAX: Final = 5.0
 REQUEST_S_MAX: Final = 30.0
 WAIT_S_MIN: Final = 0.001
-"""A socket that may wait 0 seconds does not wait at all, and fails in another way."""
+"""Minimum time-out of a socket: with 0 seconds it would be non-blocking, and fail with another error."""
 CLIENT_ID: Final = "stuntbroker"
 
 Answer = TypeVar("Answer", bound=Message)
 
 
 class Deadline:
-    """A point in time that several steps have to keep to together."""
+    """A point in time by which several steps together have to end."""
 
     __slots__ = ("_at_s", "_now_s")
 
@@ -46,12 +47,12 @@ class Deadline:
         self._at_s = now_s() + timeout_s
 
     def left_s(self, most_s: float = float("inf")) -> float:
-        """Seconds until then, at most `most_s`; never negative."""
+        """Return the seconds left, at most `most_s`; never negative."""
         return max(0.0, min(self._at_s - self._now_s(), most_s))
 
 
 class Connection:
-    """Connected, and agreed upon versions, once it is made. Raises ConnectionFailed; after that it is of no use."""
+    """A connection with negotiated versions: the constructor connects. After ConnectionFailed, it cannot be used any more."""
 
     def __init__(self, address: Address, deadline: Deadline, client_id: str = CLIENT_ID) -> None:
         self.address = address
@@ -59,7 +60,7 @@ class Connection:
         self._correlation_id = 0
         try:
             self._socket = socket.create_connection(address, max(WAIT_S_MIN, deadline.left_s(CONNECT_S_MAX)))
-        except (OSError, ValueError, OverflowError) as fault:  # A cluster may call a broker what is no host or port.
+        except (OSError, ValueError, OverflowError) as fault:  # Metadata may name an invalid host or port.
             raise ConnectionFailed(f"cannot connect to {address}: {reason(fault)}") from fault
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -74,11 +75,11 @@ class Connection:
         self._socket.close()
 
     def version(self, key: int, least: int = 0, most: int = INT16_MAX) -> int:
-        """The highest version of an API that both sides have, from `least` to `most`. Raises UnsupportedVersion."""
+        """Return the highest version of an API, from `least` to `most`, that both sides have. Raises UnsupportedVersion."""
         return chosen_version(self.address, self.versions, key, least, most)
 
     def ask(self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline) -> Answer:
-        """Send a request and wait for its answer. Raises ConnectionFailed."""
+        """Send a request, wait for its response, and return it. Raises ConnectionFailed."""
         flexible = version >= APIS[key].flexible_from
         self._correlation_id = self._correlation_id % 0x7FFF_FFFF + 1
         body = bytearray(pack(">hhih", key, version, self._correlation_id, len(self._client_id)) + self._client_id)
@@ -130,7 +131,7 @@ class Connection:
 
 
 def chosen_version(address: Address, versions: dict[int, tuple[int, int]], key: int, least: int, most: int) -> int:
-    """The highest version that we and a broker with these versions have. Raises UnsupportedVersion."""
+    """Return the highest version of an API that this client and the broker have. Raises UnsupportedVersion."""
     api = APIS[key]
     low, high = versions.get(key, (0, -1))
     most = min(api.version_max, most)
@@ -143,7 +144,7 @@ def chosen_version(address: Address, versions: dict[int, tuple[int, int]], key: 
 
 
 def reason(fault: BaseException) -> str:
-    """Return in words why a connection failed."""
+    """Return the reason for a connection failure, as text."""
     if isinstance(fault, TimeoutError):
         return "no answer in time"
     return getattr(fault, "strerror", None) or str(fault) or type(fault).__name__

@@ -1,7 +1,7 @@
 """`TransactionalConsumer`: AIOKafkaConsumer for applications that commit their offsets in transactions of a producer.
 
-What it adds: it reads only what is committed, it waits for offsets that are part of a transaction which is still open
-(OffsetFetch 7 with RequireStable, KIP-447), and it says which member of its group it is, for TxnOffsetCommit.
+The consumer reads only committed records, waits for offsets that are part of an open transaction (OffsetFetch 7 with
+RequireStable, KIP-447), and returns the group metadata that TxnOffsetCommit needs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BACKOFF_S: Final = 0.02
 BACKOFF_S_MAX: Final = 1.0
 NO_OFFSET: Final = -1
 LEAVE_S: Final = 2.0
-"""How long a start that is given up tries to leave the group."""
+"""How long, in seconds, a start that failed or was cancelled tries to leave the group."""
 
 
 class StableOffsets(NamedTuple):
@@ -54,15 +54,15 @@ class StableOffsets(NamedTuple):
 
 
 class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types.
-    """Reads records, for an application that writes with a TransactionalProducer.
+    """Reads committed records, for an application that writes with a TransactionalProducer.
 
         async with TransactionalConsumer("orders", bootstrap_servers="localhost:9092", group_id="billing") as consumer:
             batch = await consumer.getmany(timeout_ms=1000)
             ...
             await producer.send_offsets_to_transaction(consumer.next_offsets(batch), consumer.group_metadata())
 
-    Options are those of AIOKafkaConsumer, but for three: `isolation_level` is read_committed and `enable_auto_commit` is
-    off, always, and `auto_offset_reset` is "earliest" unless given.
+    Options are those of AIOKafkaConsumer, with three exceptions: `isolation_level` is always read_committed,
+    `enable_auto_commit` is always off, and `auto_offset_reset` defaults to "earliest".
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         on_measurement: OnMeasurement | None = None,
         **options: Any,
     ) -> None:
-        """Take the options. Raises ValueError for those that would read or commit outside of transactions.
+        """Create a consumer, which `start` connects. Raises ValueError for options that would bypass transactions.
 
-        `tracer`: of OpenTelemetry, for a span of each call that returns records. `on_measurement`: is called with a
-        `Measurement` for each.
+        `tracer`: an OpenTelemetry tracer, for a span of each call that returns records. `on_measurement`: a function that is
+        called with each `Measurement`.
         """
         check_text("group_id", group_id)
         if not group_id:
@@ -102,22 +102,22 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             self._telemetry = ConsumerTelemetry(tracer, on_measurement, self._client._client_id, group_id)
         self._group_name = group_id
         self._membership = GroupMetadata(group_id)
-        """The member that has the present assignment. aiokafka forgets it at once when the coordinator does."""
+        """The membership with the current assignment. aiokafka drops its own as soon as the coordinator has dropped it."""
         self._member_of_records: GroupMetadata | None = None
-        """The member as which the last records were returned."""
+        """The membership under which the last records were returned."""
         self._begins_at = auto_offset_reset
         self._first_read: dict[TopicPartition, int] = {}
-        """The lowest offset of a record that was returned, in each partition of `_assignment`."""
+        """Partition of `_assignment` -> lowest offset of the records that were returned."""
         self._assignment: object = None
         guard_connections(self._client)
-        # aiokafka's coordinator sends everything by the client's `send`, and has no OffsetFetch that could wait.
+        # aiokafka's coordinator sends all requests by the client's `send`; its OffsetFetch has no RequireStable.
         self._send_plainly = self._client.send
         self._client.send = self._send
 
     async def __aenter__(self) -> Self:
         try:
             await self.start()
-        except KafkaConnectionError:  # After anything else it is closed, or goes on.
+        except KafkaConnectionError:  # After any other error, the consumer is closed, or was running before.
             await self.stop()
             raise
         return self
@@ -125,7 +125,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
     async def start(self) -> None:
         """Connect to the cluster and join the group. Raises AuthenticationError, and aiokafka's KafkaConnectionError.
 
-        A start that found no broker may be repeated. After anything else the consumer is closed, cancelled ones included.
+        If no broker was found, `start` may be called again. After any other failure, or a cancellation, the consumer is closed.
         """
         if self._fetcher is not None or self._closed:
             raise IllegalStateError(
@@ -143,7 +143,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             raise
 
     async def _explained(self, fault: KafkaConnectionError) -> KafkaConnectionError:
-        """As `explained`; closes the consumer if it is refused, or cancelled meanwhile."""
+        """Return the error of `explained`; close the consumer if authentication fails or the call is cancelled."""
         try:
             return await explained(self._client, fault)
         except BaseException:
@@ -151,11 +151,11 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             raise
 
     async def _undo_start(self) -> None:
-        """Close everything, even if this is cancelled meanwhile."""
+        """Close the consumer, even if the caller is cancelled meanwhile."""
         await asyncio.shield(asyncio.ensure_future(self._close_at_once()))
 
     async def _close_at_once(self) -> None:
-        """Close everything. A JoinGroup on its way would wait for the other members, and is given up."""
+        """Close the consumer. A pending JoinGroup, which would wait for the other members, is cancelled."""
         joining = getattr(self._coordinator, "_coordination_task", None)
         if joining is not None and not joining.done():
             joining.cancel()
@@ -169,7 +169,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         if coordinator.member_id and self._group_instance_id is None:
             for (_, group), connection in list(self._client._conns.items()):
                 if group == ConnectionGroup.COORDINATION:
-                    connection.close()  # JoinGroup is not answered there yet.
+                    connection.close()  # Its JoinGroup has no response yet.
             with suppress(KafkaError, TimeoutError):
                 async with asyncio.timeout(LEAVE_S):
                     await coordinator._send_req(LeaveGroupRequest(self._group_name, coordinator.member_id))
@@ -182,7 +182,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # aiokafka raises that it has cancelled a fetch which waits to be repeated, as while the broker is away.
+            # aiokafka has cancelled a fetch during its back-off, for example while the broker is down, and raises that.
             pending = {fetch for fetch in self._fetcher._pending_tasks if not fetch.done()}
             for fetch in pending:
                 fetch.cancel()
@@ -191,7 +191,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             await self._client.close()
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
-        """Return the next record, however long it takes."""
+        """Return the next record, waiting without a time-out. Raises IllegalStateError before `start`."""
         self._check_started("getone")
         since_ns = time.time_ns()
         record = await super().getone(*partitions)
@@ -203,7 +203,10 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
-        """Return records by partition, as soon as there are any; none after `timeout_ms`."""
+        """Return records by partition as soon as there are any, none after `timeout_ms`.
+
+        Raises IllegalStateError before `start`.
+        """
         self._check_started("getmany")
         since_ns = time.time_ns()
         records: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = await super().getmany(
@@ -216,7 +219,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         return records
 
     def _note(self, records: dict[TopicPartition, list[ConsumerRecord[Any, Any]]]) -> None:
-        """Records are returned: note as which member, and what the first of them are."""
+        """Store the membership and the first offsets of the records that are about to be returned."""
         self._member_of_records = self._membership
         first_read = self._first_reads()
         for partition, batch in records.items():
@@ -224,10 +227,10 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             first_read[partition] = min(offset, first_read.get(partition, offset))
 
     def _first_reads(self) -> dict[TopicPartition, int]:
-        """The lowest offset that was returned in each partition that is assigned, and has been since."""
+        """Return the lowest offset returned from each partition that has stayed assigned since."""
         subscription = self._subscription.subscription
         assignment = None if subscription is None else subscription.assignment
-        if assignment is not None and assignment is not self._assignment:  # There is none in the middle of a rebalance.
+        if assignment is not None and assignment is not self._assignment:  # None during a rebalance.
             self._assignment = assignment
             stays = self.assignment()
             self._first_read = {
@@ -250,25 +253,26 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             raise IllegalStateError(f"{name}(): the consumer of group {self._group_name!r} is not started")
 
     def group_metadata(self) -> GroupMetadata:
-        """Return group, generation, member and instance as they were when the last records were returned (KIP-447).
+        """Return group id, generation, member id and instance id under which the last records were returned (KIP-447).
 
-        The group may have been rebalanced since: then the coordinator refuses the offsets, because another member may have
-        read the same records already.
+        If the group has been rebalanced since, the coordinator rejects the offsets, because another member may have read
+        the same records already.
         """
         return self._member_of_records or self._membership
 
     @staticmethod
     def next_offsets(records: dict[TopicPartition, list[Any]]) -> dict[TopicPartition, int]:
-        """Return what to commit for records that `getmany` returned: by partition, the offset of the next record."""
+        """Return the offsets to commit for records that `getmany` returned: partition -> offset of the next record."""
         return {partition: batch[-1].offset + 1 for partition, batch in records.items() if batch}
 
     async def reset_to_committed(self, timeout_ms: int = 60_000) -> None:
-        """Go back to the committed offset in every partition, after a transaction that was aborted.
+        """Seek to the committed offset of every assigned partition, after a transaction was aborted.
 
-        Abort it first: offsets that are part of an open transaction are waited for. In a partition without a committed offset
-        it goes back to the first record that was returned, and stays where it is if none was; one that another member has by now
-        is left alone. Unlike `seek_to_committed` it goes back to offset 0 too. Raises OperationTimedOutError, and aiokafka's
-        NoOffsetForPartitionError and, after `stop`, ConsumerStoppedError.
+        Abort the transaction first: this call waits for offsets that are part of an open one. A partition without a committed
+        offset goes back to the first record that was returned from it, or stays where it is if there was none. Partitions that
+        were reassigned to another member meanwhile are skipped. Unlike `seek_to_committed`, this also seeks to offset 0. Raises
+        OperationTimedOutError after `timeout_ms`, aiokafka's NoOffsetForPartitionError (without a committed offset, if
+        `auto_offset_reset` is "none"), and after `stop` aiokafka's ConsumerStoppedError.
         """
         if self._closed:
             raise ConsumerStoppedError
@@ -300,14 +304,14 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             return await self._fetch_stable_offsets(node_id, request, group)
         answer = await self._send_plainly(node_id, request, group=group)
         if isinstance(request, SyncGroupRequest) and not answer.error_code:
-            # No records are returned until the assignment that the response has is in use.
+            # No records are returned before the assignment in this response is in use.
             self._membership = GroupMetadata(
                 self._group_name, request._generation_id, request._member_id, self._group_instance_id
             )
         return answer
 
     async def _fetch_stable_offsets(self, node_id: int, request: OffsetFetchRequest, group: int) -> StableOffsets:
-        """Ask until no offset is part of an open transaction. Raises UnsupportedVersionError, errors of aiokafka."""
+        """Send OffsetFetch until no offset is part of an open transaction. Raises UnsupportedVersionError, aiokafka's errors."""
         topics = [requests.OffsetFetchRequestTopic(name, partitions) for name, partitions in request._partitions or ()]
         message = requests.OffsetFetchRequest(request._consumer_group, topics, (), True)
         backoff_s = BACKOFF_S
@@ -329,7 +333,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
 
 
 def _as_aiokafka_reads(answer: OffsetFetchResponse, request: requests.OffsetFetchRequest) -> StableOffsets:
-    """Version 0 and 1, which aiokafka knows, have no error for the whole response: give it to every partition."""
+    """Convert a response for aiokafka, which knows versions 0 and 1: an error of the whole response is set on every partition."""
     if answer.error_code:
         whole = [
             (topic.name, [(index, NO_OFFSET, "", answer.error_code) for index in topic.partition_indexes])

@@ -1,4 +1,4 @@
-"""What can go wrong between us and a cluster. Every text is one line that may be shown to a person as it is."""
+"""Errors of the blocking client. Every message is one line that can be shown to a user as it is."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ NAMES: Final = {code.value: code.name for code in ErrorCode}
 
 
 class ClientError(Exception):
-    """Whatever went wrong. `retriable`: the same may well succeed later, with routes looked up anew."""
+    """Base class of the client's errors. `retriable`: a retry, after new look-ups of leaders and coordinators, may succeed."""
 
     retriable = False
 
 
 class ConnectionFailed(ClientError):
-    """No connection, or it broke before the answer came: a request that was sent may or may not have been applied."""
+    """The connection failed before the response arrived: a request that was sent may or may not have been applied."""
 
     retriable = True
 
@@ -26,7 +26,7 @@ class Unreachable(ClientError):
 
 
 class UnsupportedVersion(ClientError):
-    """The broker has no version of an API that we have."""
+    """The broker supports no version of an API that this client can use."""
 
 
 class NotFound(ClientError):
@@ -34,7 +34,7 @@ class NotFound(ClientError):
 
 
 class TimedOut(ClientError):
-    """It could have been tried again, but there was no time left. `__cause__` is the last failure."""
+    """A retriable operation did not succeed within its time-out. `__cause__` is the last failure."""
 
 
 class BrokerError(ClientError):
@@ -54,15 +54,15 @@ class ProducerFenced(BrokerError):
 
 
 class ProducerUnknown(BrokerError):
-    """The brokers have forgotten the producer id, or never knew it. This producer can do nothing more."""
+    """The brokers have forgotten the producer id, or never knew it. This producer cannot continue."""
 
 
 class TransactionAbortable(BrokerError):
-    """The transaction cannot be committed any more. It has to be aborted; the producer can go on after that."""
+    """The transaction can no longer be committed. Abort it; after that, the producer can continue."""
 
 
 class TransactionEnded(BrokerError):
-    """The transaction has been ended the other way round, or there is none."""
+    """The transaction was already ended with the opposite result, or there is none."""
 
 
 PRODUCER_FAULTS: Final[dict[int, type[BrokerError]]] = {
@@ -76,11 +76,11 @@ PRODUCER_FAULTS: Final[dict[int, type[BrokerError]]] = {
 
 
 def producer_fault(what: str, code: int, message: str | None = None) -> BrokerError:
-    """Return the exception for an error code that a producer was answered."""
+    """Return the exception for an error code in a response to a producer."""
     return PRODUCER_FAULTS.get(code, BrokerError)(what, code, message)
 
 
 def check(what: str, code: int, message: str | None = None) -> None:
-    """Raises BrokerError unless the code is 0."""
+    """Raise BrokerError unless the code is 0."""
     if code:
         raise BrokerError(what, code, message)

@@ -1,4 +1,4 @@
-"""What topics there are, where their partitions begin and end, and their bytes: for readers of many partitions."""
+"""Topics, start and end offsets, and raw record batches, for readers of many partitions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stuntbroker.protocol.messages.metadata_request import MetadataRequest, Meta
 from stuntbroker.protocol.messages.metadata_response import MetadataResponse
 
 ISOLATION_FROM: Final = 2
-"""The first ListOffsets that knows of transactions."""
+"""First version of ListOffsets with an isolation level."""
 ANSWER_S_MAX: Final = 30.0
 
 
@@ -46,7 +46,7 @@ class Topic(NamedTuple):
 
 
 class FetchSizes(NamedTuple):
-    """Limits of one Fetch: bytes, which a first batch alone may exceed, and how long it waits for records."""
+    """Limits of one Fetch: sizes in bytes, which the first batch may exceed, and how long the broker waits for records."""
 
     bytes_max: int
     partition_bytes_max: int
@@ -55,7 +55,7 @@ class FetchSizes(NamedTuple):
 
 
 def find_topics(cluster: ChannelCluster, names: Collection[str] | None) -> dict[str, Topic]:
-    """Return those of these topics that exist, or all topics. Raises BrokerError, as for a name that no topic may have."""
+    """Return those of these topics that exist (None: all topics). Raises BrokerError, for example for an invalid name."""
 
     def attempt() -> dict[str, Topic]:
         wanted = None if names is None else [MetadataRequestTopic(name=item) for item in names]
@@ -77,10 +77,10 @@ def find_topics(cluster: ChannelCluster, names: Collection[str] | None) -> dict[
 def list_offsets(
     cluster: ChannelCluster, wanted: Mapping[TopicPartition, int], isolation: int
 ) -> dict[TopicPartition, int]:
-    """The first offset of every partition whose record is of that time (ms) or later, -1 where there is none.
+    """Return for each partition the first offset whose timestamp is at least the wanted one (ms since 1970), or -1.
 
-    reader.EARLIEST and reader.LATEST stand for the log's start and its end: the last stable offset, or with
-    READ_UNCOMMITTED the high watermark. One request goes to each leader. Raises NotFound.
+    reader.EARLIEST stands for the log start offset, reader.LATEST for the last stable offset, or with READ_UNCOMMITTED
+    the high watermark. One request goes to each leader. Raises NotFound.
     """
 
     def attempt() -> dict[TopicPartition, int]:
@@ -105,7 +105,7 @@ def list_offsets(
 
 
 def _by_leader(cluster: ChannelCluster, wanted: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-    """Raises NotFound, or a retriable BrokerError while one has no leader."""
+    """Group partitions by leader id. Raises NotFound, or a retriable BrokerError while a partition has no leader."""
     leaders = {
         TopicPartition(partition.topic, partition.partition): partition.leader_id
         for partition in cluster.partitions({partition.topic for partition in wanted})
@@ -121,7 +121,7 @@ def _by_leader(cluster: ChannelCluster, wanted: Iterable[TopicPartition]) -> dic
 
 
 class PartitionFetch:
-    """The bytes of one partition, by one Fetch after the other; the next may be under way while the last is looked at."""
+    """Consecutive fetches from one partition; the next may be in flight while the last response is processed."""
 
     def __init__(self, cluster: ChannelCluster, where: TopicPartition, isolation: int, sizes: FetchSizes) -> None:
         self._cluster = cluster
@@ -132,7 +132,7 @@ class PartitionFetch:
         self._ahead: tuple[int, Pending[FetchResponse]] | None = None
 
     def ask_ahead(self, offset: int, bytes_max: int) -> None:
-        """Put the request for what is at `offset` on its way. If it fails, `take` will ask again."""
+        """Send the Fetch for `offset` without waiting for the response. If sending fails, `take` sends it again."""
         try:
             self._ahead = offset, self._send(offset, bytes_max)
             # The loop runs only inside `run`: one iteration sends the request.
@@ -141,10 +141,10 @@ class PartitionFetch:
             self._ahead = None
 
     def take(self, offset: int, bytes_max: int) -> PartitionData:
-        """The answer for `offset`, which may be one without records. Retries what is retriable.
+        """Return the response for `offset`, which may have no records. Retriable errors are retried.
 
-        `bytes_max` is for this answer, beside the sizes that hold for all. Raises NotFound when the partition is
-        gone, BrokerError with OFFSET_OUT_OF_RANGE, TimedOut.
+        `bytes_max` limits this response, in addition to the sizes of all fetches. Raises NotFound if the partition
+        is gone, BrokerError with OFFSET_OUT_OF_RANGE, TimedOut.
         """
 
         def attempt() -> PartitionData:

@@ -1,4 +1,4 @@
-"""Consumer groups: their members, the offsets that they committed, and changing those while nobody is a member."""
+"""Consumer groups: members and committed offsets, and changing the offsets of a group without members."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ STATES: Final = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable",
 NAMES_MAX: Final = 9
 """OffsetCommit and OffsetFetch name topics by id from version 10 on."""
 ALL_TOPICS_FROM: Final = 2
-"""OffsetFetch returns every topic when it is given none."""
+"""First version of OffsetFetch that returns all topics for a null list."""
 GROUPS_FROM: Final = 8
-"""OffsetFetch takes several groups (KIP-709)."""
+"""First version of OffsetFetch with several groups (KIP-709)."""
 
 
 class GroupListing(NamedTuple):
-    """A group as its coordinator lists it. `state` is empty from brokers of before Kafka 2.6."""
+    """A group as its coordinator lists it. `state` is empty if the broker is older than Kafka 2.6."""
 
     group_id: str
     protocol_type: str
@@ -88,7 +88,7 @@ class Committed(NamedTuple):
 
 
 def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[GroupListing]:
-    """The groups of all brokers, or those in one of `states`, by id."""
+    """Return the groups of all brokers, or only those in one of `states`, sorted by id."""
 
     def attempt() -> list[GroupListing]:
         groups = []
@@ -106,7 +106,7 @@ def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[GroupLis
 
 
 def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
-    """A group and its members. Raises NotFound when its coordinator does not know it."""
+    """Describe a group and its members. Raises NotFound if the coordinator does not know the group."""
 
     def attempt() -> GroupDescription:
         node_id = cluster.group_coordinator(group_id)
@@ -133,7 +133,7 @@ def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
 
 
 def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions in a member's assignment (ConsumerProtocolAssignment): version, topics, user data."""
+    """Return the partitions in a member's assignment (ConsumerProtocolAssignment: version, topics, user data)."""
     if len(assignment) < 6:
         return ()
     partitions, pos = [], 6
@@ -150,9 +150,9 @@ def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
 def committed_offsets(
     cluster: Cluster, group_id: str, *, require_stable: bool = False
 ) -> dict[TopicPartition, Committed]:
-    """All offsets that a group committed, by partition. Empty for a group that does not exist.
+    """Return all committed offsets of a group, by partition; empty for a group that does not exist.
 
-    `require_stable` (KIP-447): an offset in an open transaction is waited for (UNSTABLE_OFFSET_COMMIT is retried).
+    `require_stable` (KIP-447): wait for offsets that are part of an open transaction (UNSTABLE_OFFSET_COMMIT is retried).
     """
 
     def attempt() -> dict[TopicPartition, Committed]:
@@ -177,7 +177,7 @@ def committed_offsets(
 
 
 def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commit offsets in the name of a group that has no members. Raises BrokerError, as when it has some."""
+    """Commit offsets for a group without members. Raises BrokerError, for example if the group has members."""
     by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         by_topic.setdefault(topic, []).append(OffsetCommitRequestPartition(partition, offset))
@@ -202,7 +202,7 @@ def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartit
 
 
 def delete_offsets(cluster: Cluster, group_id: str, partitions: Collection[TopicPartition]) -> None:
-    """Make a group forget the offsets of partitions that none of its members is subscribed to. Raises BrokerError."""
+    """Delete a group's offsets of partitions that none of its members is subscribed to. Raises BrokerError."""
     by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, partition in sorted(partitions):
         by_topic.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition))

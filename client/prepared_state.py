@@ -1,4 +1,4 @@
-"""The pair of a transaction's producer, and the requests that carry it: API keys, and the versions at which they changed."""
+"""Producer id and epoch of a prepared transaction, and the request versions that two-phase and version 2 transactions need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Self
 from stuntbroker.protocol.primitives import INT16_MAX, INT64_MAX
 
 PAIR_FROM: Final = 3
-"""InitProducerId takes the pair of its owner (KIP-360)."""
+"""First version of InitProducerId with the current producer id and epoch (KIP-360)."""
 TWO_PHASE_FROM: Final = 6
 PRODUCE_V2_FROM: Final = 12
 END_TXN_V2_FROM: Final = 5
@@ -15,9 +15,9 @@ END_TXN_V2_FROM: Final = 5
 
 
 class PreparedTxnState(NamedTuple):
-    """The producer id and epoch by which a transaction is found again (KIP-939).
+    """Producer id and epoch that identify a prepared transaction (KIP-939).
 
-    As text `producer id:epoch`, as Java's PreparedTxnState prints it; the empty text means that nothing was prepared.
+    `str` gives `producer id:epoch`, as for Java's PreparedTxnState; the empty text means that no transaction was prepared.
     """
 
     producer_id: int
@@ -28,7 +28,7 @@ class PreparedTxnState(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what `str` wrote. Raises ValueError."""
+        """Parse text that `str` returned. Raises ValueError."""
         if text in ("", "-1:-1"):
             return cls(-1, -1)
         producer_id, colon, epoch = text.partition(":")

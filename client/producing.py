@@ -1,6 +1,6 @@
-"""Writing a few records: for commands and tests, one request at a time and without a transaction.
+"""Write a few records, one request at a time and without a transaction: for commands and tests.
 
-Transactions are those of `producer`, which takes the batches that `batches_by_partition` makes.
+Transactional writes use `producer`, which takes the batches of `batches_by_partition`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ PRODUCE_NAMES_MAX: Final = 12
 """Later versions name topics by id."""
 TIMEOUT_MS: Final = 30_000
 BATCH_BYTES_MAX: Final = 512 << 10
-"""Keys and values in a batch, unless one record alone has more: below the default of `max.message.bytes`."""
+"""Maximum bytes of records in a batch, unless a single record is larger; below the default of `max.message.bytes`."""
 CREATION_S_MAX: Final = 5.0
-"""How long a topic may be unknown to a broker that may be creating it."""
+"""How long, in seconds, to wait for a topic that a broker may be creating."""
 UNKNOWN_OFFSET: Final = -1
 
 
@@ -54,12 +54,12 @@ class Appended(NamedTuple):
 
     partition: int
     first_offset: int
-    """UNKNOWN_OFFSET when the broker did not say."""
+    """UNKNOWN_OFFSET if the broker did not return it."""
     records: int
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970."""
+    """Return the current time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -73,13 +73,13 @@ def produce(
     choose: Callable[[], int] = lambda: 0,
     written: list[Appended] | None = None,
 ) -> list[Appended]:
-    """Write records with acks=all, each partition's in order and none twice. Raises BrokerError, NotFound.
+    """Write records with acks=all, in order within each partition and without duplicates. Raises BrokerError, NotFound.
 
     `written`: list to which each appended batch is added, for use after a failure.
 
     `choose`: see `batches_by_partition`.
 
-    After TimedOut, the batch in flight may have been appended: this is unknown.
+    After TimedOut, it is unknown whether the batch in flight was appended.
     """
     partitions = partition_count(cluster, topic)
     producer = _IdempotentProducer(cluster, topic)
@@ -90,9 +90,9 @@ def produce(
 
 
 class _IdempotentProducer:
-    """A producer id for one call: a batch whose answer was lost is not written twice when it is sent again (KIP-98).
+    """Producer of one `produce` call: a batch that is resent after a lost response is not written twice (KIP-98).
 
-    Not for more: when a broker is put back to an earlier state, it gives the same producer ids once more.
+    The producer id is not kept longer: a broker that is reset to an earlier state allocates the same ids again.
     """
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
@@ -135,14 +135,14 @@ class _IdempotentProducer:
         if not answer.responses:
             raise ConnectionFailed(f"{place}: the answer does not name the partition")
         part = answer.responses[0].partition_responses[0]
-        if part.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # It is written, and the broker does not know where.
+        if part.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # Written, at an unknown offset.
             return UNKNOWN_OFFSET
         check(place, part.error_code, part.error_message)
         return part.base_offset
 
 
 def partition_count(cluster: Cluster, topic: str) -> int:
-    """How many partitions a topic has; it is created if the brokers do so (`auto.create.topics.enable`). Raises NotFound."""
+    """Return the number of partitions of a topic, which brokers may create (`auto.create.topics.enable`). Raises NotFound."""
     give_up_s = time.monotonic() + CREATION_S_MAX
 
     def attempt() -> int:
@@ -164,10 +164,10 @@ def batches_by_partition(
     timestamp_ms: int | None = None,
     choose: Callable[[], int] = lambda: 0,
 ) -> Iterable[tuple[int, bytearray, int]]:
-    """(partition, batch, number of records) for records in order, as few batches as BATCH_BYTES_MAX allows.
+    """Yield (partition, batch, number of records) for records in order, in as few batches as BATCH_BYTES_MAX allows.
 
-    As Kafka's default partitioner: by murmur2 of the key. Records without a key go to one partition after the other,
-    a batch each, beginning with `choose()`.
+    Partitions are chosen as by Kafka's default partitioner: murmur2 of the key. Records without a key fill one batch of a
+    partition, then one of the next, starting with `choose()`.
     """
     queues: dict[int, list[NewRecord]] = {}
     sizes: dict[int, int] = {}

@@ -21,9 +21,9 @@ from stuntbroker.protocol.messages.describe_client_quotas_response import Descri
 EXACT, DEFAULT, ANY = 0, 1, 2
 """Match types of DescribeClientQuotas."""
 EVERY: Final = ""
-"""In the place of a name, where quotas are read: those of every name, and of the default."""
+"""In place of a name in `describe_quotas`: matches every name, and the default."""
 Entity = dict[str, str | None]
-"""Kind (`user`, `client-id`, `ip`) -> name; None for the default of all that have no quota of their own."""
+"""Entity type (`user`, `client-id`, `ip`) -> name; None for the default quota of the type."""
 
 
 class Quota(NamedTuple):
@@ -34,7 +34,7 @@ class Quota(NamedTuple):
 
 
 def describe_quotas(cluster: Cluster, entity: Mapping[str, str | None]) -> list[Quota]:
-    """The quotas of an entity, whose names may be EVERY; of nothing that has another kind besides. Raises BrokerError."""
+    """Return the quotas of entities with exactly these entity types; a name may be EVERY. Raises BrokerError."""
 
     def attempt() -> list[Quota]:
         components = [ComponentData(kind, *_match(name)) for kind, name in entity.items()]

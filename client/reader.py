@@ -1,6 +1,6 @@
-"""What is in a partition, decoded: to its end as it is now, for small topics, or on and on, for those who watch.
+"""Read and decode partitions: up to their current end, for small topics, or continuously.
 
-It needs no more than a `Cluster` on plain sockets, so that a command which reads a few records starts quickly.
+The reader needs only a `Cluster` on plain sockets, so that a command which reads a few records starts quickly.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ READ_COMMITTED: Final = 1
 FETCH_BYTES_MAX: Final = 8 << 20
 POLL_INTERVAL_S: Final = 0.02
 OPENED_SIZE_MAX: Final = 1 << 30
-"""Bytes that a compressed batch may open to."""
+"""Maximum bytes of a batch after decompression."""
 
 
 class Row(NamedTuple):
@@ -74,17 +74,17 @@ class Batch(NamedTuple):
 
 
 def list_offset(cluster: Cluster, topic: str, partition: int, timestamp_ms: int, isolation: int) -> int:
-    """The first offset whose record is of that time or later, -1 for none; EARLIEST and LATEST stand for the log's ends."""
+    """Return the first offset with at least this timestamp, -1 if there is none; EARLIEST and LATEST ask for the log's ends."""
     return cluster.retrying(lambda: _list_offset(cluster, topic, partition, timestamp_ms, isolation))
 
 
 def end_offset(cluster: Cluster, topic: str, partition: int, isolation: int = READ_COMMITTED) -> int:
-    """The last stable offset, or with READ_UNCOMMITTED the high watermark: the offset behind the last one to be read."""
+    """Return the last stable offset, or with READ_UNCOMMITTED the high watermark: the offset after the last readable one."""
     return list_offset(cluster, topic, partition, LATEST, isolation)
 
 
 def read_partition(cluster: Cluster, topic: str, partition: int, isolation: int = READ_COMMITTED) -> list[Row]:
-    """All records up to the offset that was the end when it began. What was aborted is left out with READ_COMMITTED."""
+    """Return all records up to the end offset at the time of the call; READ_COMMITTED leaves out aborted ones."""
     start = list_offset(cluster, topic, partition, EARLIEST, isolation)
     return read_from(cluster, topic, partition, start, isolation)[0]
 
@@ -92,7 +92,7 @@ def read_partition(cluster: Cluster, topic: str, partition: int, isolation: int 
 def read_from(
     cluster: Cluster, topic: str, partition: int, start: int, isolation: int = READ_COMMITTED
 ) -> tuple[list[Row], int]:
-    """The records from this offset on, and the offset that was the end when it began."""
+    """Return the records from `start` to the end offset at the time of the call, and that end offset."""
     at, rows = start, list[Row]()
     end = end_offset(cluster, topic, partition, isolation)
     while at < end:
@@ -107,19 +107,19 @@ def read_from(
 
 
 class LastValues:
-    """The committed value that each key of a partition had last: for a compacted topic, read on from where it was."""
+    """Last committed value of each key of a partition, for compacted topics; each read continues where the last one ended."""
 
     def __init__(self, cluster: Cluster, topic: str, partition: int) -> None:
         self.values: dict[bytes, bytes] = {}
-        """Without the keys that were deleted."""
+        """Key -> last value, without keys deleted by a tombstone."""
         self._cluster = cluster
         self._where = topic, partition
         self._next: int | None = None
 
     def refresh(self) -> None:
-        """Read everything that is committed by now. Raises TimedOut.
+        """Read everything that is committed at the time of the call. Raises TimedOut.
 
-        Waits for open transactions of other producers, which hide committed records behind them.
+        Waits until open transactions of other producers end, because they hold back the last stable offset.
         """
         cluster, (topic, partition) = self._cluster, self._where
         written, deadline = end_offset(cluster, topic, partition, READ_UNCOMMITTED), cluster.start_operation()
@@ -175,9 +175,9 @@ def _fetch(cluster: Cluster, topic: str, partition: int, offset: int, isolation:
 
 
 def read_batches(part: PartitionData, isolation: int) -> Iterator[Batch]:
-    """Every whole batch of a Fetch response. Raises ConnectionFailed when the bytes are not what they say.
+    """Yield every complete batch of a Fetch response. Raises ConnectionFailed for invalid data.
 
-    An aborted transaction is named by its producer id and first offset, and goes until the marker of that producer.
+    An aborted transaction is identified by producer id and first offset, and ends at the next marker of that producer.
     """
     aborted = sorted(part.aborted_transactions or (), key=lambda item: item.first_offset)
     dropped: set[int] = set()
@@ -211,7 +211,7 @@ def _rows(header: BatchHeader, batch: memoryview) -> list[Row]:
 
             payload = memoryview(decompress(header.codec, payload, OPENED_SIZE_MAX))
         return [Row(*record) for record in read_records(header, payload)]
-    except ValueError as fault:  # DecodeError and CompressionError are such.
+    except ValueError as fault:  # Also DecodeError and CompressionError.
         raise ConnectionFailed(f"the batch at offset {header.base_offset} cannot be read: {fault}") from fault
 
 
@@ -231,9 +231,9 @@ def _marker(header: BatchHeader, batch: memoryview) -> Marker | None:
 
 
 class Tail:
-    """Several partitions, read on and on from given offsets.
+    """Continuous reader of several partitions, from given offsets.
 
-    `positions` are the offsets to read next; they advance with what `poll` returns.
+    `positions`: (topic, partition) -> next offset; `poll` advances them.
     """
 
     def __init__(self, cluster: Cluster, positions: Mapping[tuple[str, int], int], isolation: int) -> None:
@@ -242,9 +242,9 @@ class Tail:
         self._isolation = isolation
 
     def poll(self, wait_ms: int) -> list[tuple[str, int, Batch]]:
-        """(topic, partition, batch) of what there is to be read; waits up to `wait_ms` for it. Raises ClientError.
+        """Return new batches as (topic, partition, batch); wait up to `wait_ms` for them. Raises ClientError.
 
-        The first batch of a partition may begin below the position: its rows from there on are the new ones.
+        The first batch of a partition may begin below the position; its rows are those from the position on.
         """
         return self._cluster.retrying(lambda: self._poll(wait_ms))
 
@@ -263,7 +263,7 @@ class Tail:
                     rows = [row for row in batch.rows if row.offset >= position]
                     polled.append((topic, partition, batch._replace(rows=rows)))
                     advanced[topic, partition] = batch.header.next_offset
-        self.positions |= advanced  # Only now: a fault above runs all of it again.
+        self.positions |= advanced  # Only now: after an error above, everything is fetched again.
         return polled
 
     def _fetch(

@@ -1,7 +1,7 @@
 """Adapter that lets aiokafka's connection send our messages, for every API and version with a codec.
 
-aiokafka asks a request for its version (`prepare`), header and bytes, and its response type for the decoded answer. It
-has transactional requests of its own, of version 0 only; these take their place.
+aiokafka gets version (`prepare`), header and body from a request, and the decoded response from its response type. These
+calls replace aiokafka's own transactional requests, which exist at version 0 only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _AnswerHeader(NamedTuple):
 
 
 class _AnswerType(Generic[Answer]):
-    """Decodes what follows the header of an answer."""
+    """Decoder of a response body, which follows the header."""
 
     __slots__ = ("_message", "_version")
 
@@ -46,7 +46,7 @@ class _AnswerType(Generic[Answer]):
 
 
 class Call(Generic[Answer]):
-    """One request at one version. Stands for both of aiokafka's classes, `Request` and `RequestStruct`."""
+    """One request at one version, with the interfaces of aiokafka's classes `Request` and `RequestStruct`."""
 
     __slots__ = ("API_KEY", "API_VERSION", "RESPONSE_TYPE", "_flexible", "_message")
     ALLOW_UNKNOWN_API_VERSION: ClassVar = True
@@ -62,11 +62,11 @@ class Call(Generic[Answer]):
         return f"{APIS[self.API_KEY].name} v{self.API_VERSION}"
 
     def prepare(self, versions: dict[int, tuple[int, int]]) -> Call[Answer]:
-        """The version has been chosen already, from ours and the broker's."""
+        """Return the call itself: its version has already been negotiated."""
         return self
 
     def build_request_header(self, correlation_id: int, client_id: str) -> _Header:
-        """Return the request header, as aiokafka's connection asks for it."""
+        """Return the request header for aiokafka's connection."""
         name = client_id.encode()
         head = pack(">hhih", self.API_KEY, self.API_VERSION, correlation_id, len(name)) + name
         return _Header(head + b"\x00" if self._flexible else head)
@@ -80,6 +80,6 @@ class Call(Generic[Answer]):
     def parse_response_header(self, frame: BytesIO) -> _AnswerHeader:
         """Read the response header from a frame, and leave the frame at the body."""
         data: Any = frame.getvalue()
-        # The answer to ApiVersions has the oldest header at every version.
+        # ApiVersions responses have header version 0 at every version (KIP-511).
         frame.seek(skip_tags(data, 4) if self._flexible and self.API_KEY != 18 else 4)
         return _AnswerHeader(*unpack_from(">i", data))

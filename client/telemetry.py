@@ -1,7 +1,7 @@
-"""Spans for OpenTelemetry, and measurements for a function of the application's, of transactional producers and consumers.
+"""OpenTelemetry spans, and measurements for a function of the application, from transactional producers and consumers.
 
-Names and attributes are those of OpenTelemetry's semantic conventions for messaging. Nothing of OpenTelemetry is needed, or
-imported, unless a tracer is given. Keys and values of records are in no span.
+Names and attributes follow OpenTelemetry's semantic conventions for messaging. OpenTelemetry is needed, and imported, only if
+a tracer is given. Spans contain no keys or values of records.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LINKS_MAX: Final = 128
 
 
 class Measurement(NamedTuple):
-    """Something that was counted or timed."""
+    """A count or a duration, for `on_measurement`."""
 
     name: str
     """`messaging.client.sent.messages`, `messaging.client.consumed.messages`: a number of records to add to a counter.
@@ -46,7 +46,7 @@ Arguments = ParamSpec("Arguments")
 
 
 def harmless(method: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """Log what a tracer raises: nothing about records and transactions depends on it."""
+    """Decorate a method so that an error of the tracer is logged, and does not affect records or transactions."""
 
     @wraps(method)
     def guarded(*arguments: Arguments.args, **named: Arguments.kwargs) -> None:
@@ -66,7 +66,7 @@ class Telemetry:
         self._on_measurement = on_measurement
 
     def measure(self, name: str, value: float, attributes: Mapping[str, str]) -> None:
-        """Hand a measurement to the application. Its errors are logged, and end nothing."""
+        """Pass a measurement to the application's function, whose errors are logged and otherwise ignored."""
         if self._on_measurement is None:
             return
         try:
@@ -91,7 +91,7 @@ class ProducerTelemetry(Telemetry):
 
     @harmless
     def on_transition(self, before: State, after: State, error: ProducerError | None) -> None:
-        """The producer has gone to another state."""
+        """Update the transaction's span and measurements after a change of the producer's state."""
         if after is State.IN_TRANSACTION:
             self._begin()
         elif after in (State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION):
@@ -189,7 +189,7 @@ class ProducerTelemetry(Telemetry):
 
     @harmless
     def end_unsent(self, span: Span, fault: BaseException) -> None:
-        """End the span of a record that was not taken."""
+        """End the span of a record that was not added to a batch."""
         from opentelemetry.trace import StatusCode
 
         span.set_attribute("error.type", error_type(fault))
@@ -197,7 +197,7 @@ class ProducerTelemetry(Telemetry):
         span.end()
 
     def record_rejected(self, topic: str, partition: int, error: ProducerError, is_tombstone: bool) -> None:
-        """A record was not taken, as it can never be written."""
+        """Report a record that was rejected because it can never be written."""
         span, _ = self.begin_record(topic, partition, [], is_tombstone)
         if span is not None:
             self.end_unsent(span, error)
@@ -253,7 +253,7 @@ class ConsumerTelemetry(Telemetry):
 
     @harmless
     def received(self, batches: Sequence[Sequence[Any]], since_ns: int) -> None:
-        """These records were returned, a sequence for each partition, by a call that began at `since_ns` since 1970."""
+        """Report the records, one sequence for each partition, of a call that began at `since_ns` (nanoseconds since 1970)."""
         for batch in batches:
             if batch:
                 attributes = {

@@ -1,4 +1,4 @@
-"""Topics: what there is; creating, growing and deleting them; and deleting their oldest records."""
+"""Describe, create, extend and delete topics, and delete their oldest records."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequ
 from stuntbroker.protocol.messages.delete_topics_response import DeleteTopicsResponse
 
 DEFAULTS_FROM: Final = 4
-"""CreateTopics leaves the number of partitions and the replication factor to the cluster (KIP-464)."""
+"""First version of CreateTopics that can leave partition count and replication factor to the cluster (KIP-464)."""
 REQUEST_TIMEOUT_MS: Final = 30_000
 
 
 class PartitionDescription(NamedTuple):
-    """A partition of a topic, as a broker's metadata has it; brokers by id, -1 for no leader."""
+    """A partition of a topic in a broker's metadata. Brokers are given by id; `leader` is -1 if there is none."""
 
     partition: int
     leader: int
@@ -47,13 +47,13 @@ class TopicDescription(NamedTuple):
 
     name: str
     topic_id: bytes
-    """16 bytes; zeros from a broker of before Kafka 2.8."""
+    """16 bytes; zeros if the broker is older than Kafka 2.8."""
     is_internal: bool
     partitions: tuple[PartitionDescription, ...]
 
 
 def describe_topics(cluster: Cluster, names: Collection[str] | None = None) -> list[TopicDescription]:
-    """These topics, or all there are, by name. Raises NotFound for the first that is missing."""
+    """Describe these topics (None: all), sorted by name. Raises NotFound for the first missing topic."""
 
     def attempt() -> list[TopicDescription]:
         topics = []
@@ -88,10 +88,10 @@ def create_topic(
     if_not_exists: bool = False,
     assignment: Sequence[Sequence[int]] = (),
 ) -> bool:
-    """Create a topic and wait until its partitions have leaders. False: with `if_not_exists` it was there.
+    """Create a topic and wait until it has a leader. Return False if it existed before (with `if_not_exists`).
 
-    -1 leaves the number of partitions, or the replication factor, to the cluster. `assignment`: ids of the brokers of each
-    partition, instead of both. Raises BrokerError.
+    -1 leaves the number of partitions, or the replication factor, to the cluster. `assignment`: broker ids of the replicas of
+    each partition, instead of both numbers. Raises BrokerError.
     """
 
     def attempt() -> bool:
@@ -132,7 +132,7 @@ def delete_topic(cluster: Cluster, topic: str) -> None:
 
 
 def grow_topic(cluster: Cluster, topic: str, partitions: int) -> None:
-    """Give a topic more partitions: `partitions` in all. Raises NotFound, or BrokerError."""
+    """Increase the number of partitions of a topic to `partitions`. Raises NotFound, or BrokerError."""
 
     def attempt() -> None:
         request = CreatePartitionsRequest([CreatePartitionsTopic(topic, partitions, None)], REQUEST_TIMEOUT_MS)
@@ -146,7 +146,7 @@ def grow_topic(cluster: Cluster, topic: str, partitions: int) -> None:
 
 
 def delete_records(cluster: Cluster, topic: str, partition: int, offset: int) -> int:
-    """Delete what is before an offset, -1 for all; return the offset at which the partition starts now. Raises BrokerError."""
+    """Delete the records before an offset (-1: all); return the new log start offset. Raises BrokerError."""
 
     def attempt() -> int:
         wanted = DeleteRecordsTopic(topic, [DeleteRecordsPartition(partition, offset)])

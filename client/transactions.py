@@ -1,4 +1,4 @@
-"""Requests to transaction coordinators: a producer's pair, and the end of one transaction or of a thousand at once."""
+"""Requests to transaction coordinators: InitProducerId, and EndTxn for many transactions at once."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from stuntbroker.protocol.messages.init_producer_id_response import InitProducer
 from stuntbroker.protocol.primitives import INT16_MAX
 
 BACKOFF_S: Final = 0.02
-"""While a coordinator is busy with the id; what Apache's clients take for the first request of a transaction."""
+"""First back-off of retries; Kafka's clients use the same for the first request of a transaction."""
 BACKOFF_S_MAX: Final = 0.5
 IN_FLIGHT_MAX: Final = 250
-"""Requests on their way to one coordinator."""
+"""Maximum number of EndTxn requests in flight."""
 
 
 class Initialised(NamedTuple):
-    """The (producer id, epoch) of a producer, and the prepared transaction that it has taken over, if any."""
+    """Result of InitProducerId: producer id and epoch, and the prepared transaction that was kept open, if any."""
 
     pair: PreparedTxnState
     """Producer id and epoch to use from now on."""
     ongoing: PreparedTxnState | None
-    """The pair of the transaction that was kept open for it (KIP-939)."""
+    """Producer id and epoch of the transaction that was kept open (KIP-939)."""
 
 
 class End(NamedTuple):
-    """A transaction, named exactly, and what shall become of it."""
+    """A transaction, identified by transactional id, producer id and epoch, and whether to commit or abort it."""
 
     transactional_id: str
     producer_id: int
@@ -53,7 +53,7 @@ class End(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """`code` is 0, or an error that will not go away by trying again. `pair` is that of the next transaction."""
+    """Result of EndTxn. `code`: 0, or an error that is not retriable. `pair`: producer id and epoch for the next transaction."""
 
     end: End
     code: int
@@ -61,7 +61,7 @@ class Ended(NamedTuple):
 
 
 def transaction_version(cluster: ChannelCluster, node_id: int) -> int:
-    """The level that we speak with a coordinator: 2 when the cluster has it, and both sides its requests; else 1."""
+    """Return the transaction version to use: 2 if the cluster has it and both sides support its requests, else 1."""
     channel = cluster.channel(node_id)
     if channel.transaction_version < 2 or channel.version(END_TXN) < END_TXN_V2_FROM:
         return 1
@@ -107,10 +107,10 @@ def init_producer(
 
 
 def end_all(cluster: ChannelCluster, ends: Sequence[End]) -> list[Ended]:
-    """End these transactions, all at once: requests are on their way to every coordinator without waiting for each other.
+    """End these transactions concurrently, with requests in flight to all coordinators at the same time.
 
-    What is retriable is tried again until the time-out of an operation is over: then TimedOut is raised, and any of them
-    may or may not have been ended. EndTxn may be repeated with the pair that it was sent with.
+    Retriable errors are retried until the time-out of an operation is over. Then TimedOut is raised, and any of the
+    transactions may or may not have ended. EndTxn may be repeated with the same producer id and epoch.
     """
     deadline = cluster.start_operation()
     ended: dict[int, Ended] = {}
@@ -142,7 +142,7 @@ def end_all(cluster: ChannelCluster, ends: Sequence[End]) -> list[Ended]:
 def _round(
     cluster: ChannelCluster, ends: Sequence[End], left: Sequence[int], left_s: Callable[[], float]
 ) -> Iterator[tuple[int, int, PreparedTxnState]]:
-    """(index, error code, next pair) of every answer of one try, as they come."""
+    """Send EndTxn once for each index in `left`; yield (index, error code, next producer id and epoch) per response."""
     nodes = cluster.coordinators(list(dict.fromkeys(ends[index].transactional_id for index in left)))
     versions = {node: end_txn_version(cluster, node) for node in set(nodes.values())}
     for at in range(0, len(left), IN_FLIGHT_MAX):

@@ -1,5 +1,5 @@
-# The image for two architectures, with a list of what is in it:  docker buildx bake -f docker/bake.hcl --push
-# The tag 8.0.0 is for Testcontainers modules that read a tag as a version of Confluent Platform.
+# The image for two architectures, with an SBOM:  docker buildx bake -f docker/bake.hcl --push
+# The tag 8.0.0 is for Testcontainers modules that read the tag as a version of Confluent Platform.
 
 variable "NAME" {
   default = "stuntbroker"
@@ -13,7 +13,7 @@ variable "REVISION" {
   default = ""
 }
 
-# What docker/Dockerfile makes, for engines of any age.
+# The image of docker/Dockerfile, which engines of any version can build.
 target "plain" {
   context    = "."
   dockerfile = "docker/Dockerfile"
@@ -21,7 +21,8 @@ target "plain" {
   platforms  = ["linux/amd64", "linux/arm64"]
 }
 
-# Engines from 25 on ask every quarter of a second while the broker starts. Older ones run it too, but cannot build it.
+# Engines from 25 on run the health check every quarter of a second while the broker starts. Older engines can run this image,
+# but cannot build it.
 target "default" {
   inherits = ["plain"]
   contexts = { plain = "target:plain" }

@@ -1,4 +1,4 @@
-"""Commands that speak to a broker, ours or Apache Kafka's: topics, groups, records, configurations, transactions, control.
+"""Commands that talk to a broker, ours or Apache Kafka's: topics, groups, records, configurations, transactions, control.
 
-What a command does to a cluster is in `client`; here are its words, its output and its exit status.
+`client` sends the requests; this package has the arguments, the output and the exit status of the commands.
 """

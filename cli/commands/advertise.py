@@ -1,4 +1,4 @@
-"""`stuntbroker advertise`: for containers whose port is mapped to one that is known only when they run."""
+"""`stuntbroker advertise`: sets the advertised address of a container whose mapped port is known only when it runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMES: Final = (MAPPED_ADDRESS, ADVERTISED)
 
 
 def advertise(arguments: list[str]) -> int:
-    """Change the address that clients from outside are told; return the exit status. Raises UsageError."""
+    """Change the address that is advertised to clients from outside; return the exit status. Raises UsageError."""
     return run_operation("advertise", Verb(_prepare, words="HOST:PORT"), arguments)
 
 

@@ -1,4 +1,4 @@
-"""`stuntbroker config`: the properties of topics, brokers and groups of any Kafka, while they run."""
+"""`stuntbroker config`: shows and changes the properties of topics, brokers and groups of any running Kafka."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _value(entry: ConfigEntry) -> str:
 
 
 def source_name(number: int) -> str:
-    """Kafka's name of where a value comes from, as in DEFAULT_CONFIG."""
+    """Return Kafka's name of a configuration source, such as DEFAULT_CONFIG."""
     return SOURCES.get(number) or str(number)
 
 

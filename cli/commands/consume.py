@@ -113,7 +113,7 @@ def _positions(cluster: Cluster, places: list[TopicPartition], start: str, group
 def _print(
     cluster: Cluster, tail: Tail, printer: _Printer, isolation: int, until_s: float | None, ended: Ended
 ) -> None:
-    """Print until there are no more records, or enough of them, or the time is over, or the command is to end."""
+    """Print records until the end of the partitions, the maximum number, the time `until_s`, or a signal."""
     ends = (
         {}
         if until_s is not None
@@ -137,7 +137,7 @@ def _print(
 
 
 class _Printer:
-    """Writes records to standard output, at most so many. `next_offsets`: behind the last one that was written."""
+    """Writes at most `records_max` records to standard output. `next_offsets`: partition -> offset after the last one written."""
 
     def __init__(self, given: Options, records_max: int | None) -> None:
         self.next_offsets: dict[TopicPartition, int] = {}
@@ -148,11 +148,11 @@ class _Printer:
 
     @property
     def is_done(self) -> bool:
-        """Whether as many records were written as were asked for."""
+        """Whether the maximum number of records was written."""
         return self._left == 0
 
     def print(self, topic: str, partition: int, batch: Batch, end: int | None) -> None:
-        """Write what a batch has below `end`."""
+        """Write the records of a batch that are below offset `end`, or its marker."""
         for row in batch.rows:
             if self.is_done or (end is not None and row.offset >= end):
                 return
@@ -198,7 +198,7 @@ class _Printer:
 
 
 def record_document(topic: str, partition: int, row: Row, batch: Batch) -> dict[str, Any]:
-    """A record as JSON has it. Bytes that are not UTF-8 are shown as lone surrogates, which `produce --from-json` reads."""
+    """Return a record as a JSON document. Bytes that are not UTF-8 become lone surrogates, as `produce --from-json` reads."""
     return {
         "topic": topic,
         "partition": partition,

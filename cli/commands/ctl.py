@@ -74,7 +74,7 @@ Options = dict[str, list[str]]
 
 
 class Command(NamedTuple):
-    """One command: `ask` returns the JSON document, `show` makes it readable."""
+    """One command: `ask` returns the JSON document of the response, `show` formats it as text."""
 
     ask: Callable[[ControlClient, Options], Any]
     show: Callable[[Any], str]
@@ -119,7 +119,7 @@ def ctl(arguments: list[str]) -> int:
     return 0
 
 
-# --- asking
+# --- requests
 
 
 def _advance(client: ControlClient, given: Options) -> Any:
@@ -127,7 +127,7 @@ def _advance(client: ControlClient, given: Options) -> Any:
 
 
 def _time(what: str, text: str) -> int:
-    """In ms. Raises UsageError."""
+    """Parse a time such as 90s; return milliseconds. Raises UsageError."""
     match = TIME.fullmatch(text)
     if match is None:
         raise UsageError(f"ctl {what} {text!r}: it must be a time, as 500ms, 90s, 15m, 2h or 7d")

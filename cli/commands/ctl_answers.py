@@ -1,4 +1,4 @@
-"""The answers of the control API as text for a terminal, for `stuntbroker ctl`. Each takes the JSON document."""
+"""Responses of the control API as text for a terminal, for `stuntbroker ctl`. Each function takes the JSON document."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from stuntbroker.cli.tables import instant, shown, table
 from stuntbroker.pipeline.counting import count
 
 NAMES_OF_IDS: Final = ("transactional_id", "v3_and_below_transactional_id", "group_id", "key")
-"""Fields of requests that say whose they are, the first one first."""
+"""Request fields that identify the client's transaction or group, in order of preference."""
 
 
 def clock_as_text(document: Any) -> str:
-    """The broker's time."""
+    """Format the broker's time."""
     state = "stands still" if document["paused"] else "goes"
     return f"{document['now_ms']} ms since 1970, moved by {document['moved_ms']} ms, {state}\n"
 
 
 def faults_as_text(document: Any) -> str:
-    """Faults, with how often each has fired."""
+    """Format faults, with how often each has fired."""
     rows = [
         (
             each["id"],
@@ -34,7 +34,7 @@ def faults_as_text(document: Any) -> str:
 
 
 def stops_as_text(document: Any) -> str:
-    """Stops and what is parked at each, and the points where a document has them."""
+    """Format stops, with the requests that are parked at each, and the points if the document has them."""
     rows = [
         (
             each["id"],
@@ -67,13 +67,13 @@ def findings_as_text(document: Any) -> str:
 
 
 def snapshots_as_text(document: Any) -> str:
-    """Snapshots, with the ids that are parked in each."""
+    """Format snapshots, with the ids that are parked in each."""
     rows = [(each["id"], each["name"], str(each["bytes"]), ", ".join(each["parked"])) for each in document["snapshots"]]
     return table(("ID", "NAME", "BYTES", "PARKED"), rows)
 
 
 def nodes_as_text(document: Any) -> str:
-    """Nodes, and what each of them leads."""
+    """Format nodes, and what each of them leads."""
     rows = [
         (
             str(each["id"]),
@@ -89,36 +89,36 @@ def nodes_as_text(document: Any) -> str:
 
 
 def move_as_text(document: Any) -> str:
-    """Which node leads what has moved."""
+    """Format the new leader of a partition that was moved."""
     place = f"{document['topic']}-{document['partition']}"
     return f"node {document['node']} leads {place}, in leader epoch {document['leader_epoch']}\n"
 
 
 def forks_as_text(document: Any) -> str:
-    """Copies of the broker, and their addresses."""
+    """Format copies of the broker, with their addresses."""
     return table(
         ("ID", "KAFKA", "CONTROL"), [(each["id"], each["kafka"], each["control"]) for each in document["forks"]]
     )
 
 
 def plans_as_text(document: Any) -> str:
-    """The plans that come with the broker."""
+    """Format the plans that come with the broker."""
     return table(("PLAN", "WHAT HAPPENS"), [(name, plan["about"]) for name, plan in document["plans"].items()])
 
 
 def json_as_text(document: Any) -> str:
-    """The document itself."""
+    """Format the document as JSON."""
     return json.dumps(document, indent=2) + "\n"
 
 
 def removed_as_text(document: Any) -> str:
-    """The faults and the stops that were removed."""
+    """Format the faults and the stops that were removed."""
     faults = faults_as_text(document) if "faults" in document else ""
     return faults + (stops_as_text(document) if "stops" in document else "")
 
 
 def requests_as_text(document: Any) -> str:
-    """Requests, with what was answered."""
+    """Format requests, with the error codes of their responses."""
     rows = [
         (
             str(each["number"]),
@@ -134,7 +134,7 @@ def requests_as_text(document: Any) -> str:
 
 
 def transactions_as_text(document: Any) -> str:
-    """Transactional ids; of a single one also when its producers were fenced, and its last requests."""
+    """Format transactional ids; for a single one, also when its producers were fenced, and its last requests."""
     if "transactions" not in document:
         shown_parts = [transactions_as_text({"transactions": [document]})]
         shown_parts += [_moments_as_text(document["fenced"])] if document["fenced"] else []
@@ -191,7 +191,7 @@ def _held_back_by(txn: Any) -> str:
 
 
 def topics_as_text(document: Any) -> str:
-    """Partitions, and what holds back their last stable offsets."""
+    """Format partitions, with the transactions that hold back their last stable offsets."""
     rows = [
         (
             f"{topic['name']}-{each['partition']}",
@@ -208,7 +208,7 @@ def topics_as_text(document: Any) -> str:
 
 
 def groups_as_text(document: Any) -> str:
-    """Consumer groups, and their members."""
+    """Format consumer groups, with their members."""
     rows = [
         (each["group_id"], each["state"], str(each["generation"]), ", ".join(m["member_id"] for m in each["members"]))
         for each in document["groups"]
@@ -217,7 +217,7 @@ def groups_as_text(document: Any) -> str:
 
 
 def clients_as_text(document: Any) -> str:
-    """Connections."""
+    """Format the connections of clients."""
     rows = [
         (each["client_id"], each["client"], each["listener"], each["transactional_id"] or "")
         for each in document["clients"]

@@ -70,7 +70,7 @@ class OffsetRow(NamedTuple):
     lag: int | None
     member: Member | None
     leader_epoch: int | None = None
-    """The leader epoch of the last record that was read, which was committed with the offset; None: it was not said."""
+    """Leader epoch that was committed with the offset; None if there was none."""
 
 
 def group(arguments: list[str]) -> int:
@@ -101,7 +101,7 @@ def _describe(given: Options) -> Operation:
 
 
 def offset_rows(cluster: Cluster, described: GroupDescription) -> list[OffsetRow]:
-    """A row for each partition that a group committed an offset for or has a member on, in order."""
+    """Return a row for each partition that has a committed offset or an assigned member, in order."""
     owners = {partition: member for member in described.members for partition in member.partitions}
     committed = committed_offsets(cluster, described.group_id)
     rows = []
@@ -198,7 +198,7 @@ def _offset_documents(
 
 
 def places_of(cluster: Cluster, topics: list[tuple[str, int | None]]) -> list[TopicPartition]:
-    """The partitions that are meant by (topic, partition or None for all). Raises NotFound."""
+    """Return the partitions that are given as (topic, partition or None for all). Raises NotFound."""
     places = []
     for topic, partition in topics:
         partitions = cluster.retrying(lambda: cluster.partitions([topic]))  # noqa: B023
@@ -210,7 +210,7 @@ def places_of(cluster: Cluster, topics: list[tuple[str, int | None]]) -> list[To
 
 
 def target_offset(cluster: Cluster, place: TopicPartition, at: str, timestamp_ms: int | None) -> int:
-    """The offset to begin at: `at` is earliest, latest or a number, which is kept within the log; or by time."""
+    """Return the offset to reset to: `at` is earliest, latest or a number, limited to the log; else that of `timestamp_ms`."""
     topic, partition = place
     earliest = list_offset(cluster, topic, partition, EARLIEST, READ_UNCOMMITTED)
     latest = list_offset(cluster, topic, partition, LATEST, READ_UNCOMMITTED)
@@ -242,7 +242,7 @@ def _delete(given: Options) -> Operation:
 
 
 def topic_and_partition(text: str, option: str = "") -> tuple[str, int | None]:
-    """(topic, partition or None for all) of `TOPIC` or `TOPIC:PARTITION`, the value of `option`. Raises UsageError."""
+    """Parse `TOPIC` or `TOPIC:PARTITION`, the value of `option`, to (topic, partition or None for all). Raises UsageError."""
     topic, colon, partition = text.partition(":")
     if not topic or (colon and not (partition.isascii() and partition.isdigit() and len(partition) < 10)):
         raise UsageError(f"{option}{text!r}: it must be TOPIC or TOPIC:PARTITION")

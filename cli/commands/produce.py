@@ -66,9 +66,9 @@ OPTIONS: Final = (
 )
 FLAGS: Final = ("--null", "--from-json", "--abort", "--leave-open", "--json")
 SHOWN_MAX: Final = 80
-"""Characters of a line that are shown when it is no record."""
+"""Maximum characters of an invalid line that an error message shows."""
 FIELDS: Final = ("key", "value", "headers", "partition")
-"""Fields of a JSON document that are written; the others that `consume --json` prints are for the reader."""
+"""Fields of a JSON document that are written; the other fields of `consume --json` are ignored."""
 FIELDS_OF_CONSUME: Final = ("topic", "offset", "timestamp_ms", "producer_id", "producer_epoch", "transactional")
 
 
@@ -121,7 +121,7 @@ class InputError(Exception):
 
 
 class _Transaction:
-    """All records in one transaction of a producer of ours, which needs aiokafka: it takes longer to start."""
+    """Writes all records in one transaction of a TransactionalProducer, whose aiokafka takes longer to import."""
 
     def __init__(
         self, addresses: list[Address], timeout_s: float, transactional_id: str, timeout_ms: int, end: str
@@ -162,7 +162,7 @@ class _Transaction:
                 else:
                     is_left_open = True
             except KafkaError as fault:
-                is_left_open = isinstance(fault, OperationTimedOutError)  # Else it would be waited for once more.
+                is_left_open = isinstance(fault, OperationTimedOutError)  # Otherwise `stop` would wait again.
                 raise ClientError(str(fault)) from fault
             finally:
                 producer.stop(leave_open=is_left_open)
@@ -172,9 +172,9 @@ class _Transaction:
 
 
 def _records(given: Options, values: list[str]) -> Iterator[NewRecord]:
-    """The records of the command line, or of standard input as they are read, which raises InputError.
+    """Return the records of the command line, or of standard input; iterating over the latter may raise InputError.
 
-    Raises UsageError for a value of the command line that cannot be understood.
+    Raises UsageError for an invalid value of the command line.
     """
     key = single(given, "--key", "") if "--key" in given else None
     separator = not_empty(given, "--key-separator")
@@ -228,7 +228,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def _from_json(text: str, partition: int | None) -> NewRecord:
-    """The record of a JSON document. Raises ValueError."""
+    """Parse a JSON document to a record. Raises ValueError."""
     try:
         document: Any = json.loads(text)
     except ValueError as fault:

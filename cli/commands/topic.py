@@ -113,13 +113,13 @@ def _describe(given: Options) -> Operation:
 
 
 def changed_properties(cluster: Cluster, name: str) -> dict[str, str | None]:
-    """The properties of a topic that are its own, not the broker's or Kafka's defaults."""
+    """Return the properties that are set on a topic itself, without defaults of the broker or of Kafka."""
     entries = describe_config(cluster, ResourceType.TOPIC, name)
     return {entry.name: entry.value for entry in entries if entry.source == Source.DYNAMIC_TOPIC_CONFIG}
 
 
 def topic_id_text(topic_id: bytes) -> str:
-    """A topic id as Kafka prints it: base64 without padding, in the alphabet for URLs."""
+    """Return a topic id as Kafka prints it: URL-safe base64 without padding; empty for zeros."""
     from base64 import urlsafe_b64encode
 
     return urlsafe_b64encode(topic_id).decode().rstrip("=") if any(topic_id) else ""

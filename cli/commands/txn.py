@@ -1,4 +1,4 @@
-"""`stuntbroker txn`: transactions of any Kafka as an administrator sees and ends them (KIP-664, KIP-939, KIP-994)."""
+"""`stuntbroker txn`: lists, describes and ends transactions of any Kafka (KIP-664, KIP-939, KIP-994)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ Examples:
 )
 
 LISTED: Final = ("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE")
-"""The fields of a Listing."""
+"""Table headers for the fields of a Listing."""
 
 Operation = Callable[[Admin], Shown]
 
@@ -72,7 +72,7 @@ def txn(arguments: list[str]) -> int:
 
 
 def _verb(prepare: Callable[[Options], Operation], *names: str) -> Verb:
-    """A command whose operation needs an Admin."""
+    """Return a command whose operation needs an Admin."""
 
     def prepared(given: Options) -> Callable[[Cluster], Shown]:
         operation = prepare(given)
@@ -107,7 +107,7 @@ def _list(given: Options) -> Operation:
 
 
 def running_transactions(listings: tuple[Listing, ...], described: dict[str, Description | None], now_ms: int) -> Shown:
-    """Return listed transactions with their start and duration. What has ended since it was listed is left out."""
+    """Return listed transactions with start and duration, without those that have ended since they were listed."""
     rows, documents = [], []
     for listing in listings:
         more = described[listing.transactional_id]
@@ -229,7 +229,7 @@ def _force_terminate(given: Options) -> Operation:
     transactional_id = _checked_id(single(given, "--transactional-id", ""))
 
     def operation(admin: Admin) -> Shown:
-        # Unlike Kafka: kafka-transactions.sh makes an id that it does not find. A slip of the pen should not.
+        # Unlike Kafka: kafka-transactions.sh creates an id that it does not find. A typing error should not do that.
         before = admin.force_terminate(transactional_id)
         document = {"before": document_of(before, _now_ms()), "aborted": before.state in ("Ongoing", "PrepareAbort")}
         return Shown(_terminated(before), document)
@@ -338,7 +338,7 @@ VERBS: Final = {
 }
 
 
-# --- words of the command line
+# --- parsing of arguments
 
 
 def _checked_id(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Commands of the form `stuntbroker NOUN VERB ...`: what they share, from the words to the exit status."""
+"""Common parts of the commands `stuntbroker NOUN VERB ...`, from their arguments to the exit status."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Options = dict[str, list[str]]
 
 
 class Shown(NamedTuple):
-    """Output of a command, as text and as JSON document. `failure`: what could not be done."""
+    """Output of a command, as text and as a JSON document. `failure`: message about what could not be done."""
 
     text: str
     document: Any
@@ -36,19 +36,19 @@ Operation = Callable[[Cluster], Shown]
 
 
 class Verb(NamedTuple):
-    """One command: `prepare` checks the words and returns what to do with the cluster. Raises UsageError."""
+    """One command: `prepare` checks the arguments and returns the operation on the cluster. Raises UsageError."""
 
     prepare: Callable[[Options], Operation]
     options: tuple[str, ...] = ()
-    """Options with a value, beside COMMON_OPTIONS."""
+    """Options with a value, in addition to COMMON_OPTIONS."""
     flags: tuple[str, ...] = ()
-    """Options without a value, beside --json."""
+    """Options without a value, in addition to --json."""
     words: str = ""
     """Name of the positional arguments, as `NAME` or `NAME...`; `prepare` gets them under the key ""."""
 
 
 def states(given: Options, known: Iterable[str]) -> Sequence[str]:
-    """Return what was given by --state. Raises UsageError for a state that there is not."""
+    """Return the values of --state. Raises UsageError for an unknown state."""
     known = list(known)
     for state in given.get("--state", ()):
         if state not in known:
@@ -65,7 +65,7 @@ def run_verb(noun: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int:
 
 
 def run_operation(command: str, verb: Verb, arguments: list[str]) -> int:
-    """Run a command by the words behind its name; return the exit status. Raises UsageError."""
+    """Run a command with the arguments after its name; return the exit status. Raises UsageError."""
     given = options(arguments, (*verb.options, *COMMON_OPTIONS), ("--json", *verb.flags), with_words=bool(verb.words))
     words = given.get("", [])
     if verb.words and not words and not verb.words.startswith("["):
@@ -93,7 +93,7 @@ def optional_number(given: Options, name: str, low: int, high: int) -> int | Non
 
 
 def key_values(given: Options, name: str) -> dict[str, str]:
-    """The `KEY=VALUE` pairs of an option that may be repeated. Raises UsageError."""
+    """Return the `KEY=VALUE` pairs of an option that may be repeated. Raises UsageError."""
     pairs = {}
     for text in given.get(name, ()):
         key, equals, value = text.partition("=")

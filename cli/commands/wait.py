@@ -1,4 +1,4 @@
-"""`stuntbroker wait`: for health checks and scripts; asks what a client asks first."""
+"""`stuntbroker wait`: waits until a broker answers the first requests of a client, for health checks and scripts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def wait(given: dict[str, list[str]]) -> int:
 
 
 def _in_this_container() -> list[Address]:
-    """Where `serve --container` listens. Raises Unreachable before it is ready."""
+    """Return the address where `serve --container` listens. Raises Unreachable before the broker is ready."""
     from stuntbroker.cli.serving import container
 
     listening = container.listening_at()

@@ -1,4 +1,4 @@
-"""Commands that read the files of a data folder, of a broker that need not run: `audit` and `dump`.
+"""Commands that read the files of a data folder, without a running broker: `audit` and `dump`.
 
-What an audit finds is in `pipeline/audit`.
+The audit itself is in `pipeline/audit`.
 """

@@ -1,4 +1,4 @@
-"""`stuntbroker audit`: what the data folder of a broker, ours or Apache Kafka's, says of its transactions."""
+"""`stuntbroker audit`: checks the transactions in the data folder of a broker, ours or Apache Kafka's."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ class AuditOptions(NamedTuple):
     records: bool
     timelines: list[str]
     master: str | None
-    """None: not with Spark."""
+    """Spark master; None to run without Spark."""
     chain: Chain | None
 
 
 class Progress:
-    """How far it is, on standard error: a line that changes on a terminal, else one every ten seconds."""
+    """Progress on standard error: one line that changes on a terminal, else a new line every ten seconds."""
 
     def __init__(self, only_terminal: bool) -> None:
         self._is_terminal = sys.stderr.isatty()
@@ -104,7 +104,7 @@ class Progress:
 
 
 def audit(arguments: list[str]) -> int:
-    """Exit status: 0 nothing found but what is normal, 1 findings or a folder that cannot be read."""
+    """Audit a folder; return the exit status: 0 for no findings but information, 1 for findings or an unreadable folder."""
     options = parse(arguments)
     try:
         from stuntbroker.pipeline.audit.folder import FolderError, read_folder
@@ -170,7 +170,7 @@ def check_page(path: str) -> None:
 
 
 def _tables(options: AuditOptions) -> TableWriter | None:
-    """Raises FolderError when they cannot be written where they should be."""
+    """Return the writer for --tables, if given. Raises FolderError if it cannot write to the folder."""
     if options.tables is None:
         return None
     from stuntbroker.pipeline.audit.tables import TableWriter
@@ -183,7 +183,7 @@ def _tables(options: AuditOptions) -> TableWriter | None:
 def _audit_folder(
     options: AuditOptions, folder: Folder, tables: TableWriter | None, progress: Progress
 ) -> tuple[Audit, list[Finding]]:
-    """(the audit, findings of the comparison that was asked for), with tables written on the way."""
+    """Audit a folder and write its tables; return the audit, and the findings of the exactly-once comparison."""
     if options.master is None:
         from stuntbroker.pipeline.audit.run import audit as audit_of
         from stuntbroker.pipeline.audit.run import compare
@@ -196,7 +196,7 @@ def _audit_folder(
 
 
 def parse(arguments: list[str]) -> AuditOptions:
-    """Raises UsageError."""
+    """Parse the command line. Raises UsageError."""
     places, others = _split(arguments)
     given = options(others, VALUES, FLAGS)
     if len(places) != 1:
@@ -217,7 +217,7 @@ def parse(arguments: list[str]) -> AuditOptions:
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """(what is no option, options with their values); the value of --spark may be left out."""
+    """Return (positional arguments, options with their values); the value of --spark may be left out."""
     places, others = [], []
     waiting = iter(range(len(arguments)))
     for at in waiting:

@@ -1,4 +1,4 @@
-"""What `stuntbroker audit` says: the JSON document, and the text that is made of it."""
+"""Report of `stuntbroker audit`: the JSON document, and the text that is made from it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 Report = dict[str, Any]
 ROWS_MAX: Final = 1_000
-"""Most rows of any list in the text, and of lists by transactional id in the JSON document."""
+"""Maximum rows of any list in the text, and of lists by transactional id in the JSON document."""
 SLOWEST_MAX: Final = 10
 SKIPPED_MAX: Final = 20
 EVERY_DAY: Final = ("first", "first_seen", "end", "init", "init_by_owner")
-"""Reasons of bumps that are no fence."""
+"""Reasons for an epoch bump that do not fence another producer."""
 
 
 def report_of(folder: Folder, audit: Audit, findings: pa.Table, timelines: list[str]) -> Report:
@@ -59,7 +59,7 @@ def report_of(folder: Folder, audit: Audit, findings: pa.Table, timelines: list[
 
 
 def _fencing(fencing: pa.Table) -> Report:
-    """How often every reason is there, and the newest rows of those that are not of every day."""
+    """Return how often each reason occurs, and the newest rows whose reason is not in EVERY_DAY."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -87,7 +87,7 @@ def _slowest(latencies: pa.Table, most: int) -> list[Report]:
 
 
 def text_of(report: Report) -> str:
-    """Return a report as text for people."""
+    """Return a report as readable text."""
     ratio = report["aborted_bytes_ratio"]
     lines = [
         f"{count(report['partitions'], 'partition')}, {count(report['batches'], 'batch', 'batches')}, "
@@ -155,7 +155,7 @@ def _held(held: list[Report]) -> str:
 
 
 def _fenced(fenced: list[Report]) -> str:
-    """Per id, how often and why; the newest first."""
+    """Format how often, and why, each transactional id was fenced; the newest first."""
     counts = Counter((row["transactional_id"], row["reason"]) for row in fenced)
     newest: dict[tuple[str, str], Report] = {}
     for row in fenced:

@@ -1,4 +1,4 @@
-"""The session in which `stuntbroker audit --spark` reads, and what keeps its start from being one page of warnings."""
+"""Spark session of `stuntbroker audit --spark`, without the warnings that Spark prints at its start."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SAID_MAX: Final = 2_000
 
 
 class SparkError(OSError):
-    """Spark cannot be started; one line that says why and what to do."""
+    """Spark cannot be started. The message is one line that says why and what to do."""
 
 
 def audit_with_spark(
     master: str, folder: Folder, tables: TableWriter | None, chain: Chain | None, progress: Progress
 ) -> tuple[Audit, list[Finding]]:
-    """Raises SparkError."""
+    """Audit a folder with Spark; return the audit, and the findings of the comparison. Raises SparkError."""
     need_java()
     progress("starting Spark", 0.0)
     with session(master) as spark:
@@ -46,7 +46,7 @@ def audit_with_spark(
 
 
 def need_java() -> None:
-    """Raises SparkError without a JDK that Spark can run on: that in JAVA_HOME, else that on the PATH, as Spark itself looks."""
+    """Raise SparkError unless there is a JDK for Spark, in JAVA_HOME or else on the PATH, where Spark itself looks."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     where = f"in JAVA_HOME, which is {home}" if home else "on the PATH, and JAVA_HOME is not set"

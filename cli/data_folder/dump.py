@@ -1,6 +1,6 @@
-"""`stuntbroker dump`: the files of a data folder as lines that a person can read.
+"""`stuntbroker dump`: prints the files of a data folder as readable lines.
 
-Internal records are told from the folder's name, what is in a file from its own.
+The name of a file gives its format; the name of its folder tells whether the records are internal.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 
 LOGS = (".log", ".checkpoint")
-"""The second one is a snapshot of Apache Kafka's metadata."""
+"""Suffixes of logs; `.checkpoint` is a snapshot of Apache Kafka's metadata."""
 OPENED_MAX = 256 << 20
 SHOWN_MAX = 200
 HEADERS_SHOWN_MAX = 100
 
 
 def dump(paths: list[str]) -> int:
-    """Print log files as readable lines; return the exit status: 0, or 1 when a file could not be read whole."""
+    """Print files as readable lines; return the exit status: 0, or 1 if a file could not be read completely."""
     if not paths:
         raise UsageError("dump needs FILEs or FOLDERs, as <data folder>/<topic>-<partition>/*.log")
     return max((_dump_file(file) for path in paths for file in _files_in(path)), default=0)
 
 
 def _files_in(path: str) -> list[str]:
-    """The files below a folder, without following links; of anything else, the path itself."""
+    """Return the files below a folder, without following links; for anything else, the path itself."""
     try:
         names = sorted(os.listdir(path))
     except OSError:  # Not a folder, or unreadable: opening it reports the error.
@@ -59,7 +59,7 @@ def _files_in(path: str) -> list[str]:
 
 
 def _dump_file(path: str) -> int:
-    """Exit status: 1 when there is something wrong with the file, or nothing can be shown of it."""
+    """Print a file; return the exit status: 1 if the file is damaged or cannot be shown, else 0."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             data = file.read()
@@ -75,7 +75,7 @@ def _dump_file(path: str) -> int:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # A pipe would wait for its other end.
+    return os.open(path, flags | os.O_NONBLOCK)  # Opening a pipe would wait for its writer.
 
 
 def _lines_of(path: str, data: bytes) -> Iterator[str]:
@@ -97,7 +97,7 @@ def _lines_of(path: str, data: bytes) -> Iterator[str]:
 
 
 def lines(data: bytes, topic: str) -> Iterator[str]:
-    """A line per batch and per record; one that begins with `!` says what is wrong, and ends the file."""
+    """Yield a line per batch and per record; a line that begins with `!` reports damage, and may be the last."""
     pos = 0
     while pos < len(data):
         if pos + HEADER_SIZE > len(data):

@@ -1,4 +1,4 @@
-"""What `stuntbroker dump` shows of the files beside a log: entries of one size each, and the snapshot of the producers."""
+"""`stuntbroker dump` for the files beside a log: indexes, whose entries have a fixed size, and producer snapshots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def lines(suffix: str, data: bytes, base_offset: int) -> Iterator[str]:
         yield from _producers(data)
         return
     entry = _ENTRIES[suffix]
-    # Apache Kafka makes the indexes of a segment that it writes to large at once, and cuts them when it closes it.
+    # Apache Kafka preallocates the indexes of the active segment, and truncates them when it closes the segment.
     used = -(-len(data.rstrip(b"\0")) // entry.size) * entry.size if len(data) % entry.size == 0 else len(data)
     for pos in range(0, used, entry.size):
         if pos + entry.size > len(data):

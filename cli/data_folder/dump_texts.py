@@ -1,4 +1,4 @@
-"""What `stuntbroker dump` shows of files that are text, or a few bytes: what a broker notes beside its logs."""
+"""`stuntbroker dump` for the text files and other small files that a broker keeps beside its logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHECKPOINT: Final = "-checkpoint"
 
 
 def lines_of_text(name: str, data: bytes) -> Iterator[str] | None:
-    """A line per line of a file; one that begins with `!` says what is wrong. None for a name that no such file has."""
+    """Return the lines of a file, with lines that begin with `!` about damage; None if no such file has this name."""
     show: Callable[[bytes], Iterator[str]]
     if name == JOURNAL:
         show = _journal
@@ -44,7 +44,7 @@ def _lock(data: bytes) -> Iterator[str]:
 
 
 def _checkpoint(data: bytes) -> Iterator[str]:
-    """Version, number of entries, and an entry a line. Kafka makes one empty before it first writes to it."""
+    """Yield version, number of entries, and one entry a line. Kafka creates a checkpoint file empty, and writes it later."""
     yield from _plain(data)
     version, count, *entries = data.split(b"\n") if data else (b"0", b"0", b"")
     if version != b"0" or entries[-1:] != [b""] or count != b"%d" % (len(entries) - 1):
@@ -64,7 +64,7 @@ def _journal(data: bytes) -> Iterator[str]:
 
 
 def lines_of_crc(path: str, data: bytes) -> Iterator[str]:
-    """The CRC of the indexes beside it. `path` has no suffix."""
+    """Compare a CRC file with the indexes beside it. `path` is the segment's path without a suffix."""
     if len(data) != 4:
         yield "! not 4 bytes"
         return

@@ -1,4 +1,4 @@
-"""`stuntbroker serve` and `fork-server`: what the command line, files and the environment say to a broker, and its process.
+"""`stuntbroker serve` and `fork-server`: a broker's configuration from command line, files and environment, and its process.
 
 The broker itself is in `broker`.
 """

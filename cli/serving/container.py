@@ -1,4 +1,4 @@
-"""`serve --container`: what a Kafka image is expected to do without being told, and the words in which it says so.
+"""`serve --container`: the default behaviour that is expected of a Kafka image, and its log lines.
 
 Compose files and Testcontainers modules that were written for apache/kafka, confluentinc/cp-kafka, bitnami or Redpanda set
 variables, mount a volume where that image has its data, and wait for a line in its log.
@@ -15,19 +15,19 @@ DATA_DIR: Final = "/var/lib/kafka/data"
 OTHER_DATA_DIRS: Final = ("/bitnami/kafka/data", "/bitnami/kafka", "/var/lib/redpanda/data")
 """Data folders of other images, used if a volume is mounted there."""
 TEMPORARY: Final = ("/tmp", "/dev/shm")
-"""The second can be written even where the container's file system is read-only."""
+"""Folders for temporary files; /dev/shm is writable even if the container's file system is read-only."""
 READY_FILES: Final = tuple(f"{folder}/stuntbroker.ready" for folder in TEMPORARY)
 """Files for the broker's address once it is ready; the first that is writable is used."""
 SHARED_CONFIG: Final = "/mnt/shared/config/server.properties"
 
 
 def config_file() -> str:
-    """The properties file that apache/kafka reads when it is mounted, or nothing."""
+    """Return the properties file that apache/kafka reads if it is mounted, else an empty string."""
     return SHARED_CONFIG if os.path.exists(SHARED_CONFIG) else ""
 
 
 def data_dir(log_dirs: str) -> str | None:
-    """The folder of `log.dirs`, else where a volume is mounted, else DATA_DIR; None when that cannot be written."""
+    """Return the folder of `log.dirs`, else one with a mounted volume, else DATA_DIR; None if that is not writable."""
     if log_dirs:
         return log_dirs
     for path in (DATA_DIR, *OTHER_DATA_DIRS):
@@ -37,7 +37,7 @@ def data_dir(log_dirs: str) -> str | None:
 
 
 def _is_in_volume(path: str) -> bool:
-    """Whether something other than the image's own file system is mounted at a folder, or above it; it need not exist yet."""
+    """Return whether a volume is mounted at a folder or at one of its parents. The folder need not exist yet."""
     while path != "/":
         if os.path.ismount(path):
             return True
@@ -51,12 +51,12 @@ def temporary_folder() -> str:
 
 
 def ready_file() -> str:
-    """The path of the ready file, or nothing where none can be written."""
+    """Return the path of the ready file, or an empty string if none is writable."""
     return next((path for path in READY_FILES if os.access(os.path.dirname(path), os.W_OK)), "")
 
 
 def listening_at() -> str | None:
-    """The address of the broker's first listener, from the ready file; None while there is none."""
+    """Return the address of the broker's first listener from the ready file; None while there is no such file."""
     import json
 
     for path in READY_FILES:
@@ -71,7 +71,7 @@ def listening_at() -> str | None:
 def ownership_advice(path: str) -> str:
     """Return advice if the data folder cannot be written, else an empty string."""
     wanted = path = os.path.abspath(path)
-    while not os.path.isdir(path) and path != "/":  # What is mounted may be above it.
+    while not os.path.isdir(path) and path != "/":  # A parent may be the mount point.
         path = os.path.dirname(path)
     if os.access(path, os.W_OK):
         return ""
@@ -94,7 +94,7 @@ REQUEST_S_MAX: Final = 5.0
 
 
 async def answer_not_found(host: str, port: int) -> asyncio.Server:
-    """Listen on a port where clients expect a schema registry, an HTTP proxy or Redpanda's administration: 404, always."""
+    """Answer 404 on a port where clients expect a schema registry, an HTTP proxy or Redpanda's administration."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -110,7 +110,7 @@ async def answer_not_found(host: str, port: int) -> asyncio.Server:
 
 
 def ready_lines(node_id: int) -> str:
-    """The lines for which Testcontainers modules and scripts wait, as the images of others print them."""
+    """Return the log lines of other images for which Testcontainers modules and scripts wait."""
     return (
         f"[KafkaRaftServer nodeId={node_id}] Kafka Server started\n"
         f"[KafkaServer id={node_id}] started\n"

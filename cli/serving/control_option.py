@@ -1,4 +1,4 @@
-"""`serve --control`, `--control-token` and `--plan`: where tests control the broker, and what goes wrong from the start on."""
+"""`serve --control`, `--control-token` and `--plan`: address and token of the control API, and the plan active from the start."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class ControlAddress(NamedTuple):
     host: str
     port: int
     token: str
-    """Empty: nothing."""
+    """Token that requests have to carry; empty if none is required."""
     is_token_generated: bool
-    """The token was generated, so it must be printed."""
+    """Whether the token was generated, and has to be printed."""
     plan: Plan | None
     """Faults and stops that are active from the ready line on."""
 
@@ -55,7 +55,7 @@ def control_address(given: dict[str, list[str]]) -> ControlAddress | None:
 
 
 def _plan(name: str) -> Plan:
-    """Return the plan of a name, or in a JSON or YAML file. Raises UsageError."""
+    """Return the built-in plan with this name, or the plan in this JSON or YAML file. Raises UsageError."""
     from stuntbroker.control.documents import read_plan_file
     from stuntbroker.control.plan import PLANS, read_plan
     from stuntbroker.control.rules.faults import FaultError

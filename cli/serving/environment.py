@@ -1,8 +1,8 @@
-"""What environment variables say to `serve`: Kafka's own mapping, that of other Kafka images, and our options.
+"""Environment variables of `serve`: Kafka's own mapping, that of other Kafka images, and our options.
 
 `KAFKA_NUM_PARTITIONS=3` sets `num.partitions`, as in the images apache/kafka and confluentinc/cp-kafka; bitnami's
 `KAFKA_CFG_NUM_PARTITIONS` does the same. `STUNTBROKER_DATA_DIR` stands for `--data-dir`, and `STUNTBROKER_PROFILE` for the
-property `stuntbroker.profile`. A variable that means nothing here is named in a warning.
+property `stuntbroker.profile`. A warning names variables that have no effect here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WITHOUT_EFFECT: Final = (
     r"|CONFLUENT_\w+|KRAFT_MODE|ENABLE_KRAFT|ZOOKEEPER_\w+|REST_\w+|METRIC_REPORTERS|AUTHORIZER_CLASS_NAME"
     r"|PORT|PORT_\w+|SERVICE_\w+|SUPER_USERS|DATE|KRAFT_BOOTSTRAP_SCRAM_USERS)"
 )
-"""Variables of the Java virtual machine, of other images, and of Kubernetes for a service that is called kafka."""
+"""Variables of the Java virtual machine, of other images, and of Kubernetes for a service named kafka."""
 OF_OTHER_IMAGES: Final = frozenset(
     {
         *("HOSTNAME_COMMAND", "PORT_COMMAND", "BROKER_ID_COMMAND", "RACK_COMMAND"),  # wurstmeister/kafka
@@ -30,7 +30,7 @@ OF_OTHER_IMAGES: Final = frozenset(
         "ADV_HOST",  # landoop/fast-data-dev
     }
 )
-"""Variables that mean something in these images, and do not begin like Kafka's."""
+"""Variables that have an effect in these images, and no prefix KAFKA_."""
 CLUSTER_IDS: Final = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 LOG_LEVELS: Final = {
     "TRACE": "debug",
@@ -41,11 +41,11 @@ LOG_LEVELS: Final = {
     "FATAL": "error",
     "OFF": "error",
 }
-"""Level of log4j -> level of this broker's log."""
+"""log4j level -> level of this broker's log."""
 
 
 def variable_of(option: str) -> str:
-    """The variable that stands for an option."""
+    """Return the name of the variable for an option."""
     return OURS + option.removeprefix("--").replace("-", "_").upper()
 
 
@@ -53,10 +53,10 @@ OPTIONS: Final = {variable_of(name): name for name in SERVE_OPTIONS if name not 
 """Variable -> option of `serve`."""
 TOPICS: Final = OURS + "TOPICS"
 OUTSIDE_LISTS: Final = r",(?![^\[\]]*\])"
-"""The commas between the topics of TOPICS; a value that is a list has brackets around it, as kafka-configs wants it."""
+"""Commas between the topics of TOPICS, but not those in a list in brackets, the syntax of kafka-configs."""
 LIST: Final = re.compile(r"=\[([^\[\]]*)\]")
 OF_KUBERNETES: Final = OURS + r"(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP)(_\w+)?)?)"
-"""For a service that is called stuntbroker."""
+"""Variables that Kubernetes sets for a service named stuntbroker."""
 ELSEWHERE: Final = frozenset(
     OURS + name for name in ("BOOTSTRAP", "CACHE", "COMPILE", "CONTROL_URL", "IMAGE", "STRICT")
 )
@@ -67,18 +67,18 @@ class Environment(NamedTuple):
     """Settings from environment variables, and the variables that were not understood."""
 
     properties: dict[str, str]
-    """By the names of Kafka's properties; STUNTBROKER_ wins over KAFKA_."""
+    """Kafka property -> value; STUNTBROKER_ overrides KAFKA_."""
     options: dict[str, list[str]]
-    """As on the command line, which wins over them."""
+    """Options as on the command line, which overrides them."""
     log_dirs: str
-    """The first folder of `log.dirs` or `log.dir`, or nothing."""
+    """The first folder of `log.dirs` or `log.dir`, or an empty string."""
     without_effect: list[str]
-    """Variables of Kafka images that mean something there and nothing here."""
+    """Variables that have an effect in other Kafka images, but not here."""
     unknown: list[str]
-    """Variables that begin like ours or Kafka's and mean nothing to either."""
+    """Variables with our prefix or Kafka's that are unknown to both."""
 
     def naming_variable(self, fault: str, given: Collection[str]) -> str:
-        """Add the name of the variable to an option's error, unless the option is `given` on the command line."""
+        """Add the variable's name to the error of an option, unless the option was `given` on the command line."""
         option = re.split(r"[ :]", fault, maxsplit=1)[0]
         if option in given or option not in self.options:
             return fault
@@ -86,7 +86,7 @@ class Environment(NamedTuple):
 
 
 def read_environment(environ: Mapping[str, str]) -> Environment:
-    """Sort the variables of a process into properties and options."""
+    """Convert the environment variables of a process to properties and options."""
     properties: dict[str, str] = {}
     ours: dict[str, str] = {}
     options: dict[str, list[str]] = {}
@@ -136,7 +136,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
             else:
                 unknown.append(name)
     properties |= ours
-    if "advertised.listeners" in properties:  # Some scripts leave a comma behind the last one.
+    if "advertised.listeners" in properties:  # Some scripts leave a trailing comma.
         properties["advertised.listeners"] = properties["advertised.listeners"].strip().rstrip(",")
     _add_listeners(properties)
     log_dirs = properties.pop("log.dirs", "") or properties.pop("log.dir", "")
@@ -147,7 +147,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
 
 
 def property_of(variable: str, prefix: str) -> str:
-    """The property that a variable stands for: `_` is a dot, `__` an underscore, `___` a hyphen."""
+    """Return the property that a variable sets: `_` becomes a dot, `__` an underscore, `___` a hyphen."""
     name = variable.removeprefix(prefix).lower()
     return re.sub("_{1,3}", lambda match: {1: ".", 2: "_", 3: "-"}[len(match[0])], name)
 
@@ -159,9 +159,9 @@ def _is_property(name: str) -> bool:
 
 
 def _add_listeners(properties: dict[str, str]) -> None:
-    """Without `listeners`, each advertised one listens on its port at every address, as in the images of others.
+    """Add missing `listeners`: each advertised listener listens on its port at every address, as in other images.
 
-    A listener CONTROLLER is the controller's, whose name some start scripts do not tell.
+    A listener named CONTROLLER is taken for the controller's, whose name some start scripts do not set.
     """
     if "CONTROLLER://" in properties.get("listeners", "").upper():
         properties.setdefault("controller.listener.names", "CONTROLLER")
@@ -175,9 +175,9 @@ def _add_listeners(properties: dict[str, str]) -> None:
 
 
 def _created_topics(text: str) -> list[str]:
-    """`NAME:PARTITIONS:REPLICAS[:POLICY]` of KAFKA_CREATE_TOPICS (wurstmeister's image), in the form of `--topic`.
+    """Convert KAFKA_CREATE_TOPICS (`NAME:PARTITIONS:REPLICAS[:POLICY]`, wurstmeister's image) to values of `--topic`.
 
-    Behind the policy there may be options of kafka-topics: ` --config=retention.ms=1000`.
+    Options of kafka-topics may follow the policy: ` --config=retention.ms=1000`.
     """
     topics = []
     for entry in filter(None, map(str.strip, re.split("[,\n]", text))):

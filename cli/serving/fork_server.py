@@ -1,7 +1,7 @@
-"""`stuntbroker fork-server`: starts brokers in a few milliseconds each, for whoever starts one per test.
+"""`stuntbroker fork-server`: starts brokers in a few milliseconds each, for test suites that need one per test.
 
-It loads the broker once and forks for each. Requests are lines of JSON on standard input, answers lines of JSON on standard
-output, each with the number of its request; answers come as they are ready:
+The fork server loads the broker's code once and forks a process for each broker. Requests are lines of JSON on standard
+input, responses lines of JSON on standard output, in any order, each with the id of its request:
 
     {"id": 1, "start": ["--topic", "orders:3"], "name": "a"}      {"id": 1, "pid": 4711, "ready": {"kafka": "127.0.0.1:40123"}}
                                                                   or {"id": 1, "error": "..."}
@@ -10,8 +10,7 @@ output, each with the number of its request; answers come as they are ready:
     {"id": 4, "end": true}                                        (none: as when standard input ends)
 
 Each broker keeps its data in FOLDER/NAME/data and its log in FOLDER/NAME/log; FOLDER is in the first line of the output.
-When standard input ends, however that came, the brokers are ended and
-the folder is removed.
+When standard input ends, for whatever reason, the brokers are killed and the folder is removed.
 """
 
 from __future__ import annotations
@@ -45,36 +44,36 @@ PRELOADED: Final = (
     "uvloop",
 )
 HANDLERS: Final = (0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 22, 24, 25, 26, 28, 65, 66)
-"""APIs whose handlers are loaded before: those that nearly every test needs, or that look at what it has left open."""
+"""APIs whose handlers are preloaded: nearly every test needs them, or the check for what a test has left open."""
 PREFIX: Final = "stuntbroker-tests-"
 LOCK: Final = "lock"
-"""A file in the folder, locked while anybody uses it."""
+"""Name of a file in the folder that is locked while a process uses the folder."""
 END_S_MAX: Final = 5.0
 POLL_S: Final = 0.001
 GONE: Final = -1
-"""The exit status of a broker that has ended already."""
+"""Status reported for a broker that has already ended."""
 VARIABLES: Final = ("KAFKA_", "STUNTBROKER_", "CLUSTER_ID")
-"""How the names of variables begin that would configure a broker: those of the code under test, which are not meant for it."""
+"""Prefixes of variables that would configure a broker; here they belong to the code under test, and are removed."""
 
 
 Run = Callable[[list[str]], int]
-"""Runs a command line and returns its exit status."""
+"""Function that runs a command line and returns its exit status."""
 
 
 def fork_server(arguments: list[str], run: Run) -> int:
     """Start and stop brokers until standard input ends; return the exit status. Raises UsageError.
 
-    `run`: runs the command line of a broker in its process.
+    `run`: function that runs the command line of a broker in the forked process.
     """
     if arguments:
         raise UsageError("fork-server takes no options: it is for programs, which write to its standard input")
     for name in list(os.environ):
         if name.startswith(VARIABLES):
             del os.environ[name]
-    # A process that has used io_uring takes milliseconds to end, and no test needs it.
+    # A process that has used io_uring takes milliseconds to exit, and tests do not need io_uring.
     os.environ["UV_USE_IO_URING"] = "0"
     _preload()
-    # Ctrl-C, and what ends a terminal or a job of CI, is for the test run: when that has ended, our input does.
+    # Signals of Ctrl-C, of a closed terminal or of CI are for the test run, whose end closes our standard input.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _remove_stale_folders()
@@ -89,14 +88,14 @@ def fork_server(arguments: list[str], run: Run) -> int:
 
 
 def _new_folder() -> str:
-    """A folder whose lock this process holds, and its brokers too until the last has ended."""
+    """Create a folder whose lock this process and its brokers hold until the last of them has ended."""
     while True:
         folder = tempfile.mkdtemp(prefix=PREFIX)
         lock = os.open(os.path.join(folder, LOCK), os.O_WRONLY | os.O_CREAT, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         if os.fstat(lock).st_nlink:
             return folder  # The lock is never closed.
-        os.close(lock)  # Another one took the folder for a stale one, in the moment before it was locked.
+        os.close(lock)  # Another fork server took the folder for a stale one before it was locked.
 
 
 def _remove_stale_folders() -> None:
@@ -107,7 +106,7 @@ def _remove_stale_folders() -> None:
             if not entry.name.startswith(PREFIX) or not is_ours:
                 continue
             lock = os.open(os.path.join(entry.path, LOCK), os.O_WRONLY | os.O_NOFOLLOW)
-        except OSError:  # Another one is creating it just now, or removing it.
+        except OSError:  # Another fork server is creating or removing the folder.
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -134,7 +133,7 @@ def _preload() -> None:
 
 
 class _Server:
-    """Waits for requests, and for brokers that become ready."""
+    """Handles requests, and brokers that become ready."""
 
     def __init__(self, folder: str, run: Run) -> None:
         self._folder = folder
@@ -142,19 +141,19 @@ class _Server:
         self._children: set[int] = set()
         self._selector = selectors.DefaultSelector()
         self._ending: dict[int, str] = {}
-        """Process id -> folder of the brokers that are killed and not gone yet."""
+        """Process id -> folder of the brokers that were killed but have not ended yet."""
         self._unread = b""
 
     def serve(self) -> None:
-        """Answer until standard input ends."""
+        """Handle requests until standard input ends."""
         self._selector.register(0, selectors.EVENT_READ)
-        with suppress(AttributeError, OSError):  # Where there are process descriptors (Linux 5.3).
+        with suppress(AttributeError, OSError):  # Needs process descriptors (Linux 5.3).
             self._selector.register(os.pidfd_open(os.getppid()), selectors.EVENT_READ)
         _say({"folder": self._folder})
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj != 0 and key.data is None:
-                    return  # The client process has ended, though a child of it keeps our standard input open.
+                    return  # The client process has ended, but its child keeps our standard input open.
                 if key.fileobj != 0:
                     self._became_ready(key.fd, *key.data)
                 elif not self._read_requests():
@@ -167,7 +166,7 @@ class _Server:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _read_requests(self) -> bool:
-        """False when standard input has ended."""
+        """Handle the available requests; return False if standard input has ended."""
         data = os.read(0, 65_536)
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
@@ -210,15 +209,15 @@ class _Server:
     def _stop(self, request: dict[str, Any]) -> None:
         pid = request["stop"]
         status = GONE
-        if pid in self._children:  # Any other number may be a stranger's by now, or mean every process that there is.
+        if pid in self._children:  # Any other id may belong to another process, or mean all processes.
             self._children.discard(pid)
             status = _end(pid, request["signal"])
         _say({"id": request["id"], "status": status})
 
     def _remove(self, request: dict[str, Any]) -> None:
-        """Kill a broker and remove its data; the kernel takes its time to end a process, and others need not wait for that."""
+        """Kill a broker and remove its data later, without waiting for the kernel to end the process."""
         pid, home = request["remove"], os.path.join(self._folder, request["name"])
-        if pid not in self._children:  # It has been ended already.
+        if pid not in self._children:  # It has already ended.
             shutil.rmtree(home, ignore_errors=True)
             return
         os.kill(pid, signal.SIGKILL)
@@ -258,7 +257,7 @@ def _become_broker(run: Run, arguments: list[str], home: str, output: int) -> No
 
 
 def _end(pid: int, number: int) -> int:
-    """The exit status of a broker after a signal; GONE when it is that already. One that does not end in time is killed."""
+    """Send a signal to a broker, kill it if it does not end in time, and return its exit status, GONE if it ended before."""
     try:
         os.kill(pid, number)
         os.kill(pid, signal.SIGCONT)  # A test may have stopped it.

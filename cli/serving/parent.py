@@ -15,8 +15,8 @@ CHECK_S: Final = 0.5
 def watch_parent(loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> None:
     """Call `ended` from the loop once the parent has ended, or once it closes its end of standard input.
 
-    The kernel tells us of both where standard input is a pipe or a socket, and where there are process descriptors
-    (Linux 5.3); elsewhere the parent's id is compared every CHECK_S.
+    The kernel reports the first with process descriptors (Linux 5.3), the second if standard input is a pipe or a socket.
+    Without process descriptors, the parent's id is polled every CHECK_S seconds.
     """
     parent_id = os.getppid()
     if _is_pipe(0):
@@ -24,7 +24,7 @@ def watch_parent(loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> 
         loop.add_reader(0, _read_to_end, loop, ended)
     try:
         loop.add_reader(os.pidfd_open(parent_id), ended)
-    except (AttributeError, OSError):  # Another system than Linux, an old kernel, or a parent that is gone already.
+    except (AttributeError, OSError):  # Not Linux, an old kernel, or the parent has already ended.
         _compare_later(loop, parent_id, ended)
 
 

@@ -14,7 +14,7 @@ _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """The properties in a file. Raises UsageError."""
+    """Return the properties in a file. Raises UsageError."""
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -27,7 +27,7 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def parse_toml(data: bytes) -> dict[str, str]:
-    """`a.b.c = 1`, `"a.b.c" = 1` and tables all mean the property a.b.c. Raises ValueError."""
+    """Parse TOML: `a.b.c = 1`, `"a.b.c" = 1` and tables all set the property a.b.c. Raises ValueError."""
     import tomllib
 
     flat: dict[str, str] = {}
@@ -48,7 +48,7 @@ def parse_toml(data: bytes) -> dict[str, str]:
 
 
 def parse_java(data: bytes) -> dict[str, str]:
-    """The format of java.util.Properties: Latin-1, escapes, comments, lines that a backslash continues. Raises ValueError."""
+    """Parse the format of java.util.Properties: Latin-1, escapes, comments, continuation lines. Raises ValueError."""
     properties = {}
     for line in _logical_lines(data.decode("latin-1")):
         match = _KEY_AND_SEPARATOR.match(line)
@@ -58,7 +58,7 @@ def parse_java(data: bytes) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without those that are blank or a comment; a backslash at the end of one continues it with the next."""
+    """Yield logical lines without blank lines and comments; a backslash at the end of a line continues it."""
     line = ""
     for natural in re.split("\r\n|\r|\n", text):
         natural = natural.lstrip(" \t\f")

@@ -1,4 +1,4 @@
-"""`stuntbroker serve`: one process, one event loop, until a signal."""
+"""`stuntbroker serve`: runs a broker in one process with one event loop, until a signal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 
 GC_THRESHOLDS = (50_000, 20, 100)
-"""Objects per id and per record form no cycles, so garbage collection can be rare."""
+"""Thresholds of the garbage collector: high, because objects per id and per record form no cycles."""
 
 
 class _CannotStop(Exception):
@@ -43,7 +43,7 @@ class Folder(NamedTuple):
     """Options of the data folder."""
 
     data_dir: str | None
-    """None: a temporary folder."""
+    """Path of the data folder; None for a temporary one."""
     durability: str
     truncate_damaged: bool
     """Cut a damaged log where the damage begins, instead of refusing to start."""
@@ -57,12 +57,12 @@ class Listening(NamedTuple):
     """None: no metrics server."""
     ready_file: str
     topics: list[CreatableTopic]
-    """Created before it listens, unless they exist."""
+    """Topics to create before the broker listens, unless they exist."""
     exit_with_parent: bool
     in_container: bool
     """Print the ready lines of other Kafka images too."""
     not_found_ports: list[int]
-    """Where every HTTP request gets 404."""
+    """Ports on which every HTTP request gets 404."""
     control: ControlAddress | None
     """None: no control API."""
 
@@ -102,7 +102,7 @@ def _serve(given: dict[str, list[str]], environment: Environment | None) -> int:
     if in_container:
         properties.setdefault("listeners", container.LISTENERS)
     elif log_dirs:
-        properties.setdefault("log.dirs", log_dirs)  # Without effect here, as in a file: --data-dir is meant.
+        properties.setdefault("log.dirs", log_dirs)  # Without effect, as in a file; --data-dir sets the folder.
     try:
         config = BrokerConfig(properties)
         listeners = _listeners(given, config)
@@ -125,7 +125,7 @@ def _serve(given: dict[str, list[str]], environment: Environment | None) -> int:
     config.ceilings["max.connections"] = share(open_files, 1 << 30).connections
     OPEN_FILES.limit = shares.segments
     try:
-        _remove_ready_file(ready_file)  # A broker that did not end in order left it behind.
+        _remove_ready_file(ready_file)  # Left behind by a broker that did not stop cleanly.
         listening = Listening(
             listeners,
             metrics_port,
@@ -163,7 +163,7 @@ def _listeners(given: dict[str, list[str]], config: BrokerConfig) -> list[Listen
 
 
 def _warn_of_unused(events: Events, config: BrokerConfig, environment: Environment | None) -> None:
-    """Name the properties and variables that have no effect: nothing is passed over in silence."""
+    """Warn of properties and variables that have no effect, so that none is ignored silently."""
     if config.unused:
         events.warning("properties_without_effect", properties=sorted(config.unused))
     if environment is not None and environment.without_effect:
@@ -183,7 +183,7 @@ def _environment() -> Environment | None:
 
 
 def _given_properties(given: dict[str, list[str]], config_file: str, environment: Environment | None) -> dict[str, str]:
-    """The properties of the file, of the variables and of the options, which win in this order. Raises UsageError."""
+    """Merge properties of the file, then the variables, then the options: later ones override. Raises UsageError."""
     properties = _properties_of(config_file)
     if environment is not None:
         properties |= environment.properties
@@ -194,7 +194,7 @@ def _given_properties(given: dict[str, list[str]], config_file: str, environment
 
 
 def _properties_of(path: str) -> dict[str, str]:
-    """The properties in a file, or none without one. Raises UsageError."""
+    """Return the properties in a file, none without a path. Raises UsageError."""
     if not path:
         return {}
     from stuntbroker.cli.serving.properties import read_properties
@@ -229,7 +229,7 @@ def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
 
 
 def _topic(text: str) -> CreatableTopic:
-    """The topic that `NAME[:PARTITIONS[:KEY=VALUE...]]` describes. Raises UsageError."""
+    """Parse `NAME[:PARTITIONS[:KEY=VALUE...]]` to a topic. Raises UsageError."""
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
 
     name, *more = text.split(":")
@@ -246,7 +246,7 @@ def _topic(text: str) -> CreatableTopic:
 
 
 def _raise_file_limit() -> int:
-    """As many open files as the system lets us have, and how many that is: partitions and clients need one each."""
+    """Raise the limit of open files as far as allowed, and return it: partitions and clients need one file each."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -288,7 +288,7 @@ def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listen
     broker.failed = lambda why: stop(why, 1)
     for number_ in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if number_ == signal.SIGHUP and signal.getsignal(number_) == signal.SIG_IGN:
-            continue  # Under nohup: the terminal may go, the broker stays.
+            continue  # Under nohup, the broker survives its terminal.
         loop.add_signal_handler(number_, stop, signal.Signals(number_).name)
     if listening.exit_with_parent:
         from stuntbroker.cli.serving.parent import watch_parent
@@ -299,7 +299,7 @@ def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listen
         sys.stderr.write(f"stuntbroker: stopped: {why}\n")
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(status)  # Everything is on the disk; taking the interpreter apart would only take time.
+    os._exit(status)  # Everything is written; a regular exit of the interpreter would only take time.
 
 
 def _test_clock() -> Clock:
@@ -309,7 +309,7 @@ def _test_clock() -> Clock:
 
 
 async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[str]) -> str:
-    """From start to stop in one run of the loop: a signal that comes between two runs would be lost."""
+    """Start the broker, and stop it when `stopped` is set, in one run of the loop: a signal between two runs would be lost."""
     try:
         await broker.start(listening.topics)
     except BaseException:
@@ -325,7 +325,7 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
             f"node.{node.id}": str(node.listeners[name].addresses[0].reachable())
             for node in broker.nodes.by_id.values()
         }
-    current = [broker]  # A test that controls the broker may put another one in its place.
+    current = [broker]  # The control API may replace the broker.
     others = await _serve_http(current, listening, ready)
     gc.collect()
     gc.freeze()
@@ -353,9 +353,9 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
 async def _serve_http(
     current: list[Broker], listening: Listening, ready: dict[str, str]
 ) -> list[MetricsServer | ControlServer]:
-    """Begin to serve what is not Kafka's protocol, and add the addresses to `ready`. Raises StorageError.
+    """Start the servers for metrics, control and 404, and add their addresses to `ready`. Raises StorageError.
 
-    `current`: the broker, and later whichever has taken its place.
+    `current`: list with the broker, or later with the broker that has replaced it.
     """
     (broker,) = current
     metrics: MetricsServer | None = None
@@ -363,7 +363,7 @@ async def _serve_http(
     host, port, option = listening.listeners[0].host, 0, ""
     try:
         if listening.metrics_port is not None:
-            from stuntbroker.broker.observation.metrics_server import MetricsServer  # Loads what only a scrape needs.
+            from stuntbroker.broker.observation.metrics_server import MetricsServer  # Needed only for metrics.
 
             port, option = listening.metrics_port, "--metrics-port"
             metrics = MetricsServer(broker)
@@ -427,7 +427,7 @@ def listening_advice(fault: OSError, port_from: str, host_from: str = "--host") 
 
 def _remove_ready_file(path: str) -> None:
     if path:
-        # It is not there, or cannot be written either, which `_write_ready_file` reports.
+        # The file does not exist, or is not writable, which `_write_ready_file` reports.
         with contextlib.suppress(OSError):
             os.unlink(path)
 

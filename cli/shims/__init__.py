@@ -1,7 +1,7 @@
-"""Kafka's own commands, with Kafka's options and output: what scripts, health checks and tutorials call in an image.
+"""Kafka's own commands, with Kafka's options and output, for scripts, health checks and tutorials that call them in an image.
 
-`kafka-topics.sh` and `kafka-topics` are `stuntbroker kafka-topics`, and so on; `rpk` is Redpanda's. There is no Java in them:
-they use the same client as `stuntbroker topic` and its neighbours. Options for TLS and SASL are not here.
+`kafka-topics.sh` and `kafka-topics` run `stuntbroker kafka-topics`, and so on; `rpk` is Redpanda's command. They need no Java:
+they use the same client as `stuntbroker topic` and similar commands. Options for TLS and SASL are not supported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COMMANDS: Final = {
 
 
 def is_shim(command: str) -> bool:
-    """Whether this is the name of one of Kafka's commands, with or without `.sh`."""
+    """Return whether this is the name of one of Kafka's commands, with or without `.sh`."""
     return command.removesuffix(".sh") in COMMANDS
 
 

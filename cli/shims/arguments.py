@@ -1,4 +1,4 @@
-"""What Kafka's commands have in common: how options are given, where the cluster is, and how a failure is told."""
+"""Common parts of Kafka's commands: parsing of options, access to the cluster, and reporting of failures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX, INT64_MIN
 
 TIMEOUT_S: Final = 30.0
 BROKER_WAIT_S: Final = 60.0
-"""How long a broker may take to be there, as with Kafka's commands: scripts start it and them at the same time."""
+"""How long, in seconds, to wait for a broker, as Kafka's commands do: scripts start both at the same time."""
 PAUSE_S: Final = 0.2
 BOOTSTRAP_DEFAULT: Final = "localhost:9092"
 
@@ -26,20 +26,20 @@ class CommandError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """Takes options as Kafka's commands do: `--name value`, `--name=value`, shortened while it is unambiguous."""
+    """Parser of options like those of Kafka's commands: `--name value`, `--name=value`, and unambiguous abbreviations."""
 
     def __init__(self, command: str) -> None:
         super().__init__(prog=f"{command}.sh", add_help=True)
 
     def error(self, message: str) -> NoReturn:
-        """Kafka's commands exit with 1, not 2, when the command line is wrong."""
+        """Raise CommandError: Kafka's commands exit with 1, not 2, on a usage error."""
         raise CommandError(message)
 
     def add_cluster_options(self, *names: str) -> None:
-        """Add `--bootstrap-server`, what stood for it earlier, and a file of client properties."""
-        # Unlike Kafka: without it, its default in most images is taken.
+        """Add `--bootstrap-server`, its former names, and options for a file of client properties."""
+        # Unlike Kafka: the option is optional, and defaults to the address in most images.
         self.add_argument("--bootstrap-server", *names, dest="bootstrap", default=BOOTSTRAP_DEFAULT)
-        # Unlike Kafka: only a few of them are used, as there is no TLS and no SASL.
+        # Unlike Kafka: only a few properties have an effect, because there is no TLS and no SASL.
         self.add_argument(
             "--command-config", "--consumer.config", "--producer.config", dest="command_config", type=client_properties
         )
@@ -53,7 +53,7 @@ class Parser(argparse.ArgumentParser):
 def run_with_cluster(
     arguments: argparse.Namespace, operation: Callable[[Cluster], int], wait_s: float | None = None
 ) -> int:
-    """The exit status of an operation, for which the broker is waited for. Raises CommandError, and ClientError."""
+    """Wait for a broker, run an operation, and return its exit status. Raises CommandError, and ClientError."""
     try:
         addresses = parse_bootstrap(arguments.bootstrap.replace("PLAINTEXT://", ""))
     except ValueError as fault:
@@ -80,7 +80,7 @@ def _await_broker(cluster: Cluster, wait_s: float) -> None:
 
 
 def client_properties(path: str) -> dict[str, str]:
-    """The properties in a file for clients, for argparse."""
+    """Return the properties in a file for clients; an argument type for argparse."""
     from stuntbroker.cli.serving.properties import parse_java
 
     try:
@@ -101,7 +101,7 @@ def guarded(what: str, call: Callable[[], int]) -> int:
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """A regular expression of the command line. Raises CommandError."""
+    """Compile a regular expression of the command line. Raises CommandError."""
     try:
         return re.compile(text)
     except re.error as fault:
@@ -109,7 +109,7 @@ def pattern(text: str) -> re.Pattern[str]:
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:
-    """Return what reads an option's whole number, for argparse."""
+    """Return an argument type for argparse: an integer from `least` to `most`."""
 
     def read(text: str) -> int:
         if not (
@@ -129,7 +129,7 @@ LONG: Final = whole_number(INT64_MIN, INT64_MAX)
 
 
 def pairs(text: str) -> dict[str, str]:
-    """`a=b,c=[d,e]` as Kafka's --add-config takes it. Raises CommandError."""
+    """Parse `a=b,c=[d,e]`, the syntax of Kafka's --add-config. Raises CommandError."""
     values: dict[str, str] = {}
     for part in _split_outside_brackets(text):
         name, equals, value = part.partition("=")
@@ -153,12 +153,12 @@ def _split_outside_brackets(text: str) -> list[str]:
 
 
 def properties_of(given: list[str] | None) -> dict[str, str]:
-    """`--property a=b`, each as often as it was given."""
+    """Parse the values of a repeated option such as `--property a=b`."""
     return dict(text.partition("=")[::2] for text in given or ())
 
 
 def columns(rows: list[tuple[Any, ...]], widths: tuple[int, ...]) -> str:
-    """Rows of left-aligned cells, each at least so wide, one space apart, as Kafka's commands print them."""
+    """Format rows of left-aligned cells with these minimum widths, one space apart, as Kafka's commands do."""
     return "".join(
         " ".join(f"{cell!s:<{width}}" for cell, width in zip(row, widths, strict=True)) + "\n" for row in rows
     )

@@ -1,4 +1,4 @@
-"""kafka-broker-api-versions, kafka-cluster and kafka-get-offsets: what health checks and scripts ask a cluster."""
+"""kafka-broker-api-versions, kafka-cluster and kafka-get-offsets: information for health checks and scripts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stuntbroker.protocol.api_keys import APIS
 EVERY_PARTITION = range(2**31)
 TOPIC_PARTITIONS = re.compile(r"([^:,]*)(?::(?:([0-9]{1,9})|([0-9]{0,9})-([0-9]{0,9}))?)?")
 MAX_TIMESTAMP = -3
-"""KIP-734."""
+"""Timestamp of ListOffsets for the record with the largest timestamp (KIP-734)."""
 FROM_TIMES = {
     "-1": LATEST,
     "latest": LATEST,
@@ -124,9 +124,9 @@ def _print_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _filter(text: str) -> tuple[re.Pattern[str], range]:
-    """The topics and partitions of `TOPIC`, `TOPIC:PARTITION` or `TOPIC:FROM-TO` without TO; each may be left out.
+    """Parse `TOPIC`, `TOPIC:PARTITION` or `TOPIC:FROM-TO` (TO is exclusive) to a pattern and a range of partitions.
 
-    TOPIC is a regular expression. Raises CommandError.
+    TOPIC is a regular expression. Each part may be left out. Raises CommandError.
     """
     matched = TOPIC_PARTITIONS.fullmatch(text.strip())
     if matched is None:
@@ -140,7 +140,7 @@ def _filter(text: str) -> tuple[re.Pattern[str], range]:
 
 
 def _indexes(text: str) -> set[int]:
-    """Numbers of partitions with commas. Raises CommandError."""
+    """Parse comma-separated partition numbers. Raises CommandError."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
         raise CommandError(f"--partitions {text}: it must be numbers of partitions with commas")

@@ -33,7 +33,7 @@ DYNAMIC = (
 
 def run(command: str, arguments: list[str]) -> int:
     """Run the command; return the exit status."""
-    # Unlike Kafka: its command ends with 0 after some failures.
+    # Unlike Kafka: its command exits with 0 after some failures.
     what = f"Error while executing config command with args '{' '.join(arguments)}'\n"
     return guarded(what, lambda: _run(command, arguments))
 
@@ -78,7 +78,7 @@ def _run_for_quotas(kinds: list[str], names: list[str | None], options: argparse
 
 
 def _entities(options: argparse.Namespace) -> tuple[list[str], list[str | None]]:
-    """The entity types and names that are meant, in the order of the command line; None for a default. Raises CommandError."""
+    """Return entity types and names in the order of the command line, None for a default. Raises CommandError."""
     kinds: list[str] = list(options.entity_type)
     names: list[str | None] = list(options.entity_name)
     for kind in (*KINDS, *quota_configs.KINDS):
@@ -99,7 +99,7 @@ def _describe(cluster: Cluster, kind: ResourceType, name: str | None, options: a
     if kind == ResourceType.TOPIC:
         names = [each.name for each in describe_topics(cluster)]
         if name is not None and name not in names:
-            if options.all:  # Kafka's command has printed the heading when it learns so.
+            if options.all:  # Kafka's command prints the heading before it fails.
                 sys.stdout.write(f"All configs for topic {name} are:\n")
                 raise CommandError(f"there is no topic {name!r}")
             sys.stdout.write(f"The topic '{name}' doesn't exist and doesn't have dynamic config.\n")
@@ -130,7 +130,7 @@ def _describe(cluster: Cluster, kind: ResourceType, name: str | None, options: a
 
 
 def _configured(cluster: Cluster, kind: ResourceType) -> list[str]:
-    """The names of what has a configuration of this kind, and of the groups that there are."""
+    """Return the names of resources that have a configuration of this kind, and of all existing groups."""
     groups = (each.group_id for each in list_groups(cluster)) if kind == ResourceType.GROUP else ()
     return sorted({*list_configured(cluster, kind), *groups})
 

@@ -96,7 +96,7 @@ def _run(command: str, arguments: list[str]) -> int:
     return run_with_cluster(options, lambda cluster: _consume(cluster, options, formatter))
 
 
-# Unlike Kafka: without --group it is in no group at all, where Kafka's is in one whose name it makes up.
+# Unlike Kafka: without --group, the consumer is not in a group, whereas Kafka's joins one with a generated name.
 def _consume(cluster: Cluster, options: argparse.Namespace, formatter: Formatter) -> int:
     with noting_sigterm() as ended:
         _print(cluster, options, formatter, ended)
@@ -144,7 +144,7 @@ def _is_offset(text: str) -> bool:
 
 
 def _places(cluster: Cluster, options: argparse.Namespace) -> list[TopicPartition]:
-    """The partitions to read. A topic that does not exist is created if the broker does so, as for Kafka's consumer."""
+    """Return the partitions to read. The broker may create a missing topic, as for Kafka's consumer."""
     if options.include is not None:
         wanted = pattern(options.include)
         known = cluster.retrying(lambda: cluster.partitions(None))

@@ -1,4 +1,4 @@
-"""kafka-console-producer: a record for each line of standard input."""
+"""kafka-console-producer: writes a record for each line of standard input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stuntbroker.client.producing import NewRecord, any_partition, produce
 from stuntbroker.protocol.batches.records import CODEC_NAMES, Headers
 
 READ_SIZE = 1 << 20
-"""Bytes that are read at once, and whose lines are sent together."""
+"""Maximum bytes to read at once; their lines are sent together."""
 
 WITHOUT_EFFECT = (
     "--batch-size",
@@ -50,7 +50,7 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_argument("--reader-config", type=client_properties, default={})
     parser.add_argument("--producer-property", "--command-property", dest="producer", action="append")
     parser.add_argument("--compression-codec", nargs="?", const="gzip", default="none", choices=CODEC_NAMES)
-    # Unlike Kafka: every record is acknowledged by all, and sent as soon as no more lines are waiting.
+    # Unlike Kafka: records always use acks=all, and are sent as soon as no more lines are available.
     for name in WITHOUT_EFFECT:
         parser.add_argument(name)
     parser.add_flags("--sync")
@@ -71,7 +71,7 @@ def _run(command: str, arguments: list[str]) -> int:
 
 
 def _lines() -> Iterator[list[tuple[int, str]]]:
-    """Numbered lines, as many together as are there."""
+    """Yield lists of numbered lines, each with all lines that are available."""
     number, unread, is_terminal = 0, b"", sys.stdin.isatty()
     while True:
         if is_terminal:
@@ -91,7 +91,7 @@ def _lines() -> Iterator[list[tuple[int, str]]]:
 
 
 class LineReader:
-    """Turns a line into a record by the properties of Kafka's LineMessageReader."""
+    """Converts a line to a record according to the properties of Kafka's LineMessageReader."""
 
     def __init__(self, properties: dict[str, str]) -> None:
         self._parse_key = properties.get("parse.key", "false").lower() == "true"
@@ -104,7 +104,7 @@ class LineReader:
         self._null = properties.get("null.marker")
 
     def record(self, number: int, line: str) -> NewRecord:
-        """Raises CommandError for a line without a separator that it must have."""
+        """Convert a line to a record. Raises CommandError if a required separator is missing."""
         headers: Headers = ()
         key: str | None = None
         value = line

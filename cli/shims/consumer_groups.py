@@ -34,7 +34,7 @@ PARTITION, OFFSET = re.compile("[0-9]{1,9}"), re.compile("[0-9]{1,18}")
 
 def run(command: str, arguments: list[str]) -> int:
     """Run the command; return the exit status."""
-    # Unlike Kafka: its command ends with 0 after some failures.
+    # Unlike Kafka: its command exits with 0 after some failures.
     return guarded("\nError: Executing consumer group command failed due to ", lambda: _run(command, arguments))
 
 
@@ -72,7 +72,7 @@ def _run(command: str, arguments: list[str]) -> int:
 
 
 def _validate(text: str) -> int:
-    # Unlike Kafka: the broker's engine, RE2, is not asked; most expressions are the same to both.
+    # Unlike Kafka: Python's engine validates, not the broker's RE2; most expressions are valid in both.
     try:
         re.compile(text)
     except re.error as fault:
@@ -104,7 +104,7 @@ def _list(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _known(text: str | None, what: str, plural: str, known: tuple[str, ...]) -> list[str]:
-    """Names with commas, as Kafka writes them. Raises CommandError for one that is not there."""
+    """Parse comma-separated names, with Kafka's spelling. Raises CommandError for an unknown name."""
     by_lower = {name.lower(): name for name in known}
     given = [each.strip().lower() for each in (text or "").split(",") if each.strip()]
     if not set(given) <= set(by_lower):
@@ -169,7 +169,7 @@ def _describe_offsets(described: GroupDescription, rows: list[OffsetRow], is_ver
 
 def _describe_members(described: GroupDescription, is_verbose: bool) -> None:
     width = max([15, *(len(each.member_id) for each in described.members)])
-    # Epochs and the target are those of KIP-848, which this kind of group has not.
+    # Epochs and target assignment belong to KIP-848; classic groups do not have them.
     more = ("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT") if is_verbose else ("",)
     lines: list[tuple[object, ...]] = [("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", *more)]
     for each in described.members:
@@ -193,7 +193,7 @@ def _describe_state(cluster: Cluster, described: GroupDescription, is_verbose: b
     width = max(15, len(described.group_id))
     epochs = ("GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH") if is_verbose else ()
     head = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", *epochs, "#MEMBERS")
-    no_epochs = ["-"] * len(epochs)  # Those of KIP-848, which this kind of group has not.
+    no_epochs = ["-"] * len(epochs)  # Epochs belong to KIP-848; classic groups do not have them.
     row = (
         described.group_id,
         coordinator,
@@ -327,7 +327,7 @@ def _timestamp_ms(text: str) -> int:
 
 
 def _duration_ms(text: str) -> int:
-    """A duration as ISO 8601 writes it, such as P1DT2H30M or PT0.5S, in ms. Raises CommandError."""
+    """Parse an ISO 8601 duration such as P1DT2H30M or PT0.5S; return milliseconds. Raises CommandError."""
     matched = DURATION.fullmatch(text.upper())
     if matched is None or text[-1] in "TtPp":
         raise CommandError(f"Cannot parse '{text}' as an ISO 8601 duration, such as P1D or PT1H30M")
@@ -336,7 +336,7 @@ def _duration_ms(text: str) -> int:
 
 
 def _offsets_of_file(path: str, group_id: str) -> dict[TopicPartition, int]:
-    """The offsets of a group in a file that `--export` has written. Raises CommandError."""
+    """Return the offsets of a group in a file that `--export` has written. Raises CommandError."""
     offsets: dict[TopicPartition, int] = {}
     try:
         with open(path, encoding="utf-8", newline="") as file:

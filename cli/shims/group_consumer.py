@@ -1,4 +1,4 @@
-"""kafka-console-consumer with --group: a member of the group, as any consumer is, by aiokafka's."""
+"""kafka-console-consumer with --group: a member of the group, with aiokafka's consumer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPTIONS = {
     "group.instance.id": ("group_instance_id", str),
     "client.id": ("client_id", str),
 }
-"""Property of a consumer -> (option of aiokafka's, its type)."""
+"""Consumer property -> (option of aiokafka, its type)."""
 
 
 ENDED = "ended by SIGTERM"
@@ -37,9 +37,9 @@ ENDED = "ended by SIGTERM"
 def consume_as_member(
     cluster: Cluster, options: argparse.Namespace, properties: dict[str, str], formatter: Formatter
 ) -> int:
-    """Print records until there are enough, none comes in time, or the command is interrupted; return the exit status.
+    """Print records until --max-messages, --timeout-ms or an interruption; return the exit status.
 
-    Raises CommandError, ClientError. The offsets of what was printed are committed every five seconds and at the end.
+    The offsets of printed records are committed every five seconds and at the end. Raises CommandError, ClientError.
     """
     if options.offset is not None:
         raise CommandError("The partition is required when offset is specified.")
@@ -52,7 +52,7 @@ def consume_as_member(
 
 
 async def _consume_until_sigterm(options: argparse.Namespace, properties: dict[str, str], formatter: Formatter) -> int:
-    """As by Ctrl-C, the command ends where it waits: what was printed is committed, and the member leaves."""
+    """Consume until SIGTERM, which ends a wait as Ctrl-C does: printed offsets are committed, and the member leaves."""
     consuming = asyncio.ensure_future(_consume(options, properties, formatter))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, consuming.cancel, ENDED)
     try:
@@ -116,15 +116,15 @@ async def _consume(options: argparse.Namespace, properties: dict[str, str], form
 
 
 async def _commit(consumer: AIOKafkaConsumer, printed: dict[TopicPartition, int]) -> None:
-    """Commit for the partitions that are still this member's; others are another one's affair by now."""
+    """Commit offsets of the partitions that are still assigned to this member."""
     own = {partition: offset for partition, offset in printed.items() if partition in consumer.assignment()}
     if own:
-        with contextlib.suppress(CommitFailedError, IllegalStateError):  # The group was rebalanced at this moment.
+        with contextlib.suppress(CommitFailedError, IllegalStateError):  # The group was rebalanced meanwhile.
             await consumer.commit(own)
 
 
 def _options(properties: dict[str, str]) -> dict[str, int | str]:
-    """Return aiokafka's options for a consumer's properties. Raises CommandError for a value that is no number."""
+    """Return aiokafka's options for consumer properties. Raises CommandError for a value that is not a number."""
     given: dict[str, int | str] = {}
     for name, (option, kind) in OPTIONS.items():
         if name in properties:

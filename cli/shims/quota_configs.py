@@ -13,7 +13,7 @@ from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.quotas import EVERY, Entity, Quota, alter_quotas, describe_quotas
 
 KINDS: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
-"""--entity-type -> kind of an entity."""
+"""--entity-type -> entity type in the protocol."""
 SHOWN: Final = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
 # Unlike Kafka: users have no SCRAM credentials.
 OF_CLIENTS: Final = {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
@@ -21,7 +21,7 @@ OF_ADDRESSES: Final = {"connection_creation_rate"}
 
 
 def entity_of(kinds: list[str], names: list[str | None]) -> Entity:
-    """Kind -> name, of the entity types and names of the command line; EVERY where there is no name. Raises CommandError."""
+    """Return entity type -> name from the command line, EVERY for a missing name. Raises CommandError."""
     if not set(kinds) <= KINDS.keys() or (len(kinds) > 1 and "ips" in kinds):
         raise CommandError("only users and clients may be given together")
     if len(names) > len(kinds):
@@ -48,7 +48,7 @@ def _line(quota: Quota) -> str:
 
 
 def read_values(kinds: list[str], given: Mapping[str, str], deleted: list[str]) -> dict[str, float]:
-    """The quotas that `--add-config` sets. Raises CommandError for names that are no quotas of these kinds, and no numbers."""
+    """Return the quotas that `--add-config` sets. Raises CommandError for names unknown for these kinds, and invalid numbers."""
     known, what = (OF_ADDRESSES, "connection quota") if kinds[0] == "ips" else (OF_CLIENTS, "quota")
     for names, done in ((given.keys(), "added"), (deleted, "deleted")):
         if unknown := sorted(set(names) - known):
@@ -68,7 +68,7 @@ def read_values(kinds: list[str], given: Mapping[str, str], deleted: list[str]) 
 
 
 def alter(cluster: Cluster, kinds: list[str], entity: Entity, values: dict[str, float], deleted: list[str]) -> int:
-    """Change the quotas of an entity, and say so; return the exit status. Raises CommandError."""
+    """Change the quotas of an entity, and report that; return the exit status. Raises CommandError."""
     if deleted:
         there = {name for quota in describe_quotas(cluster, entity) for name in quota.values}
         if missing := [name for name in deleted if name not in there]:
@@ -83,7 +83,7 @@ def alter(cluster: Cluster, kinds: list[str], entity: Entity, values: dict[str, 
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the short forms of the entities."""
+    """Add the short options for entities, such as --user and --user-defaults."""
     for kind in KINDS:
         parser.add_argument(f"--{kind.removesuffix('s')}", dest=kind)
         parser.add_argument(f"--{kind.removesuffix('s')}-defaults", dest=f"{kind}_defaults", action="store_true")

@@ -1,4 +1,4 @@
-"""What kafka-console-consumer prints, and how long it waits: with a group and without one."""
+"""Output format and time-outs of kafka-console-consumer, with and without a group."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from stuntbroker.client.reader import Row
 
 WAIT_MS = 500
 COMMIT_S = 5.0
-"""How often a group's offsets are committed, as by a consumer's auto.commit.interval.ms."""
+"""Seconds between two commits of a group's offsets, the default of a consumer's auto.commit.interval.ms."""
 NONE_IN_TIME = "Error processing message, terminating consumer process: no record came in time\n"
 
 
 def deadline_of(timeout_ms: int | None) -> float:
-    """Return when no record has come for too long, by the monotonic clock in seconds."""
+    """Return the time at which to stop if no record arrives before, in seconds of the monotonic clock."""
     return float("inf") if timeout_ms is None or timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
 
 
@@ -27,23 +27,23 @@ DESERIALIZERS = {
     "Float": ">f",
     "Double": ">d",
 }
-"""Kafka's deserializers of numbers -> their format in bytes."""
+"""Kafka's deserializer of a number -> format for `struct`."""
 DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 
 
 def formatter_of(name: str, properties: dict[str, str]) -> Formatter:
-    """Return Kafka's formatter of that name. Raises CommandError for one that is not here."""
+    """Return Kafka's formatter with this class name. Raises CommandError for an unsupported one."""
     match name.rpartition(".")[2]:
         case "DefaultMessageFormatter":
             return Formatter(properties)
         case "NoOpMessageFormatter":
             return NoFormatter(properties)
-    # Unlike Kafka: it loads any class.
+    # Unlike Kafka: Kafka's command loads any class.
     raise CommandError(f"the formatter {name} is not here: there are DefaultMessageFormatter and NoOpMessageFormatter")
 
 
 def deserializer_of(name: str) -> Callable[[bytes], bytes]:
-    """Return what shows a key or value as text, by the class of Kafka's deserializer. Raises CommandError."""
+    """Return a function that converts a key or value to text, for a deserializer class of Kafka. Raises CommandError."""
     kind = name.rpartition(".")[2].removesuffix("Deserializer")
     if kind in ("", "String", "ByteArray", "Bytes", "ByteBuffer", "UUID"):  # A UUID is sent as text.
         return bytes
@@ -60,7 +60,7 @@ def deserializer_of(name: str) -> Callable[[bytes], bytes]:
 
 
 class Formatter:
-    """Prints a record by the properties of Kafka's DefaultMessageFormatter."""
+    """Formats a record according to the properties of Kafka's DefaultMessageFormatter."""
 
     def __init__(self, properties: dict[str, str]) -> None:
         self._timestamp, self._partition, self._offset, self._delivery, self._epoch, self._headers, self._key = (
@@ -76,7 +76,7 @@ class Formatter:
         self._read_value = deserializer_of(properties.get("value.deserializer", ""))
 
     def line(self, partition: int, row: Row, is_log_append: bool) -> bytes:
-        """Return the line of a record, with its end. `is_log_append`: its timestamp is the broker's."""
+        """Return the line of a record, with its line separator. `is_log_append`: whether the timestamp is the broker's."""
         parts = []
         if self._timestamp:
             kind = "LogAppendTime" if is_log_append else "CreateTime"
@@ -87,7 +87,7 @@ class Formatter:
             parts.append(f"Offset:{row.offset}".encode())
         if self._delivery:
             parts.append(b"Delivery:NOT_PRESENT")
-        if self._epoch:  # Kafka's command hands its formatter a record without it.
+        if self._epoch:  # Kafka's command also passes its formatter no epoch.
             parts.append(b"Epoch:NOT_PRESENT")
         if self._headers:
             shown = (name.encode() + b":" + (self._null if value is None else value) for name, value in row.headers)
@@ -100,8 +100,8 @@ class Formatter:
 
 
 class NoFormatter(Formatter):
-    """Prints nothing, for who only counts."""
+    """Formatter that prints nothing, for counting records."""
 
     def line(self, partition: int, row: Row, is_log_append: bool) -> bytes:
-        """As Formatter."""
+        """Return no bytes."""
         return b""

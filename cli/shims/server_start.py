@@ -1,4 +1,4 @@
-"""kafka-server-start: becomes the broker, with the properties file that it is given."""
+"""kafka-server-start: becomes the broker, with the given properties file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stuntbroker.cli.shims.arguments import CommandError, guarded
 
 
 def run(command: str, arguments: list[str]) -> int:
-    """Become the broker; return the exit status when that cannot be."""
+    """Become the broker; return the exit status if that fails."""
     return guarded(f"{command}: ", lambda: _run(arguments))
 
 
@@ -24,7 +24,7 @@ def _run(arguments: list[str]) -> int:
     for path in others:
         if os.path.exists(path):
             words += ["--config", path]
-        else:  # The files that come with Kafka, which say what is true here anyway.
+        else:  # A file that comes with Kafka, whose settings are the defaults here.
             sys.stderr.write(f"kafka-server-start: there is no {path} here: the broker has its defaults\n")
     for text in options.override:
         words += ["--set", text]

@@ -1,4 +1,4 @@
-"""kafka-storage and zookeeper-server-start: what start scripts call before the broker, and what is not needed here."""
+"""kafka-storage and zookeeper-server-start, which start scripts call before the broker; not needed here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run(command: str, arguments: list[str]) -> int:
         return 1
     if verb == "random-uuid":
         text = "-"
-        while text.startswith("-"):  # As Kafka's, none that looks like an option.
+        while text.startswith("-"):  # Like Kafka's, the id must not look like an option.
             text = urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
         sys.stdout.write(text + "\n")
         return 0

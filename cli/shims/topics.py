@@ -37,7 +37,7 @@ LIMITS = (
     "--under-min-isr-partitions",
     "--at-min-isr-partitions",
 )
-"""What `--describe` is limited to: partitions that are not well."""
+"""Options that limit `--describe` to unhealthy partitions."""
 MIN_IN_SYNC = "min.insync.replicas"
 OVERRIDDEN = (
     Source.DYNAMIC_TOPIC_CONFIG,
@@ -109,7 +109,7 @@ def _create(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _assignment(text: str) -> list[list[int]]:
-    """The brokers of each partition in `1:2,2:1`, for argparse."""
+    """Parse the broker ids of each partition, such as `1:2,2:1`; an argument type for argparse."""
     partitions = [part.split(":") for part in text.replace(" ", "").split(",")]
     if not all(each.isascii() and each.isdigit() and len(each) < 10 for brokers in partitions for each in brokers):
         raise argparse.ArgumentTypeError(f"{text!r} must be ids of brokers, as in 1:2,2:1 for two partitions")
@@ -117,7 +117,7 @@ def _assignment(text: str) -> list[list[int]]:
 
 
 def _matching(cluster: Cluster, options: argparse.Namespace, if_exists: bool) -> list[TopicDescription]:
-    """The topics that --topic means, which is a name or an expression. Raises CommandError when there is none."""
+    """Return the topics that match --topic, a name or an expression, or --topic-id. Raises CommandError if there is none."""
     topics = describe_topics(cluster)
     if options.topic_id:
         matching = [topic for topic in topics if topic_id_text(topic.topic_id) == options.topic_id]
@@ -168,7 +168,7 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _is_wanted(partition: PartitionDescription, options: argparse.Namespace, min_in_sync: int) -> bool:
-    """Whether a partition is within what `--describe` is limited to."""
+    """Return whether the options that limit `--describe` select a partition."""
     in_sync = len(partition.in_sync)
     return not (
         (options.under_replicated_partitions and in_sync >= len(partition.replicas))

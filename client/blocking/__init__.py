@@ -2,8 +2,8 @@
 
     from stuntbroker.client.blocking import TransactionalProducer
 
-Each of them runs its asyncio twin in a thread of its own (`loop_thread`), and has no rule of Kafka itself. Here lives what
-crosses from one thread to the other.
+Each class runs its asyncio twin in a separate thread (`loop_thread`) and contains no Kafka logic: this package only passes
+calls and records from one thread to the other.
 """
 
 from __future__ import annotations

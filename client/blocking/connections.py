@@ -11,12 +11,12 @@ from stuntbroker.client.producer.errors import IllegalStateError
 
 
 class Connections:
-    """Connections to the brokers of a cluster, one each, which producers of a process may share.
+    """One connection to each broker of a cluster, which producers of a process may share.
 
         with Connections(bootstrap_servers="localhost:9092") as connections:
             producer = TransactionalProducer(connections=connections, transactional_id="orders-1")
 
-    Options are those of the class of the same name for asyncio. They are checked by `start`.
+    Options are those of the asyncio class of the same name. They are checked by `start`.
     """
 
     @same_options(asynchronous.Connections)
@@ -26,7 +26,7 @@ class Connections:
         self._twin: asynchronous.Connections | None = None
 
     def start(self) -> None:
-        """Connect to a bootstrap server. Raises aiokafka's KafkaConnectionError when none answers, AuthenticationError."""
+        """Connect to a bootstrap server. Raises AuthenticationError, or aiokafka's KafkaConnectionError if none answers."""
         if self._thread is not None:
             raise IllegalStateError("the connections were started before")
         thread = LoopThread("stuntbroker connections")
@@ -65,7 +65,7 @@ class Connections:
 
     @property
     def is_open(self) -> bool:
-        """Whether they are started, and not closed."""
+        """Whether the connections are started, and not closed."""
         return self._twin is not None
 
     @property
@@ -77,7 +77,7 @@ class Connections:
 
     @property
     def twin(self) -> asynchronous.Connections:
-        """The connections in that thread. Raises IllegalStateError before `start` and after `stop`."""
+        """The asyncio connections that the thread serves. Raises IllegalStateError before `start` and after `stop`."""
         if self._twin is None:
             raise IllegalStateError("the connections are not started, or closed")
         return self._twin

@@ -1,4 +1,4 @@
-"""`TransactionalConsumer` without asyncio: every call waits in the thread that makes it."""
+"""`TransactionalConsumer` without asyncio: every call blocks its thread."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Result = TypeVar("Result")
 
 
 class TransactionalConsumer:
-    """Reads records, for an application that writes with the TransactionalProducer of this package.
+    """Reads committed records, for an application that writes with the TransactionalProducer of this package.
 
         with TransactionalConsumer("orders", bootstrap_servers="localhost:9092", group_id="billing") as consumer:
             batch = consumer.getmany(timeout_ms=1000)
             ...
             producer.send_offsets_to_transaction(consumer.next_offsets(batch), consumer.group_metadata())
 
-    Options and calls are those of the class of the same name for asyncio. Options are checked by `start`. One thread at a
-    time may use it; a forked process has to make another one.
+    Options and methods are those of the asyncio class of the same name. Options are checked by `start`. Only one thread at
+    a time may use a consumer; a forked process has to create its own.
     """
 
     def __init__(self, *topics: str, group_id: str, auto_offset_reset: str = "earliest", **options: Any) -> None:
@@ -38,7 +38,7 @@ class TransactionalConsumer:
         self._thread: LoopThread | None = None
         self._started: asynchronous.TransactionalConsumer | None = None
 
-    # --- life
+    # --- start and stop
 
     def start(self) -> None:
         """Connect to the cluster and join the group. Raises ValueError for options that would read outside of transactions."""
@@ -84,7 +84,7 @@ class TransactionalConsumer:
     ) -> None:
         self.stop()
 
-    # aiokafka has no types: what it returns is what the signatures here say.
+    # aiokafka has no types: the signatures here say what its methods return.
     def _call(self, work: Callable[[Any], Coroutine[Any, Any, Result]]) -> Result:
         thread, consumer = self._thread, self._started
         if thread is None or consumer is None:
@@ -92,7 +92,7 @@ class TransactionalConsumer:
         return thread.call(lambda: work(consumer))
 
     def _do(self, work: Callable[[Any], Result]) -> Result:
-        """Do in the other thread what does not wait there."""
+        """Run a function that does not block in the consumer's thread."""
 
         async def do(consumer: Any) -> Result:
             return work(consumer)
@@ -104,11 +104,11 @@ class TransactionalConsumer:
     def getmany(
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Return records by partition, as soon as there are any; none after `timeout_ms`."""
+        """Return records by partition as soon as there are any, none after `timeout_ms`."""
         return self._call(lambda twin: twin.getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records))
 
     def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
-        """Return the next record, however long it takes."""
+        """Return the next record, waiting without a time-out."""
         return self._call(lambda twin: twin.getone(*partitions))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
@@ -118,18 +118,18 @@ class TransactionalConsumer:
     # --- transactions
 
     def group_metadata(self) -> GroupMetadata:
-        """Return group, generation, member and instance as they were when the last records were returned (KIP-447)."""
+        """Return group id, generation, member id and instance id under which the last records were returned (KIP-447)."""
         metadata: GroupMetadata = self._do(lambda twin: twin.group_metadata())
         return metadata
 
     next_offsets = staticmethod(asynchronous.TransactionalConsumer.next_offsets)
 
     def reset_to_committed(self, timeout_ms: int = 60_000) -> None:
-        """Go back to the committed offset in every partition, after a transaction that was aborted. Abort it first."""
+        """Seek to the committed offset of every assigned partition, after a transaction was aborted. Abort it first."""
         self._call(lambda twin: twin.reset_to_committed(timeout_ms))
 
     def commit(self, offsets: dict[TopicPartition, Any] | None = None) -> None:
-        """Commit offsets without a transaction: `{partition: offset}`, or the present positions."""
+        """Commit offsets without a transaction: `{partition: offset}`, or the current positions."""
         self._call(lambda twin: twin.commit(offsets))
 
     def committed(self, partition: TopicPartition) -> int | None:
@@ -145,23 +145,23 @@ class TransactionalConsumer:
         pattern: str | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Read these topics, or those whose name matches. `listener` is called in the consumer's own thread."""
+        """Subscribe to these topics, or to those that match `pattern`. `listener` is called in the consumer's own thread."""
         self._do(lambda twin: twin.subscribe(topics, pattern, listener))
 
     def unsubscribe(self) -> None:
-        """Read no topic any more."""
+        """Leave the group, and read nothing."""
         self._do(lambda twin: twin.unsubscribe())
 
     def subscription(self) -> frozenset[str]:
-        """Return the topics."""
+        """Return the subscribed topics."""
         return self._do(lambda twin: frozenset(twin.subscription()))
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions, without a share of the group's."""
+        """Read these partitions, without being a member of the group."""
         self._do(lambda twin: twin.assign(list(partitions)))
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """Return the partitions that are read."""
+        """Return the assigned partitions."""
         return self._do(lambda twin: frozenset(twin.assignment()))
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -193,35 +193,35 @@ class TransactionalConsumer:
         return offset
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go to an offset."""
+        """Set the offset of the next record of a partition."""
         self._do(lambda twin: twin.seek(partition, offset))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Go to the first record of these partitions, or of all."""
+        """Seek to the first record of these partitions, or of all that are assigned."""
         is_done: bool = self._call(lambda twin: twin.seek_to_beginning(*partitions))
         return is_done
 
     def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        """Go behind the last record of these partitions, or of all."""
+        """Seek to the end of these partitions, or of all that are assigned."""
         is_done: bool = self._call(lambda twin: twin.seek_to_end(*partitions))
         return is_done
 
     def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Go to the committed offsets of these partitions, or of all. `reset_to_committed` also knows where to go without one."""
+        """Seek to the committed offsets of these partitions, or of all. See `reset_to_committed`, which handles missing ones."""
         return self._call(lambda twin: twin.seek_to_committed(*partitions))
 
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets of the first records."""
+        """Return the first offset of each partition."""
         return self._call(lambda twin: twin.beginning_offsets(list(partitions)))
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets behind the last records that are committed."""
+        """Return the last stable offset of each partition."""
         return self._call(lambda twin: twin.end_offsets(list(partitions)))
 
     def offsets_for_times(
         self, timestamps: dict[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offsets with at least these timestamps, in ms; None where there is none."""
+        """Return for each partition the first offset with at least this timestamp (ms), None if there is none."""
         return self._call(lambda twin: twin.offsets_for_times(timestamps))
 
     def highwater(self, partition: TopicPartition) -> int | None:
@@ -235,6 +235,6 @@ class TransactionalConsumer:
         return offset
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """Return when the last response about a partition came, in ms; None before there is one."""
+        """Return when the last response for a partition arrived, in ms; None before there is one."""
         time_ms: int | None = self._do(lambda twin: twin.last_poll_timestamp(partition))
         return time_ms

@@ -1,4 +1,4 @@
-"""Records and batches on their way from the thread that sends them to the producer's, and what `send` returns for them."""
+"""Records and batches that application threads hand over to the producer's thread, and the results that `send` returns."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from stuntbroker.client.producer.session import log
 
 
 class ProducerThread(Protocol):
-    """What a sent record needs of its producer."""
+    """The part of a producer that its sent records use."""
 
     def wait_for(self, record: SentRecord, timeout_s: float | None) -> None:
         """Wait until a record is written or has failed. Raises TimeoutError."""
 
     def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call something in the producer's thread."""
+        """Schedule a callback in the producer's thread."""
 
 
 class SentRecord:
-    """The result of one `send`, for any thread. It need not be looked at: commit_transaction fails if a record did."""
+    """The result of one `send`, for any thread. It may be ignored: commit_transaction fails if a record has failed."""
 
     __slots__ = ("_callbacks", "_future", "_producer", "_refusal")
 
@@ -46,7 +46,7 @@ class SentRecord:
         return self._refusal is not None or (self._future is not None and self._future.done())
 
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
-        """Wait, and return where the record was written. Raises ProduceFailedError, TimeoutError."""
+        """Wait for the record's metadata (None: without a time-out) and return it. Raises ProduceFailedError, TimeoutError."""
         if not self.done():
             self._producer.wait_for(self, timeout_s)
         if self._refusal is not None:
@@ -55,7 +55,7 @@ class SentRecord:
         return self._future.result()
 
     def exception(self, timeout_s: float | None = None) -> ProduceFailedError | None:
-        """Wait, and return why the record was not written; None if it was. Raises TimeoutError."""
+        """Wait as `result` does; return why the record was not written, or None if it was. Raises TimeoutError."""
         try:
             self.result(timeout_s)
         except ProduceFailedError as error:
@@ -63,9 +63,9 @@ class SentRecord:
         return None
 
     def add_done_callback(self, callback: Callable[[SentRecord], object]) -> None:
-        """Call `callback(self)` when the record is written or has failed: here if it is done, else in the producer's thread.
+        """Call `callback(self)` when the record is written or has failed.
 
-        Let it be short.
+        A finished record calls it at once in the current thread, any other in the producer's thread. Keep the callback short.
         """
         if self.done():
             self._call_back(callback)
@@ -75,12 +75,12 @@ class SentRecord:
     # --- in the producer's thread
 
     def take(self, future: RecordFuture) -> None:
-        """The producer has taken the record."""
+        """Set the future of a record that the producer has taken."""
         self._future = future
         self._attach_all()
 
     def refuse(self, cause: BaseException) -> None:
-        """The producer did not take the record."""
+        """Fail a record that the producer did not take."""
         is_of_transaction = isinstance(cause, ProducerError | IllegalStateError)
         failure_type = FailureType.TRANSACTION_FAILED if is_of_transaction else FailureType.MESSAGE_REJECTED
         error = ProduceFailedError(f"the record was not taken: {cause}", failure_type)
@@ -89,7 +89,7 @@ class SentRecord:
         self._attach_all()
 
     async def wait(self) -> None:
-        """Wait until it is done."""
+        """Wait until the record is written or has failed."""
         if self._future is not None and not self._future.done():
             with contextlib.suppress(ProduceFailedError):
                 await self._future
@@ -112,16 +112,16 @@ class SentRecord:
     def _call_back(self, callback: Callable[[SentRecord], object]) -> None:
         try:
             callback(self)
-        except Exception:  # It is the application's, and must not end what goes on in the producer's thread.
+        except Exception:  # An error of the application must not end tasks of the producer's thread.
             log.exception("a callback of a record raised an error")
 
 
 class HandedRecord(NamedTuple):
-    """A record on its way from the thread that sends it to the producer's."""
+    """A record that the sending thread hands over to the producer's thread."""
 
     sent: SentRecord
     context: Context | None
-    """Context of the thread that sends it, if there is a tracer: it has the current span."""
+    """Context of the sending thread, with its current span; None without a tracer."""
     topic: str
     value: bytes | None
     key: bytes | None
@@ -130,18 +130,18 @@ class HandedRecord(NamedTuple):
     headers: Headers | None
 
     def send_nowait(self, dispatcher: Dispatcher) -> RecordFuture | None:
-        """Send it, unless that would wait: then return None."""
+        """Send the record; return None, without sending it, if that would have to wait."""
         if self.context is not None:
             return self.context.run(dispatcher.send_nowait, *self[2:])
         return dispatcher.send_nowait(*self[2:])
 
     async def send(self, dispatcher: Dispatcher) -> RecordFuture:
-        """Send it."""
+        """Send the record, waiting if necessary."""
         return await asyncio.get_running_loop().create_task(dispatcher.send(*self[2:]), context=self.context)
 
 
 class HandedBatch(NamedTuple):
-    """An encoded batch on its way from the thread that sends it to the producer's."""
+    """An encoded batch that the sending thread hands over to the producer's thread."""
 
     sent: SentRecord
     topic: str
@@ -149,11 +149,11 @@ class HandedBatch(NamedTuple):
     partition: int
 
     def send_nowait(self, dispatcher: Dispatcher) -> RecordFuture | None:
-        """Send it, unless that would wait: then return None."""
+        """Send the batch; return None, without sending it, if that would have to wait."""
         return dispatcher.send_batch_nowait(self.batch, self.topic, self.partition)
 
     async def send(self, dispatcher: Dispatcher) -> RecordFuture:
-        """Send it."""
+        """Send the batch, waiting if necessary."""
         return await dispatcher.send_batch(self.batch, self.topic, self.partition)
 
 

@@ -20,12 +20,12 @@ log: Final = logging.getLogger("stuntbroker.client")
 Result = TypeVar("Result")
 Options = ParamSpec("Options")
 EXIT_S_MAX: Final = 2.0
-"""How long the end of the process waits for what nobody stopped, and for its thread."""
+"""How long, in seconds, the exit of the process waits for each exit handler, and for the thread."""
 ExitHandler = Callable[[], Coroutine[Any, Any, object]]
 
 
 def same_options(twin: Callable[Options, object]) -> Callable[..., Callable[Concatenate[Any, Options], None]]:
-    """Give an `__init__` the parameters and the docstring of the class whose twin it makes."""
+    """Return a decorator that gives an `__init__` the parameters and the docstring of the asyncio class `twin`."""
 
     def decorate(init: Callable[..., None]) -> Callable[Concatenate[Any, Options], None]:
         return cast(Callable[Concatenate[Any, Options], None], wraps(twin.__init__)(init))
@@ -44,17 +44,17 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 class LoopThread:
-    """A running event loop. For the process that made it only: a fork has no copy of the thread."""
+    """An event loop in a thread of its own. Usable only in the process that created it: a forked child lacks the thread."""
 
     def __init__(self, name: str) -> None:
-        """Start the thread. `name`: of the thread, and in messages."""
+        """Start the thread. `name`: name of the thread, also used in messages."""
         self.name = name
         self.loop = _new_loop()
         self.exit_handlers: list[ExitHandler] = []
-        """Called in the loop at the end of the process, the last first: they close what nobody has stopped."""
+        """Called in the loop, in reverse order, when the process exits: they close what was not stopped before."""
         self._pid = os.getpid()
         self._handing_over = threading.Lock()
-        """Held while work is given to the loop, and when no more is taken."""
+        """Held while a coroutine is submitted to the loop, and while the loop is stopped."""
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -62,7 +62,7 @@ class LoopThread:
 
     @property
     def is_of_this_process(self) -> bool:
-        """Whether the process is the one that made the thread, not a fork of it."""
+        """Whether this process created the thread, and is not a fork of that process."""
         return self._pid == os.getpid()
 
     @property
@@ -71,16 +71,16 @@ class LoopThread:
         return self.is_of_this_process and self._thread.is_alive()
 
     def check(self) -> None:
-        """Raise IllegalStateError in a forked process, and in the thread itself, which would wait for itself."""
+        """Raise IllegalStateError in a forked process, and in the loop's own thread, which would wait for itself."""
         if not self.is_of_this_process:
             raise IllegalStateError(f"{self.name} belongs to process {self._pid}: make another one after the fork")
         if threading.current_thread() is self._thread:
             raise IllegalStateError(f"{self.name}: a callback cannot make a call that waits")
 
     def call(self, work: Callable[[], Coroutine[Any, Any, Result]], timeout_s: float | None = None) -> Result:
-        """Run a coroutine in the loop; return its result or raise its error. Whoever stops waiting cancels it.
+        """Run a coroutine in the loop; return its result or raise its error. It is cancelled when the caller stops waiting.
 
-        Raises TimeoutError after `timeout_s`, IllegalStateError when the thread is stopped by another one meanwhile.
+        Raises TimeoutError after `timeout_s`, IllegalStateError if another thread stops this one meanwhile.
         """
         self.check()
         with self._handing_over:
@@ -109,7 +109,7 @@ class LoopThread:
                 self.loop.call_soon_threadsafe(self.loop.stop)
 
     def _stop_at_exit(self) -> None:
-        """Transactions are left open, as if the process were killed; but the thread must not outlive the interpreter."""
+        """Close connections and stop the thread, which must not outlive the interpreter. Transactions are left open."""
         if not self.is_running:
             return
         for handler in reversed(self.exit_handlers):
@@ -127,6 +127,6 @@ class LoopThread:
         finally:
             for task in (tasks := asyncio.all_tasks(self.loop)):
                 task.cancel()
-            if tasks:  # Whoever waits for one of them, in another thread, must learn that it has ended.
+            if tasks:  # Threads that wait for one of the tasks have to see its end.
                 self.loop.run_until_complete(asyncio.wait(tasks))
             self.loop.close()

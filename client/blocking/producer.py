@@ -1,4 +1,4 @@
-"""`TransactionalProducer` without asyncio: every call waits in the thread that makes it, but for `send`."""
+"""`TransactionalProducer` without asyncio: every call except `send` blocks its thread."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from stuntbroker.client.producer.states import State
 
 Result = TypeVar("Result")
 HANDED_OVER_MAX: Final = 1 << 20
-"""Bytes of records that `send` hands to the other thread before it waits for it once."""
+"""Maximum bytes of records that are handed over; then `send` waits until the producer's thread has taken them."""
 RECORD_OVERHEAD: Final = 64
-"""Bytes that a record counts for besides its key and value."""
+"""Bytes that a record counts in addition to its key and value."""
 
 
 class TransactionalProducer:
-    """Writes records to Kafka in transactions, as the class of the same name for asyncio does.
+    """Writes records to Kafka in transactions, like the asyncio class of the same name.
 
         with TransactionalProducer(bootstrap_servers="localhost:9092", transactional_id="orders-1") as producer:
             producer.init_transactions()
             with producer.transaction():
                 producer.send("orders", b"a record")
 
-    Options, calls and errors are the same; `connections` are the Connections of this package. Any thread may use it; a
-    forked process has to make another one.
+    Options, methods and errors are the same; `connections` are the Connections of this package. Any thread may use a
+    producer; a forked process has to create its own.
     """
 
     @same_options(asynchronous.TransactionalProducer)
@@ -64,27 +64,27 @@ class TransactionalProducer:
         self._key_serializer = options.get("key_serializer")
         self._value_serializer = options.get("value_serializer")
         self._hands_over = options.get("partitioner") is None
-        """Whether `send` need not wait. It has to, to raise what a partitioner of the application's raises."""
+        """Whether `send` may return before the record is taken; not with a custom partitioner, whose errors it has to raise."""
         self._is_traced = options.get("tracer") is not None
         self._name = f"producer {self._twin.transactional_id!r}"
         self._thread: LoopThread | None = None
         self._handover_lock = threading.Lock()
-        """Held while a record is handed over, and while a call that records may not overtake begins."""
+        """Held while a record is handed over, and while a call that ends the transaction begins."""
         self._ending_call: str | None = None
-        """The call that ends the transaction, while it is under way."""
+        """Name of the call that is ending the transaction, if any."""
         self._partitions: dict[str, frozenset[int]] = {}
         self._handed: deque[Handed] = deque()
         self._handed_bytes = 0
         self._is_woken = False
         self._waiting: asyncio.Task[None] | None = None
-        """Takes over what `send` of the twin has to wait for."""
+        """Task that takes over records for which `send` of the twin has to wait."""
 
-    # --- life
+    # --- start and stop
 
     def start(self) -> None:
         """Connect to the cluster.
 
-        Raises aiokafka's KafkaConnectionError when none of the bootstrap servers answers, AuthenticationError.
+        Raises AuthenticationError, or aiokafka's KafkaConnectionError if none of the bootstrap servers answers.
         """
         if self._thread is not None or self._twin.state is State.CLOSED:
             raise IllegalStateError(f"{self._name} was started before")
@@ -108,10 +108,10 @@ class TransactionalProducer:
             thread.stop()
 
     def stop(self, *, leave_open: bool = False) -> None:
-        """Abort the transaction that is open, unless it is prepared or was joined, and close all connections.
+        """Abort the open transaction, unless it is prepared or was joined, and close all connections.
 
-        `leave_open`: do not abort, as if the process had ended: the transaction is left to its time-out. May be called
-        twice. Connections that were given stay open.
+        `leave_open`: do not abort; the transaction is left to its time-out, as if the process had died. May be called twice.
+        Shared `connections` stay open.
         """
         thread = self._thread
         if thread is None or not thread.is_running:
@@ -139,7 +139,7 @@ class TransactionalProducer:
 
     @property
     def state(self) -> State:
-        """What the producer is doing."""
+        """State of the producer."""
         return self._twin.state
 
     @property
@@ -155,19 +155,19 @@ class TransactionalProducer:
     # --- transactions
 
     def init_transactions(self, keep_prepared_txn: bool = False) -> None:
-        """Initialise the transactional id: every other producer that has it is fenced. Call it once, first."""
+        """Initialise the transactional id and fence every other producer that uses it. Call this once, before other calls."""
         self._call(lambda: self._twin.init_transactions(keep_prepared_txn))
 
     def join_transaction(self, identity: PreparedTxnState | str) -> None:
-        """Take part in a transaction of another producer with this transactional id, which has shared it."""
+        """Join a transaction that another producer with this transactional id has shared (`share_transaction`)."""
         self._call(lambda: self._twin.join_transaction(identity))
 
     def begin_transaction(self) -> None:
-        """Begin a transaction. No request is sent: the brokers learn of it by its first record or offset."""
+        """Begin a transaction. No request is sent before its first record or offset."""
         self._call(self._twin.begin_transaction)
 
     def share_transaction(self) -> PreparedTxnState:
-        """Let other producers join the transaction; return what `join_transaction` of theirs needs."""
+        """Let other producers join the transaction; return the identity to pass to their `join_transaction`."""
 
         async def share() -> PreparedTxnState:
             return self._twin.share_transaction()
@@ -178,7 +178,7 @@ class TransactionalProducer:
     def transaction(self) -> Iterator[Self]:
         """Begin a transaction, commit it at the end of the block, and abort it if the block or the commit raises.
 
-        A transaction that the block has prepared is not aborted, what the block has ended itself is left as it is.
+        A transaction that the block has prepared is not aborted; one that the block has ended itself is left as it is.
         """
         self.begin_transaction()
         try:
@@ -191,7 +191,7 @@ class TransactionalProducer:
             raise
 
     def commit_transaction(self) -> None:
-        """Wait for all records, and commit. Raises CommitFailedError, FatalError, OperationTimedOutError (KIP-691)."""
+        """Wait until all records are written, and commit. Raises CommitFailedError, FatalError, OperationTimedOutError."""
         self._end("commit_transaction", self._after_records(self._twin.commit_transaction))
 
     def abort_transaction(self) -> None:
@@ -199,11 +199,11 @@ class TransactionalProducer:
         self._end("abort_transaction", self._after_dropping_records(self._twin.abort_transaction))
 
     def prepare_transaction(self) -> PreparedTxnState:
-        """Wait for all records, and prepare the transaction: from now on it can only be completed (KIP-939)."""
+        """Wait until all records are written, and prepare the transaction: then it can only be completed (KIP-939)."""
         return self._end("prepare_transaction", self._after_records(self._twin.prepare_transaction))
 
     def complete_transaction(self, state: PreparedTxnState | str) -> bool:
-        """Commit if `state` names the prepared transaction, else abort it (KIP-939). Return whether it was committed."""
+        """Commit the prepared transaction if `state` identifies it, else abort it (KIP-939). Return whether it was committed."""
         return self._end("complete_transaction", lambda: self._twin.complete_transaction(state))
 
     # --- records and offsets
@@ -217,10 +217,10 @@ class TransactionalProducer:
         timestamp_ms: int | None = None,
         headers: Headers | None = None,
     ) -> SentRecord:
-        """Add a record to the transaction; return a future of where it is written. Do not wait for each.
+        """Add a record to the transaction; return a future of its metadata. Do not wait for each future.
 
-        Waits while the topic's metadata is not known, or the buffer is full. Raises TransactionAbortableError, FatalError,
-        IllegalStateError; whatever a serializer raises.
+        Blocks while the topic's metadata is not known, or the buffer is full. Raises TransactionAbortableError, FatalError,
+        IllegalStateError, and the errors of serializers.
         """
         self._running().check()
         key_bytes = key if self._key_serializer is None else self._key_serializer(key)
@@ -244,9 +244,9 @@ class TransactionalProducer:
         return self._running_dispatcher().create_batch(self._key_serializer, self._value_serializer)
 
     def send_batch(self, batch: BatchLike, topic: str, *, partition: int) -> SentRecord:
-        """Add a batch to the transaction; return a future of where its first record is written.
+        """Add a batch to the transaction; return a future of the metadata of its first record.
 
-        `batch`: what `create_batch` returned, or the bytes of one record batch v2. A copy of it is sent.
+        `batch`: the result of `create_batch`, or the bytes of one record batch v2. A copy is sent.
         """
         self._running().check()
         handed = HandedBatch(SentRecord(self), topic, read_batch(batch), partition)
@@ -255,7 +255,7 @@ class TransactionalProducer:
         return handed.sent
 
     def _hand_over(self, name: str, handed: Handed, size: int) -> bool:
-        """Leave a record or a batch to the other thread. Return False when it has to be waited for."""
+        """Hand a record or a batch over to the producer's thread. Return False if `send` has to wait for it instead."""
         with self._handover_lock:
             thread = self._running()
             if not thread.is_running:
@@ -291,7 +291,7 @@ class TransactionalProducer:
         return self.send(topic, value, key, partition, timestamp_ms, headers).result()
 
     def flush(self) -> None:
-        """Wait until every record that was sent is written. Raises TransactionAbortableError, FatalError."""
+        """Wait until all records are written. Raises TransactionAbortableError, FatalError, OperationTimedOutError."""
         self._call(self._twin.flush)
 
     def partitions_for(self, topic: str) -> set[int]:
@@ -299,7 +299,7 @@ class TransactionalProducer:
         return self._call(lambda: self._twin.partitions_for(topic))
 
     def send_offsets_to_transaction(self, offsets: Offsets, group_metadata: GroupMetadata | str) -> None:
-        """Commit offsets of a consumer group with the transaction (KIP-447). An offset is that of the next record to read."""
+        """Commit offsets of a consumer group as part of the transaction (KIP-447): each is that of the next record to read."""
         self._call(lambda: self._twin.send_offsets_to_transaction(offsets, group_metadata))
 
     def wait_for(self, record: SentRecord, timeout_s: float | None) -> None:
@@ -307,12 +307,12 @@ class TransactionalProducer:
         self._call(record.wait, timeout_s)
 
     def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call something in the producer's thread."""
+        """Schedule a callback in the producer's thread."""
         thread = self._running()
         thread.check()
         thread.loop.call_soon_threadsafe(callback, *arguments)
 
-    # --- from thread to thread
+    # --- handover between threads
 
     def _running(self) -> LoopThread:
         if self._thread is None or self._twin.state is State.CLOSED:
@@ -324,7 +324,7 @@ class TransactionalProducer:
         return self._twin._dispatcher
 
     def _call(self, work: Callable[[], Coroutine[Any, Any, Result]], timeout_s: float | None = None) -> Result:
-        """Do something in the other thread, behind every record that was handed over before."""
+        """Run a coroutine in the producer's thread, after all records that were handed over before."""
         return self._running().call(self._after_records(work), timeout_s)
 
     def _after_records(
@@ -334,7 +334,7 @@ class TransactionalProducer:
             while self._handed:
                 self._take_over()
                 if self._waiting is not None:
-                    await asyncio.wait({self._waiting})  # It goes on when whoever waits for it gives up.
+                    await asyncio.wait({self._waiting})  # The task continues if this wait is cancelled.
             return await work()
 
         return after_records
@@ -354,7 +354,7 @@ class TransactionalProducer:
         return drop_records
 
     def _end(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """Make a call that no record may overtake."""
+        """Run a call that ends or prepares the transaction; meanwhile, `send` raises IllegalStateError."""
         self._running().check()  # First: in a forked process the lock may be held for ever.
         is_mine = False
         try:
@@ -371,13 +371,13 @@ class TransactionalProducer:
     # --- in the producer's thread
 
     def _take_over(self) -> None:
-        """Take the records that were handed over. Those that have to wait are taken by a task."""
+        """Take the records that were handed over; a task takes those that have to wait."""
         self._is_woken = False
         if self._waiting is None and not self._take_ready():
             self._waiting = asyncio.ensure_future(self._take_waiting())
 
     def _take_ready(self) -> bool:
-        """Take what need not wait. Return whether that was all."""
+        """Take the records up to the first that has to wait. Return whether all were taken."""
         while self._handed:
             handed = self._handed[0]
             try:
@@ -405,7 +405,7 @@ class TransactionalProducer:
             self._waiting = None
 
     def _refuse(self, handed: Handed, error: Exception) -> None:
-        """Nobody hears of the error but by the record: so the transaction must not be committed without it."""
+        """Fail a record, and its transaction: `send` has returned already, so that only the commit can raise the error."""
         cause = error if isinstance(error, ProducerError) else ProducerError(f"send(): {error}")
         self._running_dispatcher().fail(cause)
         handed.sent.refuse(error)

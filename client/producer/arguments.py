@@ -1,4 +1,4 @@
-"""What an application hands to a producer's calls, checked before anything is sent."""
+"""Checks of the arguments of a producer's methods, before anything is sent."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from stuntbroker.protocol.topic_names import check_name
 Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata | tuple[int, str]"]
 NO_GENERATION: Final = -1
 TEXT_BYTES_MAX: Final = (1 << 15) - 1
-"""Most bytes of a text in a request."""
+"""Maximum bytes of a string in a request, whose length is an int16."""
 
 
 def check_topic(topic: Any) -> None:
-    """Raise TypeError for what is no text; TopicNameError, a ValueError, for what no topic can be called."""
+    """Raise TypeError unless `topic` is a str; TopicNameError, a ValueError, unless it is a valid topic name."""
     if not isinstance(topic, str):
         raise TypeError(f"a topic is a text, not {type(topic).__name__}")
     check_name(topic)
 
 
 def check_text(what: str, text: Any) -> None:
-    """Raise TypeError for what is no text, ValueError for one that no request can carry."""
+    """Raise TypeError unless `text` is a str; ValueError if it cannot be encoded or is too long for a request."""
     if not isinstance(text, str):
         raise TypeError(f"{what} is a text, not {type(text).__name__}")
     try:
@@ -39,7 +39,7 @@ def check_text(what: str, text: Any) -> None:
 
 
 def check_names(transactional_id: Any, client_id: Any) -> None:
-    """Raise TypeError for what is no text, ValueError for one that no request can carry. `client_id` may be None."""
+    """Check both ids as `check_text` does; the transactional id must not be empty, and `client_id` may be None."""
     check_text("transactional_id", transactional_id)
     check_text("client_id", client_id or "")
     if not transactional_id:
@@ -47,12 +47,12 @@ def check_names(transactional_id: Any, client_id: Any) -> None:
 
 
 def timestamp_of(timestamp_ms: SupportsIndex) -> int:
-    """Return the time of a record, in ms since 1970. Raises TypeError, ValueError: as in Apache Kafka, none is before 1970."""
+    """Return a record's timestamp, in ms since 1970. Raises TypeError, and ValueError if it is negative, as Apache Kafka."""
     return _checked("timestamp_ms", timestamp_ms, INT64_MAX)
 
 
 def identity_of(value: PreparedTxnState | str) -> PreparedTxnState:
-    """Return a state that was given itself or as text. Raises ValueError, TypeError."""
+    """Return a prepared state that is given as such or as text. Raises ValueError, TypeError."""
     if isinstance(value, str):
         return PreparedTxnState.parse(value)
     if not isinstance(value, PreparedTxnState):
@@ -61,7 +61,7 @@ def identity_of(value: PreparedTxnState | str) -> PreparedTxnState:
 
 
 def group_of(value: GroupMetadata | str) -> GroupMetadata:
-    """Return the member of a group, or the group alone, that was given. Raises ValueError, TypeError."""
+    """Return a GroupMetadata that is given as such or as a group id. Raises ValueError, TypeError."""
     group = GroupMetadata(value) if isinstance(value, str) else value
     if not isinstance(group, GroupMetadata):
         raise TypeError(f"a GroupMetadata or a group id is needed, not {type(value).__name__}")
@@ -76,14 +76,14 @@ def group_of(value: GroupMetadata | str) -> GroupMetadata:
 
 
 def offsets_of(offsets: Offsets) -> dict[TopicPartition, tuple[int, str]]:
-    """Return offsets with their metadata. Raises ValueError, TypeError for what no request can carry."""
+    """Return partition -> (offset, metadata). Raises ValueError, TypeError for values that a request cannot carry."""
     checked = {}
     for (topic, partition), value in offsets.items():
         check_topic(topic)
         if isinstance(value, SupportsIndex):
             offset: SupportsIndex = value
             metadata = ""
-        elif isinstance(value, tuple | list) and len(value) >= 2:  # OffsetAndMetadata is one; others have an epoch too.
+        elif isinstance(value, tuple | list) and len(value) >= 2:  # An OffsetAndMetadata; some have an epoch too.
             offset, metadata = value[:2]
         else:
             raise TypeError(
@@ -97,7 +97,7 @@ def offsets_of(offsets: Offsets) -> dict[TopicPartition, tuple[int, str]]:
 
 
 def _checked(what: str, value: SupportsIndex, highest: int, lowest: int = 0) -> int:
-    """Return a number as an int: NumPy has integers of its own."""
+    """Return an integer of any type, such as NumPy's, as an int. Raises TypeError, ValueError."""
     if not isinstance(value, SupportsIndex):
         raise TypeError(f"the {what} is a whole number, not {type(value).__name__}")
     number = index(value)

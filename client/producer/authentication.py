@@ -1,4 +1,4 @@
-"""Whether a broker refuses who connects to it. aiokafka has one answer for every failed connection, and would try for ever."""
+"""Detection of authentication failures: aiokafka reports all failed connections alike, and would retry for ever."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stuntbroker.client.producer.session import log
 from stuntbroker.protocol.addresses import Address
 
 REASON_S: Final = 5.0
-"""How long all brokers are tried once more, for the text of an error."""
+"""How long, in seconds, the bootstrap servers together are tried once more to find the reason for an error."""
 _REFUSALS: Final = (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
@@ -35,12 +35,12 @@ _REFUSALS: Final = (
 
 
 def is_authenticated(client: AIOKafkaClient) -> bool:
-    """Return whether connections have credentials or certificates that can be refused."""
+    """Return whether connections use credentials or certificates, which a broker can reject."""
     return bool(client._security_protocol != "PLAINTEXT")
 
 
 def _alert_of(fault: BaseException) -> SSLError | None:
-    """Return the TLS alert by which the other side has ended a connection: for a certificate that it misses, for example."""
+    """Return the TLS alert with which the peer ended a connection, for example because of a missing certificate."""
     for each in (fault, fault.__cause__):
         if isinstance(each, SSLError) and "ALERT" in (each.reason or ""):
             return each
@@ -48,9 +48,9 @@ def _alert_of(fault: BaseException) -> SSLError | None:
 
 
 async def explained(client: AIOKafkaClient, fault: KafkaConnectionError) -> KafkaConnectionError:
-    """Return why no bootstrap server could be connected to, with the cause that aiokafka has logged only.
+    """Return an error that says why no bootstrap server could be connected to; aiokafka only logs the cause.
 
-    Raises AuthenticationError if one of them refuses who this is.
+    Raises AuthenticationError if authentication with one of the servers fails.
     """
     causes: dict[str, Exception] = {}
     try:
@@ -68,9 +68,9 @@ async def explained(client: AIOKafkaClient, fault: KafkaConnectionError) -> Kafk
 
 
 async def check_authentication(client: AIOKafkaClient, address: Address) -> Exception | None:
-    """Connect once more, to learn why a connection failed; return that, None if it succeeds now.
+    """Connect once more to find out why a connection failed; return the error, or None if it succeeds now.
 
-    Raises AuthenticationError if it is refused for who it is. A refusal is fatal (KIP-1050, AuthenticationException).
+    Raises AuthenticationError if authentication fails, which is fatal (KIP-1050, AuthenticationException).
     """
     try:
         connection = await create_conn(
@@ -91,7 +91,7 @@ async def check_authentication(client: AIOKafkaClient, address: Address) -> Exce
         raise AuthenticationError(
             f"the broker at {address} and this client do not trust each other: {fault}", code
         ) from fault
-    except Exception as fault:  # It is away, or a token provider fails: the next attempt may succeed.
+    except Exception as fault:  # The broker is down, or a token provider fails: the next attempt may succeed.
         if (alert := _alert_of(fault)) is not None:
             raise AuthenticationError(f"the broker at {address} refuses this client: {alert}") from alert
         log.debug("no connection to %s: %r", address, fault)

@@ -1,6 +1,6 @@
-"""Records on their way to partitions: batches, a queue of them per partition, and the futures that `send` returns.
+"""Record batches, a queue of batches for each partition, and the futures that `send` returns.
 
-A batch is built here from records, by aiokafka's builder, or was encoded by the application.
+A batch is either built from records by aiokafka's builder, or was encoded by the application.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stuntbroker.protocol.batches.records import HEADER_SIZE, TRANSACTIONAL, add
 MAGIC: Final = 2
 NO_SEQUENCE: Final = -1
 UNKNOWN_OFFSET: Final = -1
-"""Offset of a batch that the leader calls a duplicate."""
+"""Offset of a batch that the leader reports as a duplicate."""
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
 Content: TypeAlias = bytes | bytearray | memoryview | None
@@ -31,25 +31,28 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written, by aiokafka's names: topic, partition, topic_partition, offset, timestamp, timestamp_type,
-    log_start_offset."""
+    """Where a record was written.
+
+    The fields are those of aiokafka: topic, partition, topic_partition, offset (-1: the broker reported a duplicate without
+    an offset), timestamp (ms since 1970), timestamp_type (0: CreateTime, 1: LogAppendTime), log_start_offset (or None).
+    """
 
     topic: str
     partition: int
     topic_partition: TopicPartition
-    """Both, as aiokafka's TopicPartition."""
+    """Topic and partition, as aiokafka's TopicPartition."""
     offset: int
-    """-1: the broker has the record already, and does not say where."""
+    """-1: the broker reported a duplicate, without its offset."""
     timestamp: int
     """Milliseconds since 1970."""
     timestamp_type: int
-    """0: the timestamp is the producer's, 1: it is the broker's."""
+    """0 (CreateTime): set by the producer; 1 (LogAppendTime): set by the broker."""
     log_start_offset: int | None
-    """The first offset of the partition; None: the broker did not say."""
+    """First offset of the partition; None if the broker did not return it."""
 
 
 class _RecordCallback:
-    """What is called when a record is written; it equals another one of the same record and callback."""
+    """Callback for the result of a record; equal to any other with the same record and callback."""
 
     __slots__ = ("_callback", "_record")
 
@@ -72,8 +75,8 @@ class _RecordCallback:
 class RecordFuture:
     """The result of one `send`. Awaiting it gives RecordMetadata, or raises ProduceFailedError.
 
-    It need not be awaited: commit_transaction waits for every record, and fails if one of them did. Unlike an
-    asyncio.Future it cannot be cancelled, and an error that nobody looks at is not logged.
+    Awaiting is optional: commit_transaction waits for every record, and fails if one of them has failed. Unlike an
+    asyncio.Future, it cannot be cancelled, and an error that is never retrieved is not logged.
     """
 
     __slots__ = ("_batch", "_index", "_timestamp_ms")
@@ -93,17 +96,17 @@ class RecordFuture:
         return self._batch.is_resolved
 
     def cancelled(self) -> bool:
-        """Return False: a record cannot be called back."""
+        """Return False: a record cannot be cancelled."""
         return False
 
     def exception(self) -> ProduceFailedError | None:
-        """Return why the record was not written, None if it was. Raises asyncio.InvalidStateError before that is known."""
+        """Return why the record was not written, or None if it was. Raises asyncio.InvalidStateError before it is `done`."""
         if not self._batch.is_resolved:
             raise asyncio.InvalidStateError("the record is on its way: await what send() returned")
         return self._batch.resolved(self._index).error
 
     def result(self) -> RecordMetadata:
-        """Return where the record was written. Raises ProduceFailedError, or asyncio.InvalidStateError if not known yet."""
+        """Return the record's metadata. Raises ProduceFailedError, or asyncio.InvalidStateError before the record is `done`."""
         error = self.exception()
         if error is not None:
             raise error.with_traceback(None)
@@ -126,7 +129,7 @@ class RecordFuture:
         self._batch.waiter().add_done_callback(_RecordCallback(self, callback))
 
     def remove_done_callback(self, callback: Callable[[RecordFuture], object]) -> int:
-        """Do not call `callback`. Return how often it would have been called."""
+        """Remove `callback`. Return how many times it was registered."""
         return self._batch.remove_callback(_RecordCallback(self, callback))
 
 
@@ -164,20 +167,20 @@ class Batch:
     def _start(self, queue: PartitionQueue, created_s: float, first_index: int = 0) -> None:
         self.queue = queue
         self.created_s = created_s
-        """By the event loop's clock."""
+        """Time of creation, in seconds of the event loop's clock."""
         self.first_index = first_index
-        """Place of its first record in the batch that was split; 0 for any other batch."""
+        """Index of its first record in the batch that was split; 0 for any other batch."""
         self.count = 0
         self.size = 0
         """Bytes of its records, before compression."""
         self.data: bytearray | None = None
-        """The whole batch as it is sent, once it is sealed."""
+        """The encoded batch, once it is sealed."""
         self.sequence = NO_SEQUENCE
         self.in_flight = False
         self.is_lingering = False
-        """Whether it is held open for more records, until a timer ends."""
+        """Whether it waits for more records, until `linger_ms` is over."""
         self.is_open = True
-        """Whether it takes records."""
+        """Whether records can still be added."""
         self.is_resolved = False
         self.error: ProduceFailedError | None = None
         self.base_offset = UNKNOWN_OFFSET
@@ -186,7 +189,7 @@ class Batch:
         self._waiters: list[asyncio.Future[None]] = []
         self._parts: list[Batch] = []
         self._whole: Batch | None = None
-        """The batch that this one is a part of, if that was split."""
+        """The batch whose split created this one, if any."""
 
     @property
     def can_be_split(self) -> bool:
@@ -194,7 +197,7 @@ class Batch:
         return self.count > 1
 
     def append(self, timestamp_ms: int | None, key: Content, value: Content, headers: Headers) -> RecordFuture | None:
-        """Add a record; return None when the batch is full. Raises TypeError for a key or value that is not bytes."""
+        """Add a record; return its future, None if the batch is full. Raises TypeError for a key or value that is not bytes."""
         appended = self._builder.append(self.count, timestamp_ms, key, value, headers)
         if appended is None:
             return None
@@ -204,14 +207,14 @@ class Batch:
         return future
 
     def seal(self, owner: PreparedTxnState, sequence: int) -> None:
-        """Close the batch with its producer id, epoch and first sequence number: they stay the same whenever it is sent."""
+        """Close the batch with producer id, epoch and first sequence number, which do not change when it is resent."""
         self.sequence = sequence
         self.is_open = False
         self._builder.set_producer_state(*owner, sequence)
         self.data = self._builder.build()
 
     def waiter(self) -> asyncio.Future[None]:
-        """Return a future of the caller's own that ends, without an error, when the batch is resolved."""
+        """Return a new future that completes, without an error, when the batch is resolved."""
         waiter: asyncio.Future[None] = self.queue.loop.create_future()
         if self.is_resolved:
             waiter.set_result(None)
@@ -220,7 +223,7 @@ class Batch:
         return waiter
 
     def remove_callback(self, callback: Callable[[asyncio.Future[None]], object]) -> int:
-        """Do not call `callback` of any waiter. Return how often it would have been called."""
+        """Remove `callback` from all waiters. Return how many times it was registered."""
         return sum(waiter.remove_done_callback(callback) for waiter in self._waiters)
 
     def resolve(
@@ -230,7 +233,7 @@ class Batch:
         log_append_time_ms: int = -1,
         log_start_offset: int = -1,
     ) -> None:
-        """The batch is written, or has failed for good. Only the first result counts."""
+        """Set the result: the batch was written, or has failed for good. Only the first result counts."""
         if self.is_resolved:
             return
         self.error = error
@@ -244,14 +247,14 @@ class Batch:
         self.data = None
         self._release()
         for waiter in self._waiters:
-            if not waiter.done():  # Whoever waited may have given up.
+            if not waiter.done():  # The wait may have been cancelled.
                 waiter.set_result(None)
         self._waiters.clear()
         if self._whole is not None and all(part.is_resolved for part in self._whole._parts):
             self._whole._finish()
 
     def _release(self) -> None:
-        """Free what the batch was built with."""
+        """Free the builder."""
         self._builder = None
 
     def split(self, owner: PreparedTxnState, codec: int) -> list[Batch]:
@@ -269,7 +272,7 @@ class Batch:
         return self._parts
 
     def resolved(self, index: int) -> Batch:
-        """Return the batch that a record went with in the end: this one, or a part of it."""
+        """Return the batch in which a record was finally sent: this one, or a part of it after a split."""
         for part in reversed(self._parts):
             if index >= part.first_index:
                 return part.resolved(index)
@@ -304,20 +307,20 @@ class EncodedBatch(Batch):
 
 
 BatchLike: TypeAlias = BatchBuilder | bytes | bytearray | memoryview
-"""What an application may give as a batch."""
+"""Types that an application may pass as a batch."""
 
 
 class EncodedRecords(NamedTuple):
-    """A batch that was checked, as bytes of its own that are stamped and sent."""
+    """A validated batch: a private copy of its bytes, to be stamped with a producer id and sent."""
 
     data: bytearray
     count: int  # type: ignore[assignment]  # Records, not `tuple.count`.
 
 
 def read_batch(batch: BatchLike) -> EncodedRecords:
-    """Return a copy of a batch: the application may send its own once more.
+    """Validate a batch and return a copy of it: the application may send the original again.
 
-    Raises ValueError for anything but one whole record batch v2 with records of an application.
+    Raises ValueError unless it is exactly one record batch v2, not empty and not a control batch.
     """
     if isinstance(batch, BatchBuilder):
         batch = batch._build()
@@ -359,14 +362,14 @@ class PartitionQueue:
         self.in_flight = 0
         self.next_sequence = 0
         self.acknowledged = False
-        """Whether the leader has taken a batch of this epoch."""
+        """Whether the leader has acknowledged a batch of this epoch."""
         self.resend = False
-        """Whether a batch has to be sent again: nothing new is sent before all responses are there."""
+        """Whether a batch has to be resent: nothing new is sent until all in-flight batches have responses."""
         self.is_backing_off = False
-        """Whether nothing is sent until a timer ends."""
+        """Whether nothing is sent until the back-off of a retry is over."""
 
     def open_batch(self) -> Batch | None:
-        """Return the batch that takes records, None when there is none."""
+        """Return the batch to which records can be added, or None."""
         if self.batches and self.batches[-1].is_open:
             return self.batches[-1]
         return None
@@ -379,7 +382,7 @@ class PartitionQueue:
         return None
 
     def seal(self, batch: Batch, owner: PreparedTxnState) -> None:
-        """Give a batch its sequence numbers, unless it has them."""
+        """Assign sequence numbers to a batch, unless it has them already."""
         if batch.sequence != NO_SEQUENCE:
             return
         batch.seal(owner, self.next_sequence)

@@ -1,4 +1,4 @@
-"""Calls that take time: each goes on in the background when its caller gives up, and the same call waits on."""
+"""Long calls: each continues in the background when its caller gives up; repeating the call waits for it again."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class _Pending:
         self.task.add_done_callback(self._end)
 
     async def wait(self, timeout_s: float) -> bool:
-        """Wait until the call has ended; return whether it has. It goes on when whoever waits gives up.
+        """Wait until the call has ended; return whether it has. The call continues if the wait is cancelled.
 
-        This is asyncio.wait for one task, with two turns of the event loop less.
+        Equivalent to asyncio.wait for one task, with two iterations of the event loop fewer.
         """
         if self.task.done():
             return True
@@ -55,7 +55,7 @@ class _Pending:
             self._wake()
 
     def _end(self, task: asyncio.Task[Any]) -> None:
-        """Nobody need call again: asyncio would complain of an error that was not looked at."""
+        """Retrieve the error, which asyncio would log if the call is never repeated."""
         if not task.cancelled():
             task.exception()
         self._wake()  # For a task that was cancelled before it ran.
@@ -67,9 +67,9 @@ class _Pending:
 
 
 class Calls:
-    """The call of one producer that is under way, if there is one."""
+    """The pending call of one producer, if there is one."""
 
-    _loop: asyncio.AbstractEventLoop  # Held since `open`: before Python 3.12, to ask for it is a system call.
+    _loop: asyncio.AbstractEventLoop  # Cached by `open`: before Python 3.12, get_running_loop makes a system call.
 
     def __init__(self, session: Session, max_block_ms: int) -> None:
         self.is_open = False
@@ -78,10 +78,10 @@ class Calls:
         self._max_block_s = max_block_ms / 1000
         self._pending: _Pending | None = None
         self._waiting: set[asyncio.Future[Any]] = set()
-        """What calls wait for that may be given up."""
+        """Tasks of `within`, which `close` cancels."""
 
     def open(self) -> None:
-        """Take calls from now on, on the event loop that runs."""
+        """Accept calls from now on, on the running event loop."""
         self._loop = asyncio.get_running_loop()
         self.is_open = True
 
@@ -91,7 +91,7 @@ class Calls:
         return None if self._pending is None else self._pending.call
 
     def check(self, call: Call) -> None:
-        """Raise what the state says about a call, and IllegalStateError while another one is under way."""
+        """Raise the error of a call that the state does not allow; IllegalStateError while another call is pending."""
         self.check_open(call.value)
         if self._pending is not None:
             before, name = self._pending.call.value, self._session.transactional_id
@@ -100,20 +100,20 @@ class Calls:
         self._session.check(call)
 
     def check_open(self, name: str) -> None:
-        """Raise IllegalStateError for a producer that is not started, or closed. `name`: of the method."""
+        """Raise IllegalStateError if the producer is not started, or closed. `name`: name of the method."""
         if not self.is_open:
             raise IllegalStateError(f"{name}(): producer {self._session.transactional_id!r} is not started, or closed")
 
     async def run(
         self, call: Call, state: State, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None
     ) -> Result:
-        """Go to a state and do the work of a call there, or wait on for it if it was begun, with the same argument.
+        """Enter a state and run the work of a call; if the same call, with the same argument, is pending, wait for it instead.
 
-        Raises OperationTimedOutError, and what the work raises.
+        Raises OperationTimedOutError after `max_block_ms`, and the errors of the work.
         """
         if self._pending is None or self._pending.call is not call:
             self.check(call)
-            self._session.move(state)  # At once: until the task runs, the sender may report a failure.
+            self._session.move(state)  # Not in the task: before it runs, the sender may report a failure.
             self._pending = _Pending(self._loop, call, self.guard(work()), argument)
         pending = self._pending
         if pending.argument != argument:
@@ -124,7 +124,7 @@ class Calls:
         return result
 
     async def run_alone(self, call: Call, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do the work of a call during which no other may be made. Whoever gives it up ends it. Raises as `run` does."""
+        """Run the work of a call that excludes all others, and is cancelled when its caller gives up. Raises as `run` does."""
         pending = self._pending = _Pending(self._loop, call, self.guard(work))
         try:
             if not await pending.wait(self._max_block_s) and not pending.task.done():
@@ -144,7 +144,7 @@ class Calls:
         return pending.task.result()
 
     async def guard(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Make whatever this client did not expect a fatal error."""
+        """Run work, and turn an unexpected exception into a fatal UnexpectedError."""
         try:
             return await work
         except (ProducerError, IllegalStateError):
@@ -156,11 +156,11 @@ class Calls:
             raise error from fault
 
     async def within(self, name: str, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do work that may be given up. Raises OperationTimedOutError."""
+        """Run work that is cancelled after `max_block_ms`. Raises OperationTimedOutError."""
         task = asyncio.ensure_future(work)
         self._waiting.add(task)
         try:
-            # Not asyncio.wait_for: before Python 3.12, it takes a result that comes at the same time for a cancellation's end.
+            # Not asyncio.wait_for: before Python 3.12, it may swallow a cancellation that comes together with the result.
             await asyncio.wait({task}, timeout=self._max_block_s)
         finally:
             self._waiting.discard(task)
@@ -169,7 +169,7 @@ class Calls:
                 task.cancel()
                 await asyncio.wait({task})
             if not task.cancelled():
-                task.exception()  # asyncio would complain that nobody has looked at it, when this is cancelled.
+                task.exception()  # Otherwise asyncio would log the exception when this is cancelled.
         if task.cancelled():
             raise self._timed_out(name) if is_late else self._closed_meanwhile(name)
         return task.result()
@@ -185,13 +185,13 @@ class Calls:
         return IllegalStateError(f"{name}(): producer {self._session.transactional_id!r} was closed meanwhile")
 
     async def wait(self) -> None:
-        """Wait for the end of the call that is under way, and forget it."""
+        """Wait until the pending call has ended, and drop its result."""
         if self._pending is not None:
             await asyncio.wait({self._pending.task})
             self._pending = None
 
     async def close(self) -> None:
-        """Cancel the call that is under way. No other can be made."""
+        """Cancel the pending call, and accept no more calls."""
         self.is_open = False
         for task in tuple(self._waiting):
             task.cancel()

@@ -33,12 +33,12 @@ from stuntbroker.protocol.primitives import INT16_MAX, DecodeError, Message
 SOFTWARE_NAME: Final = "stuntbroker"
 SOFTWARE_VERSION: Final = "0"
 _FAULTS: Final = (KafkaError, OSError, EOFError, DecodeError, IndexError)
-"""What aiokafka lets through when a connection breaks or a response cannot be read."""
+"""Exceptions that aiokafka raises if a connection breaks or a response cannot be decoded."""
 _numbers = itertools.count(1)
 
 
 class Link:
-    """A connection that has told its broker's versions and features."""
+    """A connection, with its broker's API versions and features."""
 
     __slots__ = ("address", "connection", "features", "versions")
 
@@ -59,17 +59,17 @@ class Link:
 
 
 def guard_connections(client: AIOKafkaClient) -> None:
-    """Keep what happens to a connection from ending aiokafka's background tasks, for which nobody would start others.
+    """Keep connection errors from ending aiokafka's background tasks, which would not be restarted.
 
-    A write to a connection that was just closed is the error of a broken connection, whatever the event loop: asyncio's own
-    loops ignore it, uvloop raises RuntimeError. Whatever else keeps a connection from being made is as if its broker were away.
+    A write to a connection that was just closed raises KafkaConnectionError on every event loop: asyncio's own loops ignore
+    such a write, uvloop raises RuntimeError. Any other failure to connect is treated as if the broker were down.
     """
     get_connection = client._get_conn
 
     async def get_guarded(*arguments: Any, **options: Any) -> AIOKafkaConnection | None:
         try:
             connection = await get_connection(*arguments, **options)
-        except Exception as fault:  # As of a token provider, which may answer the next time.
+        except Exception as fault:  # For example from a token provider, which may work the next time.
             log.warning("no connection to broker %s: %r", arguments[0], fault)
             client.force_metadata_update()
             return None
@@ -81,7 +81,7 @@ def guard_connections(client: AIOKafkaClient) -> None:
 
 
 async def close_client(client: AIOKafkaClient) -> None:
-    """Close all connections of a client, also when the task that reads its metadata has failed."""
+    """Close all connections of a client, even if the task that refreshes its metadata has failed."""
     reading, client._sync_task = client._sync_task, None
     if reading is not None:
         reading.cancel()
@@ -101,7 +101,7 @@ def _send(connection: AIOKafkaConnection, send: Callable[..., Any], *arguments: 
 
 
 async def _closing_when_late(connection: AIOKafkaConnection, answer: Awaitable[Any]) -> Any:
-    """aiokafka asks for metadata again over a connection that has not answered, and would not be answered there either."""
+    """Await a response; close the connection on a time-out, because aiokafka would send the next Metadata request over it."""
     try:
         return await answer
     except TimeoutError:
@@ -114,16 +114,16 @@ class SharedConnections(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether they are started, and not closed."""
+        """Whether the connections are started, and not closed."""
 
 
 class Connections:
-    """Connections to the brokers of a cluster, one each, which producers may share. Requests go over them in order.
+    """One connection to each broker of a cluster, which producers may share. Requests on a connection are sent in order.
 
         async with Connections(bootstrap_servers="localhost:9092") as connections:
             producer = TransactionalProducer(connections=connections, transactional_id="orders-1")
 
-    Not for more than one event loop, nor across a fork.
+    Connections belong to one event loop, and are not usable after a fork.
     """
 
     def __init__(
@@ -133,23 +133,23 @@ class Connections:
         client_id: str | None = None,
         **options: Unpack[ConnectionOptions],
     ) -> None:
-        """Take the options; nothing is connected before `start`. An event loop has to run.
+        """Create the object; `start` connects. Needs a running event loop.
 
-        `options`: request_timeout_ms, retry_backoff_ms, metadata_max_age_ms, connections_max_idle_ms, and those of security,
-        as TransactionalProducer has them.
+        `options`: request_timeout_ms, retry_backoff_ms, metadata_max_age_ms, connections_max_idle_ms and the security options,
+        as for TransactionalProducer.
         """
         self._client = AIOKafkaClient(
             bootstrap_servers=bootstrap_servers, client_id=client_id or f"stuntbroker-{next(_numbers)}", **options
         )
         guard_connections(self._client)
         self.is_open = False
-        """Whether they are started, and not closed."""
+        """Whether the connections are started, and not closed."""
         self._links: dict[int, Link] = {}
         self._partitions: dict[str, tuple[int, ...]] = {}
         self._partitions_of_ms = 0.0
 
     async def start(self) -> None:
-        """Connect to a bootstrap server and read the metadata. Raises aiokafka's KafkaConnectionError, AuthenticationError."""
+        """Connect to a bootstrap server and read the metadata. Raises AuthenticationError, aiokafka's KafkaConnectionError."""
         try:
             await self._client.bootstrap()
         except KafkaConnectionError as fault:
@@ -195,9 +195,9 @@ class Connections:
         return sorted(self._client.cluster.available_partitions_for_topic(topic) or ())
 
     async def wait_for_topic(self, topic: str) -> Sequence[int]:
-        """Read metadata until it has the topic, as long as the caller waits.
+        """Refresh the metadata until it has the topic, without a time-out; return the topic's partitions.
 
-        Raises aiokafka's TopicAuthorizationFailedError; AuthenticationError.
+        Raises AuthenticationError, or aiokafka's TopicAuthorizationFailedError.
         """
         while not self.partitions(topic):
             if is_authenticated(self._client) and (node_id := self.any_node()) is not None:
@@ -210,17 +210,17 @@ class Connections:
         return self.partitions(topic)
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Return the node that leads a partition, None while nobody is known to."""
+        """Return the node id of a partition's leader, None while it is not known."""
         node_id = self._client.cluster.leader_for_partition(TopicPartition(topic, partition))
         return None if node_id is None or node_id == -1 else int(node_id)
 
     def refresh(self) -> asyncio.Future[Any]:
-        """Read the metadata anew, in the background."""
+        """Start a refresh of the metadata in the background; return its future."""
         future: asyncio.Future[Any] = self._client.force_metadata_update()
         return future
 
     async def read_metadata(self) -> None:
-        """Read the metadata anew."""
+        """Refresh the metadata, and wait until that is done."""
         await self.refresh()
 
     def any_node(self) -> int | None:
@@ -250,7 +250,7 @@ class Connections:
         return link
 
     async def _introduce(self, connection: AIOKafkaConnection) -> Link:
-        """Ask for versions and features. aiokafka asks too, but at a version that says nothing of features."""
+        """Request API versions and features: aiokafka's own ApiVersions request returns no features."""
         version = min(API_VERSIONS_FIRST, connection._versions.get(API_VERSIONS, (0, 0))[1])
         request = ApiVersionsRequest(SOFTWARE_NAME, SOFTWARE_VERSION)
         return Link(connection, await _exchange(connection, Call(API_VERSIONS, version, request, ApiVersionsResponse)))
@@ -274,7 +274,7 @@ class Connections:
 
 
 def check_shared(connections: SharedConnections | None, is_alone: bool) -> Connections | None:
-    """Return connections that were given. `is_alone`: no other options about connections were. Raises ValueError, TypeError."""
+    """Return shared connections, if any. `is_alone`: no other connection options were given. Raises ValueError, TypeError."""
     if connections is not None and not is_alone:
         raise ValueError("bootstrap_servers and options of security are those of the connections: give them there")
     if connections is not None and not isinstance(connections, Connections):
@@ -287,7 +287,7 @@ async def _exchange(connection: AIOKafkaConnection, call: Call[Answer]) -> Answe
         answer: Answer = await connection.send(call)
         return answer
     except TimeoutError:
-        # A response that comes after all would be taken for that of the next request.
+        # A late response would be taken for the response to the next request.
         connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
         raise DisconnectedError(f"{APIS[call.API_KEY].name}: no response in time") from None
     except _FAULTS as fault:

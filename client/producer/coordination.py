@@ -1,4 +1,4 @@
-"""Requests to the coordinators of a transactional id and of consumer groups, repeated as the table of errors says."""
+"""Requests to the coordinators of a transactional id and of consumer groups, retried according to the error table."""
 
 from __future__ import annotations
 
@@ -68,24 +68,23 @@ FIND_COORDINATOR_MAX: Final = 3
 ADD_PARTITIONS_MAX: Final = 3
 """Later versions are for brokers."""
 OFFSETS_WITH_GROUP_FROM: Final = 3
-"""TxnOffsetCommit carries generation, member and instance (KIP-447)."""
+"""First version of TxnOffsetCommit with generation, member and instance (KIP-447)."""
 OFFSETS_V2_FROM: Final = 5
 OFFSETS_NAMES_MAX: Final = 5
 """Later versions name topics by id."""
 GROUP_KEY: Final = 0
 TRANSACTION_KEY: Final = 1
 CONCURRENT_BACKOFF_S: Final = 0.02
-"""While the coordinator completes the previous transaction, as in Apache Kafka's producer."""
+"""Back-off while the coordinator completes the previous transaction, as in Apache Kafka's producer."""
 BACKOFF_S_MAX: Final = 1.0
 
-"""What our broker says in its profile of that name."""
 
 GroupKey = str | None
 """A consumer group, or None for the transactional id."""
 
 
 class GroupMetadata(NamedTuple):
-    """A member of a consumer group as it was when offsets were read: what TxnOffsetCommit is fenced by (KIP-447)."""
+    """Group membership under which records were read, by which the coordinator fences TxnOffsetCommit (KIP-447)."""
 
     group_id: str
     generation_id: int = -1
@@ -95,18 +94,18 @@ class GroupMetadata(NamedTuple):
 
 _BEGINNING: Final = frozenset({Request.ADD_PARTITIONS, Request.ADD_OFFSETS})
 _NOT_ATTEMPTED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
-"""Says only that another partition was refused."""
+"""This code only means that another partition of the request was rejected."""
 FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 _RUNNING: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
 _OF_TRANSACTION: Final = frozenset({Request.ADD_PARTITIONS, Request.ADD_OFFSETS, Request.TXN_OFFSET_COMMIT})
 
 
 class StoppedError(ProducerError):
-    """The transaction has failed in the meantime: a request need not be repeated."""
+    """The transaction has failed meanwhile, and the request is not retried."""
 
 
 class Coordination:
-    """One request at a time for the transactional id, as in Apache Kafka's producer."""
+    """Sends requests for the transactional id, one at a time, as Apache Kafka's producer does."""
 
     def __init__(self, session: Session, connections: Connections, retry_backoff_ms: int) -> None:
         self._session = session
@@ -114,15 +113,15 @@ class Coordination:
         self._backoff_s = max(retry_backoff_ms, BACKOFF_MS_MIN) / 1000
         self._nodes: dict[GroupKey, int] = {}
         self._link: Link | None = None
-        """The one whose broker has said what it can do."""
+        """The coordinator's connection from which the transaction version was read."""
         self._request_lock = asyncio.Lock()
 
-    # --- what a producer asks for
+    # --- operations
 
     async def init(self, timeout_ms: int, two_phase: bool, keep: bool) -> None:
-        """InitProducerId: every other producer with the transactional id is fenced, and its transaction is aborted.
+        """Send InitProducerId: fence every other producer with the transactional id, and abort its transaction.
 
-        With `keep`, a transaction that was prepared stays open, and `session.prepared` names it (KIP-939).
+        With `keep`, a prepared transaction stays open, and `session.prepared` identifies it (KIP-939).
         """
         request = InitProducerIdRequest(self._session.transactional_id, timeout_ms, *NO_PRODUCER, two_phase, keep)
         least, most = (TWO_PHASE_FROM, INT16_MAX) if two_phase or keep else (0, TWO_PHASE_FROM - 1)
@@ -132,7 +131,7 @@ class Coordination:
         self._session.has_started = self._session.prepared is not None
 
     async def bump(self, timeout_ms: int, two_phase: bool) -> None:
-        """InitProducerId with the present pair: get the next epoch, but only if nobody else has the id (KIP-360)."""
+        """Send InitProducerId with the current producer id and epoch, to get the next epoch unless fenced (KIP-360)."""
         owner = self._session.identity
         request = InitProducerIdRequest(self._session.transactional_id, timeout_ms, *owner, two_phase, False)
         least, most = (TWO_PHASE_FROM, INT16_MAX) if two_phase else (PAIR_FROM, TWO_PHASE_FROM - 1)
@@ -161,7 +160,7 @@ class Coordination:
         return answer
 
     async def join(self) -> None:
-        """Learn the transaction version of the cluster, for a producer id and epoch that another producer was given."""
+        """Read the transaction version of the cluster, for a producer that joins another producer's transaction."""
         async with self._request_lock:
             while self._link is None:
                 await self._read_transaction_version()
@@ -169,7 +168,7 @@ class Coordination:
                     await asyncio.sleep(self._backoff_s)
 
     async def add_partitions(self, missing: Callable[[], Sequence[TopicPartition]]) -> None:
-        """AddPartitionsToTxn for what `missing` returns. Transaction version 2 does without."""
+        """Send AddPartitionsToTxn for the partitions that `missing` returns. Not needed under transaction version 2."""
         async with self._request_lock:
             session, partitions = self._session, missing()
             if not partitions or session.is_version_2 or session.state not in _RUNNING:
@@ -190,7 +189,7 @@ class Coordination:
             session.added.update(partitions)
 
     async def commit_offsets(self, group: GroupMetadata, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
-        """TxnOffsetCommit, before transaction version 2 with AddOffsetsToTxn before it. `offsets`: (offset, metadata)."""
+        """Send TxnOffsetCommit; below transaction version 2, AddOffsetsToTxn first. `offsets`: (offset, metadata)."""
         is_version_2 = self._session.is_version_2
         transaction = self._session.transactions
         async with self._request_lock:
@@ -238,9 +237,9 @@ class Coordination:
             pass
 
     async def end(self, commit: bool) -> bool:
-        """EndTxn. Return whether the transaction was ended so; False when its coordinator had aborted it before a commit.
+        """Send EndTxn. Return whether the transaction was committed: False also if the coordinator had already aborted it.
 
-        Under transaction version 2 the producer has its next epoch afterwards (KIP-890).
+        Under transaction version 2, the response contains the producer's next epoch (KIP-890).
         """
         async with self._request_lock:
             if commit and self._session.state is not State.COMMITTING_TRANSACTION:
@@ -253,7 +252,7 @@ class Coordination:
                 self._session.identity = PreparedTxnState(answer.producer_id, answer.producer_epoch)
                 self._session.needs_new_epoch = False
             was_version_2 = self._session.is_version_2
-            with suppress(FatalError):  # The transaction has ended: it is for the next one.
+            with suppress(FatalError):  # The transaction has ended: the error is for the next one.
                 await self._read_transaction_version()
             # KIP-890: the first transaction of version 2 needs an epoch that no request of version 1 carries.
             self._session.needs_new_epoch |= self._session.is_version_2 and not was_version_2
@@ -268,8 +267,8 @@ class Coordination:
             if session.prepared is not None:
                 raise self._undecided(session.error or error) from error
             if session.draft_codes and error.code == TIMED_OUT_DRAFT:
-                raise  # The coordinator's word that it has aborted the transaction.
-            # An earlier request, of which the response was lost, may have committed.
+                raise  # The coordinator says that it has aborted the transaction.
+            # An earlier request whose response was lost may have committed.
             return session.error or error
         if not answer.error_code:
             return answer
@@ -280,9 +279,9 @@ class Coordination:
         return refusal
 
     def _undecided(self, refusal: ProducerError) -> FatalError:
-        """Return the error for a prepared transaction whose commit is refused: elsewhere it is committed already.
+        """Return the error for a prepared transaction whose commit is rejected, though other systems may have committed.
 
-        To abort it would break that promise, so nothing is tried: who starts again with `keep_prepared_txn` commits it.
+        An abort would break two-phase commit, so nothing else is tried: a new producer can commit with `keep_prepared_txn`.
         """
         kind = ProducerFencedError if refusal.code in FENCED else ApplicationRecoverableError
         error = kind(
@@ -295,10 +294,10 @@ class Coordination:
         return error
 
     async def _abort_after(self, refusal: ProducerError) -> EndTxnResponse:
-        """Abort after a commit that was refused: this succeeds only if nothing has been committed.
+        """Abort after a rejected commit: this succeeds only if nothing has been committed.
 
-        A coordinator that had aborted the transaction itself answers with the next epoch. To a producer that was fenced, or
-        whose commit took place after all, an abort is refused, and that is fatal.
+        A coordinator that had aborted the transaction itself returns the next epoch. If the producer was fenced, or the
+        commit took place after all, the abort is rejected too, which is fatal.
         """
         answer = await self._abort()
         if answer is None:
@@ -308,7 +307,7 @@ class Coordination:
         return answer
 
     async def _abort(self) -> EndTxnResponse | None:
-        """Return the response, None when there is nothing to abort: the coordinator no longer knows the producer."""
+        """Return the response, or None if the coordinator no longer knows the producer: then there is nothing to abort."""
         try:
             return await self._end(commit=False)
         except TransactionAbortableError:
@@ -322,7 +321,7 @@ class Coordination:
 
         def code_of(answer: EndTxnResponse) -> int:
             if not (commit or session.has_started) and answer.error_code == ErrorCode.INVALID_TXN_STATE:
-                return 0  # There is nothing to abort: what would have begun the transaction was lost.
+                return 0  # Nothing to abort: the request that would have begun the transaction was lost.
             return answer.error_code
 
         return await self._ask(
@@ -335,13 +334,13 @@ class Coordination:
             most=INT16_MAX if is_version_2 else END_TXN_V2_FROM - 1,
         )
 
-    # --- how it is asked for
+    # --- requests and retries
 
     async def _read_transaction_version(self) -> None:
-        """Take the cluster's transaction version, and what InitProducerId can do, from the coordinator's connection."""
+        """Read the cluster's transaction version, and whether InitProducerId 3 exists, from the coordinator's connection."""
         try:
             link = await self._connections.link(await self._node(None))
-        except DisconnectedError as fault:  # What was known before holds until there is a connection again.
+        except DisconnectedError as fault:  # The previous values hold until there is a connection again.
             self._nodes.pop(None, None)
             self._session.last_fault = fault
             return
@@ -356,7 +355,7 @@ class Coordination:
         self._session.transaction_version = _transaction_version(link)
 
     async def _node(self, group: GroupKey) -> int:
-        """Return the coordinator of the transactional id or of a group, looked up when it is not known."""
+        """Return the node id of the coordinator of the transactional id or of a group; look it up if it is not known."""
         node_id = self._nodes.get(group)
         if node_id is None:
             key = self._session.transactional_id if group is None else group
@@ -388,7 +387,7 @@ class Coordination:
         least: int = 0,
         most: int = INT16_MAX,
     ) -> Answer:
-        """Send a request to its coordinator until it is answered for good."""
+        """Send a request to its coordinator, with retries, and return the final response."""
 
         async def attempt() -> Answer:
             return await self._connections.ask(await self._node(group), key, request, answer, least, most)
@@ -402,12 +401,12 @@ class Coordination:
         code_of: Callable[[Answer], int],
         group: GroupKey = None,
     ) -> Answer:
-        """Attempt a request until its response is success, or one of which only an abort shows the meaning.
+        """Retry a request until it succeeds, or returns an error whose meaning only an abort shows (ABORT_TO_LEARN).
 
-        Raises TransactionAbortableError, FatalError; StoppedError when the transaction has failed meanwhile.
+        Raises TransactionAbortableError, FatalError; StoppedError if the transaction has failed meanwhile.
         """
         backoff_s = self._backoff_s
-        self._session.may_have_started |= kind in _BEGINNING  # Also when nobody waits for the response to its end.
+        self._session.may_have_started |= kind in _BEGINNING  # Even if the wait for the response is cancelled.
         while True:
             try:
                 answer = await attempt()
@@ -438,7 +437,7 @@ class Coordination:
             backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
 
     def _final_error(self, kind: Request, code: int, verdict: Kind, reason: str | None) -> ProducerError:
-        """Return the error for a response that ends a request."""
+        """Return the error for a response that is not retried."""
         cause = self._session.response_error(kind.value, code, reason)
         is_abort = self._session.state is State.ABORTING_TRANSACTION and kind not in _OF_TRANSACTION
         if is_abort and verdict is Kind.ABORTABLE:
@@ -457,7 +456,7 @@ class Coordination:
             raise StoppedError(f"{kind.value}: the transaction has failed or ended meanwhile")
 
     def _check_still_needed(self, kind: Request) -> None:
-        """Raise StoppedError when nobody needs the response any more, the fatal error if there is one."""
+        """Raise the producer's fatal error, if any, or StoppedError if the response is no longer needed."""
         state = self._session.state
         if state is State.FATAL_ERROR and self._session.error is not None:
             raise self._session.error.with_traceback(None)
@@ -475,7 +474,7 @@ def _transaction_version(link: Link) -> int:
 
 
 def _worst(request: Request, codes: Iterable[int]) -> int:
-    """Return the code that decides: a final one before a retriable one, and 0 if all are 0."""
+    """Return the most severe error code: a final one before a retriable one, and 0 if all are 0."""
     order = {Kind.SUCCESS: 0, Kind.RETRY: 1, Kind.REFRESH: 2}
     return max(codes, key=lambda code: (order.get(kind_of(request, code), 3), code != _NOT_ATTEMPTED), default=0)
 

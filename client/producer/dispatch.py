@@ -1,4 +1,4 @@
-"""From what an application sends to batches of partitions: serializers, partitioner, sizes, metadata of topics."""
+"""Assignment of an application's records to batches of partitions: partitioner, size limits, topic metadata."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from stuntbroker.protocol.topic_names import TopicNameError
 
 
 class Dispatcher:
-    """Hands records to the sender, each to the partition that it belongs to."""
+    """Chooses the partition of each record, and passes the record to the sender."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Dispatcher:
         timestamp_ms: int | None,
         headers: Headers | None,
     ) -> RecordFuture:
-        """Add a record that is serialized; wait for metadata and for room."""
+        """Add a serialized record; wait for topic metadata and buffer space."""
         transaction = self._session.transactions
         partition = _as_int(partition)
         while True:
@@ -86,7 +86,7 @@ class Dispatcher:
         timestamp_ms: int | None,
         headers: Headers | None,
     ) -> RecordFuture | None:
-        """Add a record that is serialized, unless `send` would have to wait: then return None, and nothing is done."""
+        """Add a serialized record; return None, without adding it, if `send` would have to wait."""
         partitions = self._ready_partitions(topic)
         partition = _as_int(partition)
         if not partitions or (partition is not None and partition not in partitions):
@@ -116,7 +116,7 @@ class Dispatcher:
         return future
 
     def create_batch(self, key_serializer: Serializer | None, value_serializer: Serializer | None) -> BatchBuilder:
-        """Return an empty batch, with the compression and size of the producer's own."""
+        """Return an empty batch with the producer's compression and `max_batch_size`."""
         return BatchBuilder(
             self._max_batch_size,
             self._codec,
@@ -126,7 +126,7 @@ class Dispatcher:
         )
 
     async def send_batch(self, batch: EncodedRecords, topic: str, partition: int) -> RecordFuture:
-        """Add a batch that is encoded; wait for metadata and for room. Raises ValueError."""
+        """Add an encoded batch; wait for topic metadata and buffer space. Raises ValueError."""
         transaction = self._session.transactions
         while True:
             future = self.send_batch_nowait(batch, topic, partition)
@@ -138,7 +138,7 @@ class Dispatcher:
             await self._wait(topic, partition, transaction)
 
     def send_batch_nowait(self, batch: EncodedRecords, topic: str, partition: int) -> RecordFuture | None:
-        """Add a batch that is encoded, unless `send_batch` would have to wait: then return None, and nothing is done."""
+        """Add an encoded batch; return None, without adding it, if `send_batch` would have to wait."""
         partition = index(partition)
         if partition not in self._ready_partitions(topic):
             return None
@@ -149,16 +149,16 @@ class Dispatcher:
         return frozenset(self._connections.partitions(topic))
 
     def _ready_partitions(self, topic: str) -> Sequence[int]:
-        """Return the partitions of a topic; none if its metadata or room has to be waited for. Raises what the state says."""
+        """Return the partitions of a topic; none if `send` has to wait. Raises the error of a state that does not allow it."""
         if self._session.state is not State.IN_TRANSACTION or self._calls.pending is not None:
             self._calls.check(Call.SEND)
         return () if self._sender.is_full else self._connections.partitions(topic)
 
     async def _wait(self, topic: str, partition: int | None, transaction: int) -> None:
-        """Wait for room, or for the metadata of a topic. That there is none makes the transaction one to be aborted.
+        """Wait for buffer space and for the metadata of a topic. A time-out or error makes the transaction abortable.
 
-        Raises ValueError for a partition that newer metadata does not have either; IllegalStateError when the transaction
-        has ended meanwhile: the record must not come into the next.
+        Raises ValueError for a partition that refreshed metadata does not have either; IllegalStateError if the transaction
+        has ended meanwhile, because the record must not become part of the next one.
         """
         try:
             await self._calls.within("send", self._ready(topic, partition))
@@ -173,7 +173,7 @@ class Dispatcher:
             raise IllegalStateError(f"send(): the transaction of {self._session.transactional_id!r} ended meanwhile")
 
     async def _ready(self, topic: str, partition: int | None) -> None:
-        """Wait until a record for a partition can be taken."""
+        """Wait until a record for a partition can be added."""
         partitions = self._connections.partitions(topic) or await self._connections.wait_for_topic(topic)
         if partition is not None and partition not in partitions:
             await self._connections.read_metadata()  # Partitions may have been added.
@@ -183,12 +183,12 @@ class Dispatcher:
         await self._sender.wait_for_room()
 
     def fail(self, cause: ProducerError) -> None:
-        """Make the transaction one that has to be aborted, because a record of it was not taken."""
+        """Make the transaction abortable, because one of its records was not taken."""
         self._session.give_up(cause)
         self._sender.drop()
 
     def _refused_topic(self, topic: str, partition: int | None) -> RecordFuture | None:
-        """The record for what no topic can be called; None for a name that may be one. Raises TypeError."""
+        """Return a failed record for an invalid topic name, None for a valid one. Raises TypeError."""
         try:
             check_topic(topic)
         except TopicNameError as fault:
@@ -198,7 +198,7 @@ class Dispatcher:
     def _rejected(
         self, topic: str, partition: int | None, text: str, code: ErrorCode, is_tombstone: bool = False
     ) -> RecordFuture:
-        """A record that can never be written fails, and the transaction with it, as in Apache Kafka's producer."""
+        """Fail a record that can never be written, and its transaction, as Apache Kafka's producer does; return its future."""
         cause = ProducerError(text, code)
         error = ProduceFailedError(text, FailureType.MESSAGE_REJECTED, code)
         error.__cause__ = cause
@@ -228,5 +228,5 @@ def no_metadata(topic: str, fault: KafkaError) -> ProducerError:
 
 
 def _as_int(partition: SupportsIndex | None) -> int | None:
-    """Raises TypeError for 1.0, which equals a partition; NumPy has integers of its own."""
+    """Return a partition of any integer type, such as NumPy's, as an int. Raises TypeError for a float such as 1.0."""
     return partition if partition is None or isinstance(partition, int) else index(partition)

@@ -1,9 +1,8 @@
-"""What every error code means in the response to every request of a transactional producer: the one table.
+"""Error table of the transactional producer: what each error code means in the response to each request.
 
-It follows Apache Kafka's Java producer 4.3.1 (TransactionManager, Sender) except where a comment says so. An error
-that no row names is handled as `OTHERWISE` says. Versions do not matter to the meaning of a code but in one way: a kind
-ABORTABLE_WITH_BUMP is abortable where the coordinator can give the producer a new epoch (transaction version 2, or
-InitProducerId 3 and later), else fatal.
+The table follows Apache Kafka's Java producer 4.3.1 (TransactionManager, Sender) except where a comment says so. `OTHERWISE`
+applies to errors that no row names. Versions affect the meaning of a code in one way only: ABORTABLE_WITH_BUMP is abortable
+if the coordinator can give the producer a new epoch (transaction version 2, or InitProducerId 3 and later), else fatal.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from stuntbroker.protocol.errors import RETRIABLE, ErrorCode
 
 
 class Request(Enum):
-    """The requests, with the two directions of EndTxn apart."""
+    """Requests of a transactional producer, with separate entries for EndTxn (commit) and EndTxn (abort)."""
 
     FIND_COORDINATOR = "FindCoordinator"
     FIND_GROUP_COORDINATOR = "FindCoordinator (group)"
@@ -41,7 +40,7 @@ class Request(Enum):
 
 
 class Kind(Enum):
-    """What the producer does about an error code."""
+    """Reaction of the producer to an error code."""
 
     SUCCESS = "nothing: the request has done its work"
     RETRY = "sends the request again after a while"
@@ -70,7 +69,7 @@ _COORDINATOR: Final[dict[int, Kind]] = {
     _E.UNSUPPORTED_VERSION: Kind.CONFIGURATION,
     _E.TRANSACTION_ABORTABLE: Kind.ABORTABLE,
 }
-"""What all requests to coordinators share."""
+"""Error codes with the same meaning for all requests to coordinators."""
 
 TABLE: Final[dict[Request, dict[int, Kind]]] = {
     Request.FIND_COORDINATOR: {**_COORDINATOR, **dict.fromkeys(_REFRESHED, Kind.RETRY)},
@@ -111,17 +110,17 @@ TABLE: Final[dict[Request, dict[int, Kind]]] = {
         _E.STALE_MEMBER_EPOCH: Kind.ABORTABLE,
         _E.TOPIC_AUTHORIZATION_FAILED: Kind.CONFIGURATION,
         _E.UNSUPPORTED_FOR_MESSAGE_FORMAT: Kind.CONFIGURATION,
-        # Unlike Kafka: Java calls 47 fatal here. The coordinator of the group says so too when the transaction has timed
-        # out, as leaders do to Produce, and the abort that follows tells which of both it was (KIP-588, KIP-890).
+        # Unlike Kafka: Java calls 47 fatal here. The group coordinator also returns it when the transaction has timed out,
+        # as leaders do for Produce, and the abort that follows shows which of the two it was (KIP-588, KIP-890).
         _E.INVALID_PRODUCER_EPOCH: Kind.ABORTABLE_WITH_BUMP,
     },
     Request.END_TXN_COMMIT: {
         **_COORDINATOR,
-        # Unlike Kafka: abortable in Java. An earlier request without a response may have committed: then the abort is refused.
+        # Unlike Kafka: abortable in Java. An earlier request without a response may have committed; then the abort is rejected.
         _E.UNKNOWN_PRODUCER_ID: Kind.ABORT_TO_LEARN,
         _E.TRANSACTION_ABORTABLE: Kind.ABORT_TO_LEARN,
-        # Unlike Kafka: fatal in Java. A coordinator that aborted the transaction after its time-out says one of these;
-        # under transaction version 2, EndTxn (abort) gives the next epoch then, and is refused to a fenced producer.
+        # Unlike Kafka: fatal in Java. A coordinator that aborted the transaction after its time-out returns one of these;
+        # under transaction version 2, EndTxn (abort) then returns the next epoch, and is rejected for a fenced producer.
         _E.INVALID_TXN_STATE: Kind.ABORT_TO_LEARN,
         _E.PRODUCER_FENCED: Kind.ABORT_TO_LEARN,
     },
@@ -161,19 +160,19 @@ TABLE: Final[dict[Request, dict[int, Kind]]] = {
         _E.UNSUPPORTED_VERSION: Kind.CONFIGURATION,
     },
 }
-"""Request -> error code -> what is done about it."""
+"""Request -> error code -> kind."""
 
 OTHERWISE: Final[dict[Request, Kind]] = {
     **dict.fromkeys(Request, Kind.FATAL),
     Request.ADD_PARTITIONS: Kind.ABORTABLE,
     Request.PRODUCE: Kind.ABORTABLE,
 }
-"""Request -> what is done about an error code that `TABLE` does not name."""
+"""Request -> kind of an error code that `TABLE` does not name."""
 
 TIMED_OUT_DRAFT: Final = 90
 FENCED_DRAFT: Final = 91
 DRAFT_NAMES: Final = {TIMED_OUT_DRAFT: "TRANSACTION_TIMED_OUT", FENCED_DRAFT: "PRODUCER_FENCED"}
-"""The numbers of KIP-588's draft, where a broker says that it follows it: Kafka gave 90 to PRODUCER_FENCED."""
+"""Error codes of KIP-588's draft, if a broker announces that it follows the draft: Kafka assigned 90 to PRODUCER_FENCED."""
 _DRAFT: Final = {TIMED_OUT_DRAFT: Kind.ABORTABLE_WITH_BUMP, FENCED_DRAFT: Kind.RECOVERABLE}
 
 _FATAL_CLASSES: Final[dict[int, type[FatalError]]] = {
@@ -225,7 +224,7 @@ _UNDELIVERED: Final = frozenset(RETRIABLE) | {_E.INVALID_REQUIRED_ACKS}
 
 
 def kind_of(request: Request, code: int, draft: bool = False) -> Kind:
-    """Return what is done about an error code in the response to a request. 0 is SUCCESS. `draft`: see DRAFT_NAMES."""
+    """Return the kind of an error code in the response to a request. 0 is SUCCESS. `draft`: see DRAFT_NAMES."""
     if not code:
         return Kind.SUCCESS
     if draft and code in _DRAFT and request is not Request.PRODUCE:

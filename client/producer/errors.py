@@ -1,15 +1,15 @@
-"""What a transactional producer raises. The class says what the application does next (KIP-691, KIP-1050).
+"""Errors of a transactional producer. The class says what the application does next (KIP-691, KIP-1050).
 
 | class | what the application does |
 |---|---|
 | RetriableError | repeats the same call |
-| TransactionAbortableError, CommitFailedError | calls abort_transaction and goes on with the same producer |
-| ApplicationRecoverableError | closes the producer, makes a new one and goes on from the last commit |
+| TransactionAbortableError, CommitFailedError | calls abort_transaction and continues with the same producer |
+| ApplicationRecoverableError | closes the producer, creates a new one and continues from the last committed transaction |
 | InvalidConfigurationError | stops: configuration or permissions have to be corrected first |
 | UnexpectedError | stops |
-| IllegalStateError | is corrected: the program calls methods in an order that makes no sense |
+| IllegalStateError | has a bug to fix: it calls methods in an invalid order |
 
-An abortable error wraps what happened once: it is the `__cause__`. A fatal error is raised as it is. Where aiokafka's producer
+An abortable error wraps its root cause (`__cause__`). A fatal error is raised as it is. Where aiokafka's producer
 raises ProducerFenced, KafkaTimeoutError or IllegalOperation, the error here derives from it: a program's handlers still match.
 """
 
@@ -24,14 +24,14 @@ from stuntbroker.client.errors import NAMES
 
 
 class IllegalStateError(RuntimeError, IllegalOperation):  # type: ignore[misc]
-    """The method may not be called now. It is no KafkaError: what handles those must not hide a mistake in the program."""
+    """The method may not be called now. Not a KafkaError: handlers of those must not hide a bug in the program."""
 
 
 class ProducerError(KafkaError):  # type: ignore[misc]  # aiokafka has no types.
-    """Whatever a producer raises that is not a mistake in the program.
+    """Base class of a producer's errors, except for IllegalStateError.
 
-    `code` is Kafka's error code, None when no broker sent one. `reason` is what the broker said of it: of a fence, Stuntbroker
-    says with `--control` who fenced the producer, when, and what to do.
+    `code` is Kafka's error code, None if no broker sent one. `reason` is the broker's explanation: for a fenced producer,
+    Stuntbroker with `--control` says who fenced it, when, and what to do.
     """
 
     reason: str | None = None
@@ -41,7 +41,7 @@ class ProducerError(KafkaError):  # type: ignore[misc]  # aiokafka has no types.
         self.code = code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let it come back from another process: pickle would call the class with the message alone."""
+        """Support pickling across processes: by default, pickle would call the class with the message alone."""
         return _error_like, (type(self), self.args, vars(self))
 
 
@@ -57,11 +57,11 @@ def root_of(error: BaseException) -> BaseException:
 
 
 class ResponseError(ProducerError):
-    """A broker answered with an error code. The cause of other errors, and not raised itself."""
+    """A broker returned an error code. Only the `__cause__` of other errors, and not raised itself."""
 
     def __init__(self, request: str, code: int, message: str | None = None, name: str | None = None) -> None:
         self.request = request
-        """The request, and what it was about."""
+        """The request, and its target."""
         self.reason = message
         name = name or NAMES.get(code, "an error code that this client does not know")
         super().__init__(f"{request}: {name} ({code})" + (f": {message}" if message else ""), code)
@@ -82,43 +82,43 @@ class RetriableError(ProducerError):
 class OperationTimedOutError(RetriableError, KafkaTimeoutError):  # type: ignore[misc]
     """The call took longer than `max_block_ms`.
 
-    A commit, an abort, `init_transactions`, `join_transaction` and `complete_transaction` go on in the background: repeat the
-    same call, and no other. Any other call has been given up.
+    `commit_transaction`, `abort_transaction`, `init_transactions`, `join_transaction` and `complete_transaction` continue in
+    the background: repeat the same call, and no other. Any other call was cancelled.
     """
 
 
 class TransactionAbortableError(ProducerError):
-    """The transaction cannot be committed. Call abort_transaction, then go on with the same producer."""
+    """The transaction cannot be committed. Call abort_transaction, then continue with the same producer."""
 
 
 class CommitFailedError(TransactionAbortableError):
-    """The commit failed, and nothing of the transaction is committed. Call abort_transaction, then go on."""
+    """The commit failed, and no part of the transaction is committed. Call abort_transaction, then continue."""
 
 
 class FatalError(ProducerError):
-    """This producer can do nothing more but stop."""
+    """This producer is unusable, and has to be stopped."""
 
 
 class ApplicationRecoverableError(FatalError):
-    """A new producer can go on from the last committed transaction."""
+    """This producer is unusable. A new one can continue from the last committed transaction."""
 
 
 class ProducerFencedError(ApplicationRecoverableError, ProducerFenced):  # type: ignore[misc]
-    """Another producer has the transactional id now, or the transaction timed out where that cannot be told apart."""
+    """Another producer uses the transactional id now, or the transaction timed out and brokers report that in the same way."""
 
 
 class InvalidProducerIdMappingError(ApplicationRecoverableError):
-    """The coordinator no longer knows the transactional id by this producer id: it was unused for too long."""
+    """The coordinator no longer knows this producer id for the transactional id, which was unused for too long."""
 
 
 class InvalidConfigurationError(FatalError):
-    """Configuration or permissions are wrong. Trying again does not help."""
+    """Configuration or permissions are wrong. A retry does not help."""
 
 
 class AuthenticationError(InvalidConfigurationError):
-    """A broker refused the credentials or the mechanism, or its certificate is not trusted.
+    """A broker rejected the credentials, the mechanism or the client's certificate, or its own certificate is not trusted.
 
-    That it refuses a client's certificate cannot be told from a broker that is away: aiokafka's KafkaConnectionError.
+    A broker that rejects a client certificate without a TLS alert looks like one that is down: aiokafka's KafkaConnectionError.
     """
 
 
@@ -131,22 +131,22 @@ class UnsupportedVersionError(InvalidConfigurationError):
 
 
 class UnexpectedError(FatalError):
-    """A broker answered what it should never answer here, or this client has a defect."""
+    """A broker returned an error that it should never return here, or this client has a bug."""
 
 
 class FailureType(Enum):
     """Why a record was not written (KIP-691)."""
 
     MESSAGE_REJECTED = "message rejected"
-    """Because of this record, or its batch: too large, invalid, or not permitted in this topic."""
+    """This record, or its batch, was rejected: too large, invalid, or not permitted in this topic."""
     DELIVERY_FAILED = "delivery failed"
-    """It could not be delivered in time."""
+    """The record could not be delivered in time."""
     TRANSACTION_FAILED = "transaction failed"
-    """Its transaction failed or was aborted. Other calls of the producer report that: it may be ignored here."""
+    """The transaction failed or was aborted. Other calls of the producer report that, so it can be ignored here."""
 
 
 class ProduceFailedError(ProducerError):
-    """A record was not written; the cause is the `__cause__`. Raised only by what `send` returns."""
+    """A record was not written; `__cause__` says why. Raised only by the future that `send` returns."""
 
     def __init__(self, message: str, failure_type: FailureType, code: int | None = None) -> None:
         super().__init__(message, code)

@@ -1,4 +1,4 @@
-"""Responses from a connection of aiokafka's, without its reader task: two turns of the event loop less for each request."""
+"""Response reader for aiokafka's connections, instead of their reader task: saves two event loop iterations per request."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ _LENGTH: Final = 4
 
 
 class ResponseReader(asyncio.Protocol):
-    """Hands a response to its connection when its last byte has come.
+    """Passes each complete response to its connection.
 
-    What aiokafka's own protocol does besides reading, it still does: it says when the connection is closed, and holds back
-    whoever writes too fast.
+    aiokafka's own protocol still handles everything but reading: the end of the connection, and back-pressure on writes.
     """
 
     def __init__(self, connection: AIOKafkaConnection) -> None:
@@ -24,9 +23,9 @@ class ResponseReader(asyncio.Protocol):
         self._buffer = bytearray()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes, of which responses may be any part."""
+        """Process received bytes, which may contain parts of responses."""
         if not self._buffer and len(data) >= _LENGTH and _length(data, 0) == len(data) - _LENGTH:
-            self._hand_over(data[_LENGTH:])  # Most come whole and alone.
+            self._hand_over(data[_LENGTH:])  # The usual case: exactly one response.
             return
         self._buffer += data
         start = 0
@@ -48,25 +47,25 @@ class ResponseReader(asyncio.Protocol):
             return  # It was closed meanwhile.
         try:
             connection._handle_frame(response)
-        except Exception as fault:  # A response that nobody asked for, or that cannot be read.
+        except Exception as fault:  # An unexpected or invalid response.
             connection.close(reason=CloseReason.CONNECTION_BROKEN, exc=fault)
 
     def eof_received(self) -> bool | None:
-        """The broker sends no more: the connection is closed."""
+        """Close the connection, because the broker has closed its side."""
         self._close(EOFError("the broker has closed the connection"))
         return None
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The connection is closed, by either side."""
+        """Close the connection after either side has ended it."""
         self._close(error or EOFError("the connection is closed"))
         self._streams.connection_lost(error)
 
     def pause_writing(self) -> None:
-        """Too much is waiting to be sent."""
+        """Pause writers: the send buffer is full."""
         self._streams.pause_writing()
 
     def resume_writing(self) -> None:
-        """There is room again."""
+        """Resume writers: the send buffer has space again."""
         self._streams.resume_writing()
 
     def _close(self, fault: Exception) -> None:

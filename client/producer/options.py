@@ -1,4 +1,4 @@
-"""What the options of a producer mean: names of compression, of security, and the default partitioner."""
+"""Options of a producer: their validation, compression types, security, and the default partitioner."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ CODECS: Final[dict[str | None, Callable[[], bool]]] = {
     "lz4": codec.has_lz4,
     "zstd": codec.has_zstd,
 }
-"""Name -> whether aiokafka has the library for it."""
+"""Compression type -> whether its library is installed."""
 
 
 class Security(TypedDict, total=False):
-    """Options of security, which are aiokafka's own."""
+    """Security options, which are aiokafka's own."""
 
     security_protocol: str
     ssl_context: SSLContext | None
@@ -47,21 +47,21 @@ class ConnectionOptions(Security, total=False):
 
 
 Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
-"""(key, all partitions, those with a leader) -> the partition, as aiokafka calls it."""
+"""(key, all partitions, partitions with a leader) -> partition; the same signature as in aiokafka."""
 Serializer = Callable[[Any], bytes]
 
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 TIMEOUT_MS_MAX: Final = INT32_MAX
-"""What prepared transactions ask for, which do not time out (KIP-939)."""
+"""Maximum transaction time-out; sent with two-phase commit, under which transactions do not time out (KIP-939)."""
 BACKOFF_MS_MIN: Final = 1
-"""Whatever `retry_backoff_ms` is: without any a producer would use up a processor."""
+"""Minimum back-off, even if `retry_backoff_ms` is 0: without it, retries would occupy a processor."""
 MECHANISMS: Final = ("PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def check_at_least(least: int, **values: int) -> None:
-    """Raise TypeError for what is no whole number, ValueError for one that is too small to make sense."""
+    """Raise TypeError for a value that is not an integer, ValueError for one below `least`."""
     for name, value in values.items():
         if not isinstance(value, SupportsIndex):
             raise TypeError(f"{name} is {value!r}: it has to be a whole number")
@@ -70,7 +70,7 @@ def check_at_least(least: int, **values: int) -> None:
 
 
 def check_fixed(acks: object, enable_idempotence: object) -> None:
-    """Raise ValueError for what a transactional producer cannot do without, and aiokafka's has options for."""
+    """Raise ValueError unless these options of aiokafka have the values that a transactional producer needs."""
     if acks not in ("all", -1):
         raise ValueError(f"acks is {acks!r}: records of a transaction are acknowledged by 'all'")
     if not enable_idempotence:
@@ -80,7 +80,7 @@ def check_fixed(acks: object, enable_idempotence: object) -> None:
 def check_connecting(
     security: Mapping[str, Any], *, metadata_max_age_ms: int, connections_max_idle_ms: int | None
 ) -> None:
-    """Raise TypeError, ValueError for options of connections. `connections_max_idle_ms`: None is for ever."""
+    """Raise TypeError or ValueError for invalid connection options. `connections_max_idle_ms`: None means no limit."""
     _check_security(security)
     check_at_least(1, metadata_max_age_ms=metadata_max_age_ms)
     if connections_max_idle_ms is not None:
@@ -88,7 +88,7 @@ def check_connecting(
 
 
 def timeout_ms_of(transaction_timeout_ms: int | None, enable_2pc: bool) -> int:
-    """Return the time-out of transactions that a producer asks for. Raises ValueError for what does not go together."""
+    """Return the transaction time-out to request, in ms. Raises ValueError for invalid or conflicting options."""
     if enable_2pc:
         if transaction_timeout_ms is not None:
             raise ValueError("transaction_timeout_ms cannot be set with enable_2pc: such transactions do not time out")
@@ -102,10 +102,10 @@ def timeout_ms_of(transaction_timeout_ms: int | None, enable_2pc: bool) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SendingOptions:
-    """Options of a producer about its records, by their names there. Raises ValueError for a number that makes no sense."""
+    """A producer's options for sending records, under their public names. Raises ValueError for numbers that are too small."""
 
     codec: int
-    """Its number in a batch's attributes."""
+    """Number of the compression type in a batch's attributes."""
     max_batch_size: int
     max_request_size: int
     linger_ms: int
@@ -127,7 +127,7 @@ class SendingOptions:
 
 
 def _check_security(options: Mapping[str, Any]) -> None:
-    """Raise TypeError for an option that is not one of Security, ValueError for those that do not go together."""
+    """Raise TypeError for an option that is not one of Security, ValueError for an invalid combination."""
     for name in options:
         if name not in Security.__annotations__:
             raise TypeError(f"unknown option {name!r} of TransactionalProducer")
@@ -150,7 +150,7 @@ def _check_security(options: Mapping[str, Any]) -> None:
 
 
 def codec_number(compression_type: str | None) -> int:
-    """Return the number of a codec in batches. Raises ValueError, and RuntimeError when its library is not installed."""
+    """Return the number of a compression type in batches. Raises ValueError, RuntimeError if its library is not installed."""
     if compression_type not in CODECS:
         names = ", ".join(name for name in CODECS if name)
         raise ValueError(f"compression_type {compression_type!r} is none of {names}, None")
@@ -160,7 +160,7 @@ def codec_number(compression_type: str | None) -> int:
 
 
 class StickyPartitioner:
-    """Chooses as Apache Kafka's producer: by the key, and without one a partition for as long as its batch is open."""
+    """Default partitioner of Apache Kafka's producer: by the key; without a key, one partition while its batch is open."""
 
     def __init__(self, has_open_batch: Callable[[str, int], bool]) -> None:
         self._has_open_batch = has_open_batch

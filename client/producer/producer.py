@@ -1,4 +1,4 @@
-"""`TransactionalProducer`: exactly-once writing for asyncio, which recovers from what it can without a new producer."""
+"""`TransactionalProducer`: exactly-once writes for asyncio, with recovery from errors without a new producer if possible."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ class TransactionalProducer:
             async with producer.transaction():
                 await producer.send("orders", b"a record")
 
-    Options have the names and units that they have in AIOKafkaProducer. Those that it does not have:
+    Options have the same names and units as those of AIOKafkaProducer. Additional options:
 
-    - `enable_2pc`: the transactions take part in two-phase commit (KIP-939): they do not time out, and
-      `prepare_transaction` can be called. `transaction_timeout_ms` cannot be given then.
+    - `enable_2pc`: transactions take part in two-phase commit (KIP-939): they do not time out, and
+      `prepare_transaction` can be called. Excludes `transaction_timeout_ms`.
     - `max_block_ms`: how long a call may take before it raises OperationTimedOutError.
-    - `delivery_timeout_ms`: how long a record may be on its way before its transaction fails.
-    - `buffer_memory`: bytes of records that may be on their way; `send` waits while there are more.
+    - `delivery_timeout_ms`: how long a record may remain unacknowledged before its transaction fails.
+    - `buffer_memory`: bytes of unacknowledged records that the producer may hold; `send` waits while there are more.
     - `connections`: `Connections` that several producers of one event loop share.
-    - `tracer`: of OpenTelemetry, for a span of each transaction and each record. It costs much for small records.
-    - `on_measurement`: is called with a `Measurement` for what was counted or timed; let it be short.
+    - `tracer`: an OpenTelemetry tracer, for a span of each transaction and each record. Expensive for small records.
+    - `on_measurement`: a function that is called with a `Measurement` of each batch, commit and abort. Keep it short.
 
-    Not for more than one event loop, nor across a fork. Errors: `stuntbroker.client.producer.errors`.
+    A producer belongs to one event loop, and is not usable after a fork. Errors: `stuntbroker.client.producer.errors`.
     """
 
-    # What `start` makes.
+    # Set by `start`.
     _connections: Connections
     _sender: Sender
     _dispatcher: Dispatcher
@@ -106,7 +106,7 @@ class TransactionalProducer:
         on_measurement: OnMeasurement | None = None,
         **security: Unpack[Security],
     ) -> None:
-        """Take the options; nothing is connected before `start`. Raises ValueError for options that do not go together.
+        """Create a producer, which `start` connects. Raises ValueError, TypeError for invalid or conflicting options.
 
         `security`: security_protocol, ssl_context, sasl_mechanism and the other sasl_* options of AIOKafkaProducer.
         """
@@ -156,12 +156,12 @@ class TransactionalProducer:
         self._stopping: asyncio.Task[None] | None = None
         self._adding: asyncio.Task[None] | None = None
 
-    # --- life
+    # --- start and stop
 
     async def start(self) -> None:
         """Connect to the cluster.
 
-        Raises aiokafka's KafkaConnectionError when none of the bootstrap servers answers, AuthenticationError.
+        Raises AuthenticationError, or aiokafka's KafkaConnectionError if none of the bootstrap servers answers.
         """
         if self._is_started or self._session.state is State.CLOSED:
             raise IllegalStateError(f"producer {self.transactional_id!r} was started before")
@@ -203,10 +203,10 @@ class TransactionalProducer:
         self._calls.open()
 
     async def stop(self, *, leave_open: bool = False) -> None:
-        """Abort the transaction that is open, unless it is prepared or was joined, and close all connections.
+        """Abort the open transaction, unless it is prepared or was joined, and close all connections.
 
-        `leave_open`: do not abort, as if the process had ended: the transaction is left to its time-out. May be called
-        twice. Connections that were given stay open.
+        `leave_open`: do not abort; the transaction is left to its time-out, as if the process had died. May be called twice.
+        Shared `connections` stay open.
         """
         if self._stopping is None:
             if not self._calls.is_open:
@@ -214,7 +214,7 @@ class TransactionalProducer:
                     self._session.move(State.CLOSED)
                 return
             self._stopping = asyncio.create_task(self._stop(leave_open))
-        await asyncio.shield(self._stopping)  # It goes on when whoever waits for it gives up.
+        await asyncio.shield(self._stopping)  # It continues if this wait is cancelled.
 
     async def _stop(self, leave_open: bool) -> None:
         try:
@@ -224,7 +224,7 @@ class TransactionalProducer:
             await self._close()
 
     async def _end_for_stop(self) -> None:
-        """Let a commit or abort that goes on come to its end, or abort."""
+        """Wait for a pending commit or abort, or abort the open transaction."""
         try:
             async with asyncio.timeout(self._max_block_s):
                 if self._calls.pending not in (None, Call.INIT_TRANSACTIONS, Call.JOIN_TRANSACTION):
@@ -262,7 +262,7 @@ class TransactionalProducer:
 
     @property
     def state(self) -> State:
-        """What the producer is doing."""
+        """State of the producer."""
         return self._session.state
 
     @property
@@ -278,7 +278,7 @@ class TransactionalProducer:
     # --- transactions
 
     async def init_transactions(self, keep_prepared_txn: bool = False) -> None:
-        """Initialise the transactional id: every other producer that has it is fenced. Call it once, first.
+        """Initialise the transactional id and fence every other producer that uses it. Call this once, before other calls.
 
         An open transaction of the id is aborted. With `keep_prepared_txn` it stays open, and `complete_transaction` has to
         follow (KIP-939). Raises FatalError, OperationTimedOutError; TransactionAbortableError, after which it may be repeated.
@@ -291,10 +291,10 @@ class TransactionalProducer:
         )
 
     async def join_transaction(self, identity: PreparedTxnState | str) -> None:
-        """Take part in a transaction of another producer with this transactional id, which has shared it.
+        """Join a transaction that another producer with this transactional id has shared.
 
-        `identity`: what `share_transaction` returned, or its text. `flush` before another producer commits; `stop` leaves
-        the transaction open. Raises FatalError, OperationTimedOutError.
+        `identity`: the result of `share_transaction`, or its text. Call `flush` before another producer commits; `stop`
+        leaves the transaction open. Raises FatalError, OperationTimedOutError.
         """
         identity = identity_of(identity)
         await self._calls.run(
@@ -302,16 +302,16 @@ class TransactionalProducer:
         )
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction. No request is sent: the brokers learn of it by its first record or offset."""
+        """Begin a transaction. No request is sent before its first record or offset."""
         self._calls.check(Call.BEGIN_TRANSACTION)
         self._session.begin_transaction()
 
     def share_transaction(self) -> PreparedTxnState:
-        """Let other producers join the transaction; return what `join_transaction` of theirs needs.
+        """Let other producers join the transaction; return the identity to pass to their `join_transaction`.
 
-        It is one transaction for all, in any number of processes. Each writes to partitions that no other writes to: Kafka
-        takes the records of a second writer for those of the first that were sent again, and does not always say so.
-        When all have flushed, one of them commits or aborts; what nobody has written to can be aborted only.
+        Producers in any number of processes can share the transaction. Each has to write to partitions of its own: Kafka
+        takes the records of a second writer for retries of the first, and does not always report that. After all have
+        flushed, one of them commits or aborts. A transaction without records or offsets can only be aborted.
         """
         self._calls.check(Call.SHARE_TRANSACTION)
         self._session.share()
@@ -319,19 +319,19 @@ class TransactionalProducer:
 
     @property
     def _has_to_be_ended(self) -> bool:
-        """Whether a block has still to commit, or to take the result of what it has called."""
+        """Whether `transaction` still has to commit, or to take the result of a pending call."""
         return not self._session.has_ended or self._calls.pending is not None
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
         """Begin a transaction, commit it at the end of the block, and abort it if the block or the commit raises.
 
-        What was raised goes on, unless the abort fails too. After CommitFailedError and any other TransactionAbortableError
-        the producer is ready for the next transaction; after OperationTimedOutError of the commit, `commit_transaction` has
-        to be repeated, and so it has when the task was cancelled meanwhile: the commit goes on.
+        The exception propagates, unless the abort fails too. After CommitFailedError and any other TransactionAbortableError,
+        the producer is ready for the next transaction. If the commit raises OperationTimedOutError, or the task is cancelled
+        during the commit, the commit continues in the background: call `commit_transaction` again.
 
-        A transaction that the block has prepared is not aborted, whatever is raised: your database may have committed. What
-        the block has ended itself is left as it is.
+        A transaction that the block has prepared is never aborted, because your database may have committed. A transaction
+        that the block has ended itself is left as it is.
         """
         await self.begin_transaction()
         try:
@@ -344,10 +344,10 @@ class TransactionalProducer:
             raise
 
     async def commit_transaction(self) -> None:
-        """Wait for all records, and commit.
+        """Wait until all records are written, and commit.
 
-        Raises CommitFailedError: nothing is committed, abort and go on. Raises OperationTimedOutError: it is not known, call
-        it again. Any other error is fatal (KIP-691).
+        Raises CommitFailedError if nothing is committed: abort, then continue. Raises OperationTimedOutError if the outcome is
+        not known yet: call it again. Any other error is fatal (KIP-691).
         """
         await self._calls.run(
             Call.COMMIT_TRANSACTION, State.COMMITTING_TRANSACTION, lambda: self._transactions.commit()
@@ -356,14 +356,14 @@ class TransactionalProducer:
     async def abort_transaction(self) -> None:
         """Abort the transaction: none of its records will be read by read_committed consumers.
 
-        Records that are not written yet are given up. Raises FatalError, OperationTimedOutError.
+        Records that are not written yet fail. Raises FatalError, OperationTimedOutError.
         """
         await self._calls.run(Call.ABORT_TRANSACTION, State.ABORTING_TRANSACTION, lambda: self._transactions.abort())
 
     async def prepare_transaction(self) -> PreparedTxnState:
-        """Wait for all records, and prepare the transaction: from now on it can only be completed (KIP-939).
+        """Wait until all records are written, and prepare the transaction: then it can only be completed (KIP-939).
 
-        Store the text of what it returns together with what you decide in your database. Raises
+        Store the result as text (`str`) in your database, in the same transaction as your decision. Raises
         TransactionAbortableError, FatalError; IllegalStateError without `enable_2pc`.
         """
         if not self._ending["is_two_phase"]:
@@ -379,11 +379,11 @@ class TransactionalProducer:
         return self._session.identity
 
     async def complete_transaction(self, state: PreparedTxnState | str) -> bool:
-        """Commit if `state` names the prepared transaction, else abort it (KIP-939). Return whether it was committed.
+        """Commit the prepared transaction if `state` identifies it, else abort it (KIP-939). Return whether it was committed.
 
-        `state`: what prepare_transaction returned, or its text; after init_transactions(keep_prepared_txn=True) what was
-        stored. False if there is no transaction. Raises ValueError for a text that is no state. A commit that is refused
-        is fatal and aborts nothing: a new producer that keeps the transaction can commit it.
+        `state`: the result of prepare_transaction, or its text; after init_transactions(keep_prepared_txn=True), the text that
+        was stored. Returns False if there is no transaction. Raises ValueError for an invalid text. A rejected commit is fatal
+        and aborts nothing: a new producer with `keep_prepared_txn` can commit the transaction.
         """
         state = identity_of(state)
         session, call = self._session, Call.COMPLETE_TRANSACTION
@@ -407,10 +407,10 @@ class TransactionalProducer:
         timestamp_ms: int | None = None,
         headers: Headers | None = None,
     ) -> RecordFuture:
-        """Add a record to the transaction; return a future of where it is written. Do not wait for each.
+        """Add a record to the transaction; return a future of its RecordMetadata. Do not await each future.
 
         Waits while the topic's metadata is not known, or the buffer is full. Raises TransactionAbortableError, FatalError,
-        IllegalStateError; TypeError for a topic that is no text; whatever a serializer raises.
+        IllegalStateError; TypeError for a topic that is not a str; the errors of serializers.
         """
         if not self._calls.is_open:
             self._calls.check_open("send")
@@ -439,23 +439,23 @@ class TransactionalProducer:
         return self._dispatcher.create_batch(self._key_serializer, self._value_serializer)
 
     async def send_batch(self, batch: BatchLike, topic: str, *, partition: int) -> RecordFuture:
-        """Add a batch to the transaction; return a future of where its first record is written.
+        """Add a batch to the transaction; return a future of the RecordMetadata of its first record.
 
-        `batch`: what `create_batch` returned, or the bytes of one record batch v2, of any codec. A copy of it is sent, with
-        producer id, epoch and sequence numbers filled in; one that the broker finds too large is not split. Raises
-        ValueError for anything else, and what `send` raises.
+        `batch`: the result of `create_batch`, or the bytes of one record batch v2, of any codec. A copy is sent, with
+        producer id, epoch and sequence numbers filled in. A batch that is too large for the broker is not split. Raises
+        ValueError for anything else, and the errors of `send`.
         """
         self._calls.check_open("send_batch")
         return await self._dispatcher.send_batch(read_batch(batch), topic, partition)
 
     async def flush(self) -> None:
-        """Wait until every record that was sent is written. Raises TransactionAbortableError, FatalError."""
+        """Wait until all records are written. Raises TransactionAbortableError, FatalError, OperationTimedOutError."""
         self._calls.check(Call.FLUSH)
         await self._calls.within("flush", self._sender.flush())
         self._calls.check(Call.FLUSH)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Return the partitions of a topic. Raises OperationTimedOutError, ProducerError; ValueError, TypeError for no name."""
+        """Return a topic's partitions. Raises OperationTimedOutError, ProducerError; ValueError, TypeError (invalid name)."""
         self._calls.check_open("partitions_for")
         partitions = self._connections.partitions(topic)
         if not partitions:
@@ -469,10 +469,10 @@ class TransactionalProducer:
         return set(partitions)
 
     async def send_offsets_to_transaction(self, offsets: Offsets, group_metadata: GroupMetadata | str) -> None:
-        """Commit offsets of a consumer group with the transaction (KIP-447). An offset is that of the next record to read.
+        """Commit offsets of a consumer group as part of the transaction (KIP-447): each is that of the next record to read.
 
-        `group_metadata`: what `TransactionalConsumer.group_metadata()` returns, or a group id alone, which fences nobody.
-        Raises TransactionAbortableError, FatalError; ValueError, TypeError for what no request can carry.
+        `group_metadata`: the result of `TransactionalConsumer.group_metadata()`, or a group id alone, without fencing.
+        Raises TransactionAbortableError, FatalError; ValueError, TypeError for invalid arguments.
         """
         self._calls.check(Call.SEND_OFFSETS)
         if not offsets:
@@ -485,7 +485,7 @@ class TransactionalProducer:
             self._sender.drop()
             self._calls.check(Call.SEND_OFFSETS)
         except asyncio.CancelledError:
-            # Nobody knows whether the offsets are in the transaction: to commit it could be to lose them.
+            # It is not known whether the offsets are part of the transaction: a commit could lose them.
             self._session.give_up(ProducerError("send_offsets_to_transaction() was cancelled"), bump=True)
             self._sender.drop()
             raise

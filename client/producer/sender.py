@@ -1,7 +1,7 @@
 """Sends batches to the leaders of their partitions, in the order of their sequence numbers, until they are resolved.
 
-There is no task that waits for work: `pump` is called whenever something may be sendable, and starts a task for each Produce
-request. Up to five batches of a partition are in flight. When one of them has to be sent again, the others come back first.
+No task waits for work: `pump` is called whenever a batch may have become sendable, and starts a task for each Produce
+request. Up to five batches of a partition are in flight. Before one of them is resent, all others have to have responses.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ from stuntbroker.protocol.messages.produce_response import PartitionProduceRespo
 from stuntbroker.protocol.topic_names import TopicPartition
 
 IN_FLIGHT_MAX: Final = 5
-"""Batches of a partition: as many as a broker remembers to recognise a duplicate by (KIP-98)."""
+"""Maximum batches in flight per partition: a broker remembers as many to detect duplicates (KIP-98)."""
 ACKS_ALL: Final = -1
 PRODUCE_NAMES_MAX: Final = 12
 """Later versions name topics by id."""
 BATCH_OVERHEAD: Final = 128
-"""Bytes of a batch's header and of its place in the request, generously."""
+"""Upper bound of the bytes of a batch's header and of its fields in the request."""
 EXPIRY_S_MIN: Final = 0.05
-"""Between two looks at records that are on their way for too long."""
+"""Minimum seconds between two checks for records that exceed the delivery time-out."""
 SENDING_STATES: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
 
 
 class Sender:
-    """All records of one producer that are not resolved."""
+    """Sends the records of one producer, and holds them until they are resolved."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Sender:
             self.pump_soon()
         batch = Batch(queue, self._codec, self._max_batch_size, self._loop.time())
         future = batch.append(timestamp_ms, key, value, headers)
-        assert future is not None  # A batch takes its first record at any size.
+        assert future is not None  # A batch accepts a first record of any size.
         self._queue(batch)
         if self._linger_s and not self._flushing:
             batch.is_lingering = True
@@ -130,7 +130,7 @@ class Sender:
         return future
 
     def append_batch(self, topic: str, partition: int, records: EncodedRecords) -> RecordFuture:
-        """Queue a batch that is encoded, behind the records of its partition. The future is that of its first record."""
+        """Queue an encoded batch after the records of its partition; return the future of its first record."""
         queue = self._queue_of(topic, partition)
         opened = queue.open_batch()
         if opened is not None:
@@ -156,21 +156,21 @@ class Sender:
 
     @property
     def is_full(self) -> bool:
-        """Whether records have to wait for others to be resolved."""
+        """Whether the buffer is full: new records have to wait until others are resolved."""
         return self.buffered >= self._buffer_memory
 
     async def wait_for_room(self) -> None:
-        """Wait until there is room for records."""
+        """Wait until there is buffer space for records."""
         while self.is_full and self._session.state in SENDING_STATES:
             waiter = self._loop.create_future()
             self._waiting_for_room.append(waiter)
-            self.pump_soon()  # What lingers goes out now: somebody waits for its room.
+            self.pump_soon()  # Sends lingering batches: their buffer space is needed.
             await waiter
 
     # --- records go out
 
     def pump_soon(self) -> None:
-        """Call `pump` when everything that is ready to run now has run: so records of one moment share a batch."""
+        """Schedule `pump` after all callbacks that are ready now, so that records of the same moment share a batch."""
         if not self._pump_due:
             self._pump_due = True
             self._loop.call_soon(self.pump)
@@ -196,7 +196,7 @@ class Sender:
                     self._start(leader, group)
 
     def _sendable(self, queue: PartitionQueue) -> Batch | None:
-        """Return the batch of a partition that is sent next, sealed, or None if there is none to be sent now."""
+        """Return the next batch of a partition, sealed, or None if none can be sent now."""
         if queue.in_flight and (queue.resend or queue.in_flight >= IN_FLIGHT_MAX or self._is_unproven(queue)):
             return None
         if queue.is_backing_off:
@@ -213,7 +213,7 @@ class Sender:
         return batch
 
     def _is_unproven(self, queue: PartitionQueue) -> bool:
-        """A leader that refused the first batch would take the second where it knows no sequence of the producer yet."""
+        """Whether the leader may not know a sequence number yet: then it could reject the first batch and take the second."""
         return not self._session.is_version_2 and not queue.acknowledged
 
     def _split_by_size(self, batches: list[Batch]) -> Iterable[list[Batch]]:
@@ -241,7 +241,7 @@ class Sender:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (fault := task.exception()) is not None:
-            # Connections that were shared, and closed too early, are no defect of this client.
+            # Shared connections that were closed too early are not a bug of this client.
             kind = ApplicationRecoverableError if isinstance(fault, IllegalStateError) else UnexpectedError
             error: FatalError = kind(f"a Produce request of {self._session.transactional_id!r} failed here: {fault!r}")
             error.__cause__ = fault
@@ -299,18 +299,18 @@ class Sender:
             batch.queue.in_flight -= 1
 
     def _judge(self, batch: Batch, part: PartitionProduceResponse) -> None:
-        """Do what the table says about the response for a batch."""
+        """Handle the response for a batch according to the error table."""
         queue, code = batch.queue, part.error_code
         kind = kind_of(Request.PRODUCE, code)
         if kind is Kind.SUCCESS and not (code and self._session.is_shared):
             queue.acknowledged = True
-            # The leader says of a duplicate that it has the records, but not always where.
+            # For a duplicate, the leader does not always return the offset.
             offset = part.base_offset if not code else -1
             self._resolve(batch, None, offset, part.log_append_time_ms, part.log_start_offset)
             return
         what = f"Produce to {queue.topic}-{queue.partition}"
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.batches and queue.batches[0] is not batch:
-            self._retry(batch, ResponseError(what, code, part.error_message))  # The batch before it goes again first.
+            self._retry(batch, ResponseError(what, code, part.error_message))  # The batch before it is resent first.
             return
         if kind is Kind.SPLIT and batch.can_be_split:
             self._split(batch)
@@ -319,7 +319,7 @@ class Sender:
         if kind in (Kind.RETRY, Kind.REFRESH):
             self._retry(batch, cause, refresh=kind is Kind.REFRESH)
             return
-        self._session.needs_new_epoch = True  # The leader expects the sequence numbers of this batch.
+        self._session.needs_new_epoch = True  # The leader still expects the sequence numbers of this batch.
         if kind in (Kind.SPLIT, Kind.SUCCESS):  # A duplicate in a joined transaction is another producer's batch.
             self._session.fail_abortable(cause)
         else:
@@ -328,7 +328,7 @@ class Sender:
         self.drop()
 
     def _retry(self, batch: Batch, cause: ProducerError, refresh: bool = False) -> None:
-        """Send a batch again, unless its time is over or its transaction is to be aborted."""
+        """Resend a batch later, unless it has expired or its transaction has to be aborted."""
         queue = batch.queue
         if batch.is_resolved:
             return
@@ -348,7 +348,7 @@ class Sender:
         if refresh:
             self._connections.refresh()
 
-    # No time is compared when a timer ends: a loop's timers may come a little before the time that its clock shows.
+    # The timers below set flags instead of comparing times: an event loop may call them slightly too early.
 
     def _end_back_off(self, queue: PartitionQueue) -> None:
         queue.is_backing_off = False
@@ -359,7 +359,7 @@ class Sender:
         self.pump()
 
     def _split(self, batch: Batch) -> None:
-        """Put two batches in the place of one that is too large."""
+        """Replace a batch that is too large with two smaller ones."""
         place = batch.queue.batches.index(batch)
         del batch.queue.batches[place]
         self.buffered -= batch.size
@@ -397,7 +397,7 @@ class Sender:
     # --- the end of a transaction
 
     async def flush(self) -> None:
-        """Wait until every record that was sent by now is resolved."""
+        """Wait until all records sent so far are resolved."""
         self._flushing += 1
         try:
             self.pump()
@@ -408,7 +408,7 @@ class Sender:
             self._flushing -= 1
 
     def drop(self) -> None:
-        """Give up all records that are not in flight, because their transaction is to be aborted."""
+        """Fail all records that are not in flight, because their transaction has to be aborted."""
         end = "the producer was closed" if self._session.state == State.CLOSED else "the transaction was aborted"
         cause = self._session.error or ProducerError(end)
         error = _failed(cause, FailureType.TRANSACTION_FAILED)
@@ -424,25 +424,25 @@ class Sender:
         self.add_partitions_needed.set()
 
     async def drop_and_wait(self) -> None:
-        """Give up all records, and wait for the responses to those that are in flight."""
+        """Fail all records, and wait for the responses to those that are in flight."""
         self.drop()
         while self._tasks:
             await asyncio.wait(self._tasks)
         self.drop()
 
     def start_epoch(self) -> None:
-        """Begin sequences anew if the producer has another epoch by now."""
+        """Restart sequence numbers if the producer id or epoch has changed."""
         if self._identity != self._session.identity:
             self._identity = self._session.identity
             self._queues.clear()
 
     def has_open_batch(self, topic: str, partition: int) -> bool:
-        """Return whether a batch of a partition takes records."""
+        """Return whether a partition has a batch to which records can be added."""
         queue = self._queues.get((topic, partition))
         return queue is not None and queue.open_batch() is not None
 
     def failed_record(self, topic: str, partition: int, error: ProduceFailedError) -> RecordFuture:
-        """Return what `append` would, for a record that is not even tried."""
+        """Return the future of a record that fails without being sent."""
         batch = Batch(PartitionQueue(topic, partition, self._loop), self._codec, 0, self._loop.time())
         future = batch.append(0, None, None, [])
         assert future is not None
@@ -453,7 +453,7 @@ class Sender:
         """Return the partitions with records that the coordinator has not added to the transaction, sorted."""
         return sorted(where for where in self._active if where not in self._session.added)
 
-    # --- records that take too long
+    # --- delivery time-out
 
     def _watch_expiry(self) -> None:
         if self._expiry is None:
@@ -488,7 +488,7 @@ class Sender:
             await asyncio.wait(tasks)
         for queue in self._active.values():
             for batch in queue.batches:
-                self._mark_returned(batch)  # A task that had not begun has not done it.
+                self._mark_returned(batch)  # A task cancelled before its start has not done this.
         self.drop()
 
 

@@ -1,4 +1,4 @@
-"""What the parts of a producer share: its state, its producer id and epoch, and what its transaction has touched."""
+"""Data that the parts of a producer share: state, producer id and epoch, and partitions and groups of the transaction."""
 
 from __future__ import annotations
 
@@ -28,64 +28,65 @@ _HARMLESS: Final = frozenset({Kind.SUCCESS, Kind.RETRY, Kind.REFRESH, Kind.SPLIT
 
 
 class Session:
-    """One transactional id, as long as its producer lives."""
+    """State of one transactional id during the lifetime of its producer."""
 
     def __init__(self, transactional_id: str) -> None:
         self.transactional_id = transactional_id
         self.state = State.UNINITIALIZED
         self.on_move: Callable[[State, State, ProducerError | None], None] | None = None
-        """Is called after each transition."""
+        """Called after each transition, with the old state, the new state, and `error`."""
         self.error: ProducerError | None = None
-        """In ABORTABLE_ERROR the root cause, in FATAL_ERROR what is raised."""
+        """In ABORTABLE_ERROR the root cause, in FATAL_ERROR the error to raise."""
         self.identity = NO_PRODUCER
         """(producer id, epoch) that requests carry."""
         self.transactions = 0
-        """Counts transactions: what was called in one of them must not be done in the next."""
+        """Number of the transaction: a call that was made in one transaction must not take effect in the next."""
         self.last_fault: ProducerError | None = None
-        """Why a request is being repeated at the moment, for the message of a time-out."""
+        """Why a request is currently being retried, for the message of a time-out."""
         self.is_shared = False
         """Whether other producers write to the transaction too."""
         self.is_joined = False
-        """Whether it is another producer's: who closes this one leaves it open."""
+        """Whether the transaction was begun by another producer: closing this one leaves it open."""
         self.prepared: PreparedTxnState | None = None
-        """The pair of the prepared transaction, which may be decided elsewhere already: only its end as it was decided is
-        allowed (KIP-939). No later transaction may have this pair: a decision that was stored would be taken for its own.
+        """Producer id and epoch of the prepared transaction, which may only be ended as decided outside Kafka (KIP-939).
+
+        No later transaction may have the same producer id and epoch, or the stored decision would apply to it, too.
         """
         self.transaction_version = 0
-        """The cluster's `transaction.version`, as the coordinator said when it was last connected to."""
+        """The cluster's `transaction.version`, as of the last connection to the coordinator."""
         self.draft_codes = False
-        """Whether the broker says that it follows KIP-588's draft, in which two error codes mean something else."""
+        """Whether the broker announces that it follows KIP-588's draft, in which two error codes have other meanings."""
         self.can_get_new_epoch = False
-        """Whether the coordinator has InitProducerId 3, by which a producer gets a new epoch (KIP-360)."""
+        """Whether the coordinator has InitProducerId 3, with which a producer can request a new epoch (KIP-360)."""
         self.needs_new_epoch = False
-        """Whether the next transaction needs a new epoch: a request of this one may still be on its way."""
+        """Whether the next transaction needs a new epoch, because a request of this one may still be in flight."""
         self.groups_added: set[str] = set()
         """Consumer groups that the coordinator has added to the transaction by AddOffsetsToTxn."""
         self.added: set[TopicPartition] = set()
         """Partitions that the coordinator has added to the transaction by AddPartitionsToTxn."""
         self.is_commit_under_way = False
-        """Whether EndTxn (commit) is being sent: from then on its response alone says what became of the transaction."""
+        """Whether EndTxn (commit) was sent: then only its response decides the outcome of the transaction."""
         self.has_ended = False
-        """Whether the transaction that was begun last has been committed or aborted."""
+        """Whether the most recent transaction has been committed or aborted."""
         self.has_started = False
-        """Whether the coordinator knows of the transaction, or a leader does. When not, there is nothing to end."""
+        """Whether the coordinator or a leader was told of the transaction. If not, there is nothing to end."""
         self.may_have_started = False
-        """Whether a request was sent that makes the coordinator know of it, be it answered or not, or by another producer."""
+        """Whether this or another producer may have sent a request that starts the transaction, with or without a response."""
 
     @property
     def is_version_2(self) -> bool:
-        """Whether every EndTxn gives a new epoch, and Produce adds partitions to the transaction (KIP-890)."""
+        """Whether every EndTxn returns a new epoch, and Produce adds partitions to the transaction (KIP-890)."""
         return self.transaction_version >= TRANSACTION_VERSION_2
 
     def share(self) -> None:
-        """Other producers write to the transaction from now on, of which this one does not hear.
+        """Mark the transaction as shared: other producers may write to it, unknown to this one.
 
-        They use up sequence numbers of the epoch, so that the next transaction needs another epoch.
+        They use sequence numbers of the epoch, so that the next transaction needs a new epoch.
         """
         self.is_shared = self.may_have_started = self.needs_new_epoch = True
 
     def check(self, call: Call) -> None:
-        """Raise what the table of states says about a call now; return if it may do its work."""
+        """Raise the error that the state table has for a call in the current state; return if the call may run."""
         outcome = OUTCOMES[self.state, call]
         if outcome is not Outcome.RUN:
             self._refuse(call, outcome)
@@ -113,13 +114,13 @@ class Session:
             self.on_move(before, state, self.error)
 
     def begin_transaction(self) -> None:
-        """Go to IN_TRANSACTION, with nothing touched yet."""
+        """Go to IN_TRANSACTION, with no partitions or groups yet."""
         self.reset_transaction()
         self.has_ended = False
         self.move(State.IN_TRANSACTION)
 
     def reset_transaction(self) -> None:
-        """Forget what the last transaction touched."""
+        """Clear the data of the last transaction."""
         self.transactions += 1
         self.added.clear()
         self.groups_added.clear()
@@ -134,7 +135,7 @@ class Session:
         return self._wrapped(TransactionAbortableError, "the transaction has to be aborted")
 
     def commit_failed(self) -> CommitFailedError:
-        """Return the error for a commit that cannot be."""
+        """Return the error for a commit of a transaction that has to be aborted."""
         return self._wrapped(CommitFailedError, "the transaction cannot be committed, abort it")
 
     def _wrapped(self, kind: type[TransactionAbortableError], advice: str) -> TransactionAbortableError:
@@ -145,7 +146,7 @@ class Session:
         return error
 
     def fail_abortable(self, cause: ProducerError, bump: bool = False) -> None:
-        """The transaction has to be aborted. The first cause is kept; while the producer aborts, nothing changes."""
+        """Go to ABORTABLE_ERROR, unless the transaction has already failed or is being aborted. The first cause is kept."""
         self.needs_new_epoch |= bump
         if self.state in (State.IN_TRANSACTION, State.COMMITTING_TRANSACTION):
             log.info("%r: the transaction has to be aborted: %s", self.transactional_id, cause)
@@ -153,24 +154,24 @@ class Session:
             self.move(State.ABORTABLE_ERROR)
 
     def give_up(self, cause: ProducerError, bump: bool = False) -> None:
-        """As `fail_abortable`, for a call that was cancelled or timed out. It has no effect on a commit that is under way."""
+        """Call `fail_abortable` for a call that was cancelled or timed out, unless EndTxn (commit) is in flight."""
         if self.is_commit_under_way:
             self.needs_new_epoch |= bump
         else:
             self.fail_abortable(cause, bump)
 
     def fail_fatal(self, error: FatalError) -> None:
-        """The producer is of no use any more. The first fatal error is kept."""
+        """Go to FATAL_ERROR: the producer is unusable. The first fatal error is kept."""
         if self.state not in (State.FATAL_ERROR, State.CLOSED):
             log.warning("%r: fatal error: %s", self.transactional_id, error)
             self.error = error
             self.move(State.FATAL_ERROR)
 
     def judge(self, request: Request, code: int, what: str, message: str | None = None) -> Kind:
-        """Return what is to be done about an error code, and go to the state for it if that is final.
+        """Return the kind of an error code, and go to the error state if the error is final.
 
-        For a kind that is neither SUCCESS, RETRY, REFRESH, SPLIT nor ABORT_TO_LEARN, the state is ABORTABLE_ERROR or FATAL_ERROR
-        afterwards, or still ABORTING_TRANSACTION: an abort is not stopped by what is abortable.
+        For a kind other than SUCCESS, RETRY, REFRESH, SPLIT and ABORT_TO_LEARN, the state is ABORTABLE_ERROR or FATAL_ERROR
+        afterwards, or still ABORTING_TRANSACTION: an abortable error does not stop an abort.
         """
         kind = kind_of(request, code, self.draft_codes)
         if kind in _HARMLESS:
@@ -189,5 +190,5 @@ class Session:
         return kind
 
     def response_error(self, what: str, code: int, message: str | None = None) -> ResponseError:
-        """Return the root cause for an error code that a broker answered."""
+        """Return the root cause for an error code that a broker returned."""
         return ResponseError(what, code, message, DRAFT_NAMES.get(code) if self.draft_codes else None)

@@ -12,7 +12,7 @@ from typing import Final
 
 
 class State(Enum):
-    """What a producer is doing."""
+    """State of a producer."""
 
     UNINITIALIZED = "uninitialized"
     INITIALIZING = "initializing"
@@ -62,8 +62,8 @@ SUCCESSORS: Final[dict[State, frozenset[State]]] = {
 }
 """State -> the states that may follow it.
 
-An error of a commit leads to ABORTABLE_ERROR, an error of an abort is fatal. INITIALIZING comes once more behind a
-transaction whose successor needs a new epoch (KIP-360), and leads to IN_TRANSACTION for who joins a transaction.
+An error of a commit leads to ABORTABLE_ERROR, an error of an abort is fatal. INITIALIZING also follows a transaction if the
+next one needs a new epoch (KIP-360), and leads to IN_TRANSACTION when the producer joins a transaction.
 """
 
 

@@ -1,4 +1,4 @@
-"""What the calls of a producer do with its transaction, behind the checks of whether they may be made now."""
+"""Implementation of a producer's transactional calls, after the checks that the state allows them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Transactions:
         self._is_two_phase = is_two_phase
 
     async def init(self, keep: bool) -> None:
-        """InitProducerId; with `keep` an open transaction stays open, and is prepared. Raises what init_transactions does."""
+        """Send InitProducerId; with `keep`, an open transaction stays open as prepared. Raises as `init_transactions`."""
         try:
             await self._coordination.init(self._timeout_ms, self._is_two_phase, keep)
         except TransactionAbortableError:
@@ -48,7 +48,7 @@ class Transactions:
         self._session.move(State.PREPARED_TRANSACTION if self._session.prepared else State.READY)
 
     async def join(self, identity: PreparedTxnState) -> None:
-        """Go on with the transaction of a producer that has this identity."""
+        """Join the transaction of the producer with this identity."""
         session = self._session
         session.identity = identity
         try:
@@ -77,7 +77,7 @@ class Transactions:
                 log.debug("%r: the commit failed", self._session.transactional_id)
             else:
                 if not is_committed:
-                    session.has_started = session.may_have_started = False  # The coordinator had aborted it.
+                    session.has_started = session.may_have_started = False  # Aborted by its coordinator.
             finally:
                 session.is_commit_under_way = False
         if not is_committed and session.state is not State.COMMITTING_TRANSACTION:
@@ -95,14 +95,14 @@ class Transactions:
         await self._finish()
 
     async def _finish(self) -> None:
-        """Be ready for the next transaction, under a new epoch if there is one or if it is needed."""
+        """Get ready for the next transaction, under a new epoch if there is one or if one is needed."""
         session = self._session
         session.has_ended = True
         if session.state is State.FATAL_ERROR:
             session.check(Call.BEGIN_TRANSACTION)
-        # EndTxn gives a new epoch under transaction version 2 only, and nothing ends a transaction that has not started.
+        # EndTxn returns a new epoch only under transaction version 2, and is not sent if the transaction has not started.
         if session.needs_new_epoch or session.prepared == session.identity:
-            # A late request of the transaction that has ended must not come into the next.
+            # A late request of the transaction that has ended must not become part of the next one.
             if not session.is_version_2 and not session.can_get_new_epoch:
                 session.fail_fatal(UnexpectedError("brokers before Kafka 2.5 cannot give a producer a new epoch"))
                 session.check(Call.BEGIN_TRANSACTION)
@@ -113,7 +113,7 @@ class Transactions:
         session.move(State.READY)
 
     async def prepare(self) -> None:
-        """Nothing may be on its way when the transaction is prepared: what comes later could not be refused any more."""
+        """Prepare the transaction when no request is in flight: a later failure could not prevent the commit any more."""
         await self._sender.flush()
         await self._coordination.wait_for_requests()
         self._session.check(Call.PREPARE_TRANSACTION)
@@ -126,7 +126,7 @@ class Transactions:
         return is_commit
 
     async def add_partitions(self) -> None:
-        """Before transaction version 2: tell the coordinator of every partition before its first record is sent."""
+        """Below transaction version 2: add every partition to the transaction before its first record is sent."""
         needed = self._sender.add_partitions_needed
         while True:
             await needed.wait()

@@ -1,4 +1,4 @@
-"""Commits one transaction and reads it back: python transaction.py HOST:PORT"""
+"""Commit one transaction and read its records back: python transaction.py HOST:PORT."""
 
 import asyncio
 import sys

@@ -1,3 +1,3 @@
 #!/bin/sh
-# Redpanda begins here: `/entrypoint.sh redpanda start ...`
+# Entry point of Redpanda: `/entrypoint.sh redpanda start ...`
 exec /usr/bin/rpk "$@"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# install.sh FOLDER: lays out what the image has beside the package, below FOLDER, from the scripts beside this one.
+# install.sh FOLDER: installs the image's other files below FOLDER, from the scripts in the folder of this script.
 set -eu
 root=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -7,27 +7,27 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$root/etc/kafka/docker" "$root/etc/confluent/docker" "$root/etc/redpanda" "$root/opt/kafka/bin" "$root/usr/bin" \
   "$root/var/lib/kafka/data" "$root/var/lib/redpanda/data" "$root/var/lib/stuntbroker" "$root/bitnami/kafka/data"
 
-# Where apache/kafka, cp-kafka and Redpanda start their brokers.
+# Start scripts of apache/kafka, cp-kafka and Redpanda.
 install -m 755 "$here/run" "$root/etc/kafka/docker/run"
 for script in bash-config configure ensure launch run; do
   install -m 755 "$here/confluent/$script" "$root/etc/confluent/docker/$script"
 done
 install -m 755 "$here/entrypoint.sh" "$root/entrypoint.sh"
 
-# Kafka's commands, with and without .sh: a script that takes its own name for the command.
+# Kafka's commands, with and without .sh: links to one script, which takes the command from its own name.
 install -m 755 "$here/shim" "$root/opt/kafka/bin/stuntbroker-shim"
 for command in kafka-topics kafka-console-producer kafka-console-consumer kafka-consumer-groups kafka-configs kafka-transactions \
   kafka-broker-api-versions kafka-cluster kafka-get-offsets kafka-storage kafka-server-start zookeeper-server-start; do
   ln -s stuntbroker-shim "$root/opt/kafka/bin/$command.sh"
   ln -s stuntbroker-shim "$root/opt/kafka/bin/$command"
 done
-# bitnami/kafka and wurstmeister/kafka have their commands and start scripts elsewhere.
+# Paths of commands and start scripts in bitnami/kafka and wurstmeister/kafka.
 mkdir -p "$root/opt/bitnami/kafka" "$root/opt/bitnami/scripts/kafka"
 ln -s /opt/kafka/bin "$root/opt/bitnami/kafka/bin"
 install -m 755 "$here/bitnami/entrypoint.sh" "$root/opt/bitnami/scripts/kafka/entrypoint.sh"
 ln -s /etc/kafka/docker/run "$root/opt/bitnami/scripts/kafka/run.sh"
 ln -s /etc/kafka/docker/run "$root/usr/bin/start-kafka.sh"
-# What health checks of compose files call, for which the image has nothing of its own.
+# Commands that health checks in compose files call, and that the base image does not have.
 install -m 755 "$here/nc" "$root/usr/bin/nc"
 install -m 755 "$here/cub" "$root/usr/bin/cub"
 ln -s /opt/kafka/bin/stuntbroker-shim "$root/usr/bin/rpk"
@@ -38,12 +38,12 @@ else
   printf '#!/bin/sh\n# What tini -s -- COMMAND would start, where there was no tini to copy.\nshift 2\nexec "$@"\n' > "$root/usr/bin/tini"
   chmod 755 "$root/usr/bin/tini"
 fi
-# A shell by `docker exec ... bash -l` resets the PATH.
+# A login shell (`docker exec ... bash -l`) resets the PATH.
 for command in "$root"/opt/kafka/bin/kafka-* ; do
   ln -s "/opt/kafka/bin/$(basename "$command")" "$root/usr/bin/$(basename "$command")"
 done
 ln -s /opt/kafka/bin/zookeeper-server-start "$root/usr/bin/zookeeper-server-start"
 ln -s /opt/stuntbroker/bin/stuntbroker "$root/usr/bin/stuntbroker"
 
-# Whoever runs the container with another user, as Kubernetes and OpenShift may, is in group 0.
+# When the container runs as another user, as in Kubernetes and OpenShift, the user is in group 0.
 chmod -R g=u "$root/etc/confluent" "$root/etc/kafka" "$root/etc/redpanda" "$root/var/lib" "$root/bitnami"

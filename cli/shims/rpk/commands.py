@@ -1,4 +1,4 @@
-"""What the commands of rpk have in common."""
+"""Common parts of the commands of rpk."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound
 
 NONE: Final = "-"
-"""Where there is nothing to print in a column."""
+"""Printed in a column without a value."""
 
 
 class Command(NamedTuple):
-    """What adds a command's options, and what runs it and returns the exit status."""
+    """A command: a function that adds its options, and one that runs it and returns the exit status."""
 
     add_options: Callable[[Parser], None]
     run: Callable[[Cluster, argparse.Namespace], int]
 
 
 def for_each(what: str, names: list[str], operation: Callable[[str], None]) -> int:
-    """Do the same with each, and print what became of it. The exit status is 1 if one failed."""
+    """Run an operation for each name and print a table of the results; return exit status 1 if one failed, else 0."""
     rows = []
     for name in names:
         try:
@@ -39,10 +39,10 @@ def for_each(what: str, names: list[str], operation: Callable[[str], None]) -> i
 
 
 def is_matched(name: str, expressions: list[str]) -> bool:
-    """Whether one of the expressions behind `--regex` is about the whole name; `*` alone is about every name."""
+    """Return whether one of the expressions of `--regex` matches the whole name; `*` alone matches every name."""
     return any(text == "*" or pattern(text).fullmatch(name) for text in expressions)
 
 
 def partition_numbers(text: str) -> list[int]:
-    """`0,2` as numbers, for argparse."""
+    """Parse partition numbers such as `0,2`; an argument type for argparse."""
     return [INT(part) for part in text.split(",")]

@@ -1,4 +1,4 @@
-"""`rpk topic consume`: prints records as JSON, or by a layout, until it is interrupted or has them all."""
+"""`rpk topic consume`: prints records as JSON, or with a layout, until the end of the range or an interruption."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_options(parser: Parser) -> None:
 
 
 def consume(cluster: Cluster, options: argparse.Namespace) -> int:
-    """Print records until there were `--num` of them, or the end of `--offset` is reached; return the exit status."""
+    """Print records up to `--num` of them, or to the end of `--offset`; return the exit status."""
     if options.format == "json":
         write = _json_printer(indent=2 if options.pretty_print else None, is_meta_only=options.meta_only)
     elif options.meta_only:
@@ -63,7 +63,7 @@ def consume(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _places(cluster: Cluster, options: argparse.Namespace) -> list[Place]:
-    """The partitions to read. As with franz-go, an expression may match a part of a name, and never an internal topic."""
+    """Return the partitions to read. As in franz-go, an expression may match a part of a name, but no internal topic."""
     topics = describe_topics(cluster, None if options.regex else options.topics)
     if options.regex:
         expressions = [pattern(text) for text in options.topics]
@@ -87,7 +87,7 @@ def _printed(topic: str, partition: int, batch: Batch, row: Row, number: int) ->
 
 
 def _json_printer(indent: int | None, *, is_meta_only: bool) -> Write:
-    """What prints a record as JSON: without what is empty, and with the size of its value in place of it if so wanted."""
+    """Return a function that formats a record as JSON, without empty fields; `is_meta_only`: with the value's size instead."""
 
     def write(printed: Printed) -> bytes:
         row = printed.row

@@ -1,4 +1,4 @@
-"""`rpk group`: the groups there are, what they committed, and deleting them."""
+"""`rpk group`: lists, describes and deletes consumer groups."""
 
 from __future__ import annotations
 
@@ -98,4 +98,4 @@ COMMANDS: Final[dict[str, Command]] = {
     "group describe": Command(_describe_options, _describe),
     "group delete": Command(_delete_options, _delete),
 }
-"""Words behind `rpk` -> the command."""
+"""Words after `rpk` -> command."""

@@ -1,4 +1,4 @@
-"""What `--format` says: text in which percent verbs stand for parts of a record, as Redpanda's and franz-go's tools read it."""
+"""Layouts of `--format`: text with percent verbs for the parts of a record, as in Redpanda's and franz-go's tools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BRACKETS: Final = {"{": "}", "[": "]", "(": ")", "#": "#"}
 
 
 class Verb(NamedTuple):
-    """`%k{hex}` is the verb `k` with the modifier `hex`; the modifier is None where there are no braces."""
+    """A verb of a layout: `%k{hex}` is the verb `k` with the modifier `hex`; without braces, the modifier is None."""
 
     letter: str
     modifier: str | None
@@ -22,7 +22,7 @@ Layout = list[bytes | Verb]
 
 
 def parse_layout(text: str) -> Layout:
-    """Take a layout apart. Raises CommandError."""
+    """Parse a layout. Raises CommandError."""
     layout: Layout = []
     literal, at = b"", 0
     while at < len(text):
@@ -45,7 +45,7 @@ def parse_layout(text: str) -> Layout:
 
 
 def _escape(text: str, at: int) -> tuple[bytes, int]:
-    """The bytes that stand for what follows a backslash, and where the text goes on."""
+    """Return the bytes of the escape sequence after a backslash, and the position after it."""
     character = text[at : at + 1]
     if character in ESCAPES:
         return ESCAPES[character], at + 1
@@ -66,11 +66,11 @@ def _verb(text: str, at: int) -> tuple[Verb, int]:
 
 
 def _closing(text: str, at: int, *, is_nested: bool) -> int:
-    """Where the braces of a modifier end: %h has a layout in them, which may have braces of its own."""
+    """Return the position of a modifier's closing brace. The layout in the braces of %h may itself have braces."""
     start, depth = at, 1
     while at < len(text):
         if is_nested and text[at] == "%":
-            at += 1  # What follows is a verb's letter, or an escaped brace.
+            at += 1  # Skips a verb's letter, or an escaped brace.
         elif not is_nested and text[at] in BRACKETS:
             at = _behind_enclosed(text, at) - 1
         elif text[at] in "{}":
@@ -82,7 +82,7 @@ def _closing(text: str, at: int, *, is_nested: bool) -> int:
 
 
 def _behind_enclosed(text: str, at: int) -> int:
-    """Where it goes on behind `[[...]]` or `##...##`, which may hold any character, braces too."""
+    """Return the position after `[[...]]` or `##...##`, which may contain any character, including braces."""
     opening = text[at]
     count = 0
     while text[at + count : at + count + 1] == opening:
@@ -95,7 +95,7 @@ def _behind_enclosed(text: str, at: int) -> int:
 
 
 def enclosed(modifier: str, name: str) -> str | None:
-    """`%F` for `strftime[%F]` and `strftime`; None when the modifier is another one."""
+    """Return the enclosed text of a modifier, such as `%F` of `strftime[%F]`; None for another modifier."""
     marked = modifier.removeprefix(name)
     if marked == modifier or not marked or marked[0] not in BRACKETS:
         return None

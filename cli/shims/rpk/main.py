@@ -1,4 +1,4 @@
-"""rpk, Redpanda's command: `rpk redpanda start` runs the broker, `rpk cluster`, `rpk topic` and `rpk group` ask one."""
+"""rpk, Redpanda's command: `rpk redpanda start` runs the broker; `rpk cluster`, `rpk topic` and `rpk group` are clients."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _flag(word: str) -> str:
-    """`--name=false` of Go's flags as argparse has it; `--name=true` is the flag itself."""
+    """Convert Go's `--name=false` to argparse's `--no-name`, and `--name=true` to `--name`."""
     name, _, value = word.partition("=")
     if name != "--pretty-print" or value not in ("true", "false"):
         return word
@@ -63,11 +63,11 @@ def _brokers(text: str) -> str:
 
 
 def _start(arguments: list[str]) -> NoReturn:
-    """Become the broker. Options that mean nothing here are passed over, as there are a hundred for Redpanda's own engine."""
+    """Become the broker. Unknown options are ignored: there are a hundred for Redpanda's own engine."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--kafka-addr")
     parser.add_argument("--advertise-kafka-addr")
-    # In compose files an option and its value are often one word, which Redpanda's entry point takes apart.
+    # In compose files, an option and its value are often one word, which Redpanda's entry point splits.
     options, others = parser.parse_known_args([part for word in arguments for part in word.split()])
     if others:
         sys.stderr.write(f"rpk: passed over: {' '.join(others)}\n")
@@ -91,22 +91,22 @@ def _start(arguments: list[str]) -> NoReturn:
 
 
 def _listening_for(advertised: str) -> str:
-    """At every address on 9092, and on the next ports where several names are advertised."""
+    """Return listeners for the advertised names: at every address, on port 9092 and those after it."""
     names = [entry.split("://")[0] for entry in _named(advertised).split(",")]
     return ",".join(f"{name}://0.0.0.0:{9092 + index}" for index, name in enumerate(names))
 
 
 def _named(addresses: str) -> str:
-    """`host:port` and `name://host:port` as Kafka's properties have them."""
+    """Convert `host:port` and `name://host:port` to the form of Kafka's properties."""
     entries = (entry.strip() for entry in addresses.split(",") if entry.strip())
     return ",".join(entry if "://" in entry else f"PLAINTEXT://{entry}" for entry in entries)
 
 
 def _read_config() -> dict[str, Any]:
-    """The configuration file; empty when there is none."""
+    """Return the content of the configuration file; empty if there is no file."""
     deadline_s = time.monotonic() + (CONFIG_WAIT_S if os.path.isdir(os.path.dirname(CONFIG_FILE)) else 0)
     text, before = _read(CONFIG_FILE), None
-    # A module of Testcontainers copies the file into the container, possibly while we run.
+    # A Testcontainers module copies the file into the container, possibly after this process has started.
     while (not text or text != before) and time.monotonic() < deadline_s:
         time.sleep(CONFIG_POLL_S)
         before, text = text, _read(CONFIG_FILE)
@@ -134,7 +134,7 @@ def _read(path: str) -> str:
 
 
 def _from_yaml(document: dict[str, Any]) -> tuple[str, str]:
-    """(listeners, advertised listeners) of redpanda.yaml."""
+    """Return (listeners, advertised listeners) of redpanda.yaml."""
     redpanda = document.get("redpanda") or {}
     listed = []
     for key in ("kafka_api", "advertised_kafka_api"):

@@ -1,4 +1,4 @@
-"""`--offset` of `rpk topic consume`: where reading begins in a partition, and where it may end."""
+"""`--offset` of `rpk topic consume`: the range of offsets to read from a partition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stuntbroker.client.reader import EARLIEST, LATEST, READ_UNCOMMITTED, list_o
 
 Place = tuple[str, int]
 Bound = Callable[[Cluster, Place], int]
-"""The offset that a bound means in a partition."""
+"""Function that returns the offset of a bound in a partition."""
 
 DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?")
 DIGITS: Final = re.compile(r"\d{1,18}")
@@ -23,17 +23,17 @@ FORMS: Final = "start, end, :end, N, +N, -N, N:M, :M, N:end, @TIME, @TIME:TIME, 
 
 
 class Range(NamedTuple):
-    """Where reading begins, and before which offset it ends; None when it goes on for ever."""
+    """Bounds of reading: the first offset, and the offset before which reading ends, None if it never ends."""
 
     start: Bound
     end: Bound | None
 
 
 def parse_range(text: str, isolation: int) -> Range:
-    """A range of offsets, or behind an `@` of times, as far as a partition has them now. Raises CommandError.
+    """Parse a range of offsets, or after an `@` of times, limited to what a partition has now. Raises CommandError.
 
-    A time is milliseconds (13 digits) or seconds since 1970, a date, or how long ago it was: `-1h30m`; the second one may be how
-    long after the first: `@2026-01-31:1h`.
+    A time is milliseconds (13 digits) or seconds since 1970, a date, or a duration before now: `-1h30m`. The second time may
+    be a duration after the first: `@2026-01-31:1h`.
     """
 
     def end(cluster: Cluster, place: Place) -> int:
@@ -64,7 +64,7 @@ def parse_range(text: str, isolation: int) -> Range:
 
 
 def parse_bound(text: str) -> Bound:
-    """`end`, an offset, or behind an `@` a time. Raises CommandError."""
+    """Parse `end`, an offset, or a time after an `@`. Raises CommandError."""
     if text.startswith("@"):
         return _bound_of_time(text[1:], text)
     if not DIGITS.fullmatch(text) and text != "end":
@@ -73,7 +73,7 @@ def parse_bound(text: str) -> Bound:
 
 
 def _split_times(text: str) -> tuple[str, str, str]:
-    """Times may have colons themselves, as in 2026-01-31T12:00:00Z: the one between two times follows a whole one."""
+    """Split two times at the first colon that follows a complete time: times may contain colons (2026-01-31T12:00:00Z)."""
     for at, character in enumerate(text):
         if character == ":" and (not text[:at] or _milliseconds(text[:at]) is not None):
             return text[:at], ":", text[at + 1 :]
@@ -89,7 +89,7 @@ def _latest(cluster: Cluster, place: Place) -> int:
 
 
 def _relative(distance: int) -> Bound:
-    """An offset so far behind the start, or before the end when it is negative; never outside of the partition."""
+    """Return a bound `distance` after the start or, if negative, before the end; never outside the partition."""
 
     def bound(cluster: Cluster, place: Place) -> int:
         start, end = _earliest(cluster, place), _latest(cluster, place)
@@ -105,7 +105,7 @@ def _exact(text: str, whole: str) -> Bound:
 
 
 def _bound_of_time(text: str, whole: str, since_ms: int | None = None) -> Bound:
-    """The first record of that time or later. `since_ms`: what a duration without a minus is counted from."""
+    """Return a bound at the first record of this time or later. `since_ms`: start of a duration without a minus, in ms."""
     timestamp_ms = _milliseconds(text)
     if timestamp_ms is None and since_ms is not None and (duration_ms := _duration_ms(text)) is not None:
         timestamp_ms = since_ms + duration_ms
@@ -120,7 +120,7 @@ def _bound_of_time(text: str, whole: str, since_ms: int | None = None) -> Bound:
 
 
 def _milliseconds(text: str) -> int | None:
-    """Milliseconds since 1970; None when it is not a time."""
+    """Parse a time to milliseconds since 1970; return None if `text` is not a time."""
     if text.isascii() and text.isdecimal():
         return {13: int(text), 10: int(text) * 1000, 9: int(text) * 1000}.get(len(text))
     if text.startswith("-") and (ago_ms := _duration_ms(text[1:])) is not None:
@@ -134,7 +134,7 @@ def _milliseconds(text: str) -> int | None:
 
 
 def _duration_ms(text: str) -> int | None:
-    """Milliseconds of `1h30m`; None when it is not a duration."""
+    """Parse a duration such as `1h30m` to milliseconds; return None if `text` is not a duration."""
     parts = DURATION.fullmatch(text)
     if parts is None or not any(parts.groups()):
         return None
@@ -143,4 +143,4 @@ def _duration_ms(text: str) -> int | None:
 
 
 ENDS: Final[dict[str, Bound]] = {"start": _earliest, "oldest": _earliest, "end": _latest, "newest": _latest}
-"""Words for the ends of a partition."""
+"""Name of an end of a partition -> bound."""

@@ -1,4 +1,4 @@
-"""Text as records: what `--format` of `rpk topic produce` says about the bytes on standard input."""
+"""Parsing of records from standard input, according to `--format` of `rpk topic produce`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from stuntbroker.cli.shims.rpk.layouts import Layout, Verb, parse_layout
 
 READ_SIZE: Final = 1 << 16
 SHOWN_MAX: Final = 80
-"""Most bytes of the input that a message shows."""
+"""Maximum bytes of the input that an error message shows."""
 SIZES: Final = {"T": "t", "K": "k", "V": "v", "H": "h"}
-"""Verb that reads a number -> what has that size."""
+"""Verb that reads a size -> verb of the part that has this size."""
 TEXT_VERBS: Final = "tkv"
 NUMBER_VERBS: Final = "pd"
 FIXED_SIZES: Final = {
     "hex64": 16, "hex32": 8, "hex16": 4, "hex8": 2, "hex4": 1, "big64": 8, "big32": 4, "big16": 2, "big8": 1,
     "little64": 8, "little32": 4, "little16": 2, "little8": 1, "byte": 1,
 }  # fmt: skip
-"""Form of a number -> how many bytes it has."""
+"""Format of a number -> number of bytes."""
 STRUCTS: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "": bytes,
@@ -33,7 +33,7 @@ DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {
 
 
 class Parsed(NamedTuple):
-    """A record that was read; None for what the layout does not have."""
+    """A record that was read; None for parts that are not in the layout."""
 
     topic: str | None = None
     key: bytes | None = None
@@ -44,17 +44,17 @@ class Parsed(NamedTuple):
 
 
 Read = Callable[[int], bytes]
-"""Gives up to so many bytes as soon as there are some, and none at the end, as `os.read` does."""
+"""Function like `os.read`: returns up to that many bytes as soon as some are available, and none at the end."""
 
 
 class _Input:
-    """Bytes that are read in parts. Each method raises CommandError when the input ends too early."""
+    """Buffered input. Each method raises CommandError if the input ends too early."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
         self._buffer = b""
         self.taken = 0
-        """Bytes that were read out of it."""
+        """Number of bytes consumed so far."""
 
     def is_at_end(self) -> bool:
         return not self._buffer and not self._read_more()
@@ -68,7 +68,7 @@ class _Input:
         return taken
 
     def until(self, delimiter: bytes) -> bytes:
-        """What is before the next delimiter, which is taken too."""
+        """Return the bytes before the next delimiter, and consume the delimiter too."""
         start = 0
         while (at := self._buffer.find(delimiter, start)) < 0:
             start = max(0, len(self._buffer) - len(delimiter) + 1)
@@ -102,7 +102,7 @@ class _Input:
 
 
 class _State:
-    """A record that is being read: its parts by their verbs' letters, and the sizes that were read ahead of them."""
+    """A record that is being read: its parts by the letters of their verbs, and the sizes that precede them."""
 
     def __init__(self) -> None:
         self.texts: dict[str, bytes] = {}
@@ -114,7 +114,7 @@ Step = Callable[[_Input, _State], None]
 
 
 def read_records(read: Read, text: str) -> Iterator[Parsed]:
-    """Each record of the input, as soon as it is there. Raises CommandError for a layout or an input that is wrong."""
+    """Yield each record of the input as soon as it is complete. Raises CommandError for an invalid layout or input."""
     layout = parse_layout(text)
     steps = _steps(layout)
     if not any(isinstance(part, bytes) or not (part.modifier or "").isdecimal() for part in layout):
@@ -138,7 +138,7 @@ def read_records(read: Read, text: str) -> Iterator[Parsed]:
 
 
 def _steps(layout: Layout) -> list[Step]:
-    """What reads each part of a record, in order."""
+    """Return the functions that read the parts of a record, in order."""
     steps: list[Step] = []
     sized: set[str] = set()
     index = 0
@@ -179,7 +179,7 @@ def _literal(expected: bytes) -> Step:
 
 
 def _text(verb: Verb, delimiter: bytes | None) -> Step:
-    """Read a text up to the delimiter, up to the end of the input when that is empty, or as long as was read before."""
+    """Return a step that reads a text: up to the delimiter, to the end of input if that is empty, or of the size read before."""
     decode = DECODERS.get(verb.modifier or "")
     if decode is None:
         raise CommandError(f"--format: %{verb.letter}{{{verb.modifier}}} is not here; there are hex and base64")

@@ -1,4 +1,4 @@
-"""Records as text: `--format` of `rpk topic consume`, and `--output-format` of `rpk topic produce`."""
+"""Formatting of records as text: `--format` of `rpk topic consume`, and `--output-format` of `rpk topic produce`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from stuntbroker.protocol.batches.records import CODEC_MASK, CODEC_NAMES, CONTRO
 
 
 class Printed(NamedTuple):
-    """A record with all that a layout may show of it. Numbers that nobody knows are -1."""
+    """A record with everything that a layout can show. Unknown numbers are -1."""
 
     topic: str
     partition: int
     row: Row
     number: int
-    """Counted from 1."""
+    """Number of the record in the output, from 1."""
     leader_epoch: int = -1
     producer_id: int = -1
     producer_epoch: int = -1
@@ -127,12 +127,12 @@ GO_DATES: Final[dict[str, Callable[[datetime], str]]] = {
     "4": lambda date: str(date.minute),
     "5": lambda date: str(date.second),
 }
-"""Part of a layout of Go's `time` -> what it prints of a date in UTC."""
+"""Part of a layout of Go's `time` -> function that formats it for a date in UTC."""
 GO_PART: Final = re.compile(r"[.,](?:0+|9+)(?!\d)|" + "|".join(map(re.escape, sorted(GO_DATES, key=len, reverse=True))))
 
 
 def printer(text: str) -> Write:
-    """What prints a record by this layout. Raises CommandError for one that is not understood."""
+    """Return a function that formats a record with this layout. Raises CommandError for an invalid layout."""
     return _joined([_writer(part) for part in parse_layout(text)])
 
 
@@ -180,7 +180,7 @@ def _number_writer(verb: Verb, form: str | None) -> WriteNumber:
 
 
 def _date_writer(modifier: str) -> WriteNumber | None:
-    """What writes milliseconds since 1970 as a date in UTC; None when the modifier is not one of dates."""
+    """Return a function that formats milliseconds since 1970 as a date in UTC; None if the modifier is not for dates."""
     layout = enclosed(modifier, "strftime")
     if layout is not None:
         return _dated(lambda date: date.strftime(layout))
@@ -191,7 +191,7 @@ def _date_writer(modifier: str) -> WriteNumber | None:
 
 
 def _dated(write: Callable[[datetime], str]) -> WriteNumber:
-    """What writes a time by its date, or as a number where Python has no such date: years before 1 and behind 9999."""
+    """Return a function that formats a time as a date, or as a number if Python has no such date (outside years 1 to 9999)."""
 
     def write_time(timestamp_ms: int) -> bytes:
         try:
@@ -204,7 +204,7 @@ def _dated(write: Callable[[datetime], str]) -> WriteNumber:
 
 
 def _go_part(date: datetime, match: re.Match[str]) -> str:
-    """A part of a layout of Go's. Nines are a fraction of a second without the zeros at its end."""
+    """Format a part of a Go layout. Nines are a fraction of a second without trailing zeros."""
     part = match[0]
     if part in GO_DATES:
         return GO_DATES[part](date)

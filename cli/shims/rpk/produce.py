@@ -1,4 +1,4 @@
-"""`rpk topic produce`: writes records that it reads from standard input, each as soon as it is there."""
+"""`rpk topic produce`: writes records from standard input, each as soon as it is complete."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def write_records(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _record(parsed: Parsed, options: argparse.Namespace) -> NewRecord:
-    """What was read, and what the command line says of records that lack it."""
+    """Return a record from the parsed parts, with defaults from the command line."""
     key = parsed.key if parsed.key is not None or not options.key else options.key.encode()
     value = parsed.value or (None if options.tombstone else b"")
     headers: Headers = (*options.header, *parsed.headers)

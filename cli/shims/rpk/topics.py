@@ -1,4 +1,4 @@
-"""`rpk topic`, but for records: what topics there are, and changing them."""
+"""`rpk topic`, except for reading and writing records: lists, describes and changes topics."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _brokers(node_ids: Sequence[int]) -> str:
 
 
 def _is_meant(name: str, options: argparse.Namespace) -> bool:
-    """Whether a topic is one of those of the command line, which are names, or with --regex expressions."""
+    """Return whether the command line selects a topic, by its name or, with --regex, by an expression."""
     return is_matched(name, options.topics) if options.regex else name in options.topics
 
 
@@ -135,7 +135,7 @@ def _partitions(cluster: Cluster, topic: TopicDescription) -> str:
         )
         rows.append([each.partition, each.leader, each.leader_epoch, _brokers(each.replicas), start, stable, end])
     at = headers.index("LAST-STABLE-OFFSET")
-    if all(row[at] == row[at + 1] for row in rows):  # rpk has the column only where it says something.
+    if all(row[at] == row[at + 1] for row in rows):  # rpk shows the column only if a value differs.
         del headers[at]
         for row in rows:
             del row[at]
@@ -198,7 +198,7 @@ def _trim_options(parser: Parser) -> None:
 
 
 def _trim(cluster: Cluster, options: argparse.Namespace) -> int:
-    """Delete the records of a topic before an offset. Nobody is asked whether that is meant, as nobody sits here."""
+    """Delete the records of a topic before an offset, without asking for confirmation."""
     wanted = parse_bound(options.offset)
     (topic,) = describe_topics(cluster, [options.topic])
     rows, status = [], 0
@@ -222,4 +222,4 @@ COMMANDS: Final[dict[str, Command]] = {
     "topic alter-config": Command(_alter_config_options, _alter_config),
     "topic trim-prefix": Command(_trim_options, _trim),
 }
-"""Words behind `rpk` -> the command."""
+"""Words after `rpk` -> command."""

@@ -1,3 +1,3 @@
 #!/bin/bash
-# bitnami/kafka begins here, with the script that starts the broker as its argument.
+# Entry point of bitnami/kafka; its argument is the script that starts the broker.
 exec "${@:-/opt/bitnami/scripts/kafka/run.sh}"

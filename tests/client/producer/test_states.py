@@ -268,7 +268,7 @@ async def test_no_error_wraps_an_error_that_wraps_another() -> None:
             await producer.send_and_wait("t", b"3")
             with (
                 under_fault(broker, "EndTxn", error="COORDINATOR_LOAD_IN_PROGRESS"),
-                pytest.raises(OperationTimedOutError) as late,
+                pytest.raises(OperationTimedOutError) as timed_out,
             ):
                 await producer.commit_transaction()
             assert raised_by(timed_out.value) == ["OperationTimedOutError", "ResponseError"]
