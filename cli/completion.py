@@ -114,6 +114,10 @@ def _flags(command: str, others: list[str]) -> tuple[str, ...]:
             return SERVE_FLAGS
         case "wait":
             return WAIT_FLAGS
+        case "audit":
+            from stuntbroker.cli.data_folder.audit import FLAGS
+
+            return FLAGS
         case "produce" | "consume":
             flags: tuple[str, ...] = module_of(command).FLAGS
             return flags
@@ -137,6 +141,12 @@ def _words(command: str, others: list[str]) -> list[str]:
             return [*SERVE_OPTIONS, *SERVE_FLAGS]
         case "wait":
             return [*WAIT_OPTIONS, *WAIT_FLAGS]
+        case "dump" | "version":
+            return ["--json"]
+        case "audit":
+            from stuntbroker.cli.data_folder.audit import FLAGS, VALUES
+
+            return [*VALUES, *FLAGS]
         case "advertise":
             return [*COMMON_OPTIONS, "--json"]
         case "produce" | "consume":

@@ -94,11 +94,11 @@ Examples:
   stuntbroker wait --bootstrap broker:9092 && ./run-tests.sh
 """
 DUMP: Final = """\
-usage: stuntbroker dump FILE|FOLDER...
+usage: stuntbroker dump [--json] FILE|FOLDER...
 
 Prints the files of a data folder, ours or Apache Kafka's: logs with their batches and records, indexes, snapshots of
 producers, checkpoints, and the journal of topics. Of a FOLDER, all files below it. A line that begins with ! says what is
-wrong with a file; the other files are printed too.
+wrong with a file; the other files are printed too. --json: an object for each line, with file, text and is_damage.
 Exit status: 0 all of it could be read, 1 something is damaged or cannot be shown, 2 the command line is wrong.
 
 Examples:

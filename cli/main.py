@@ -79,8 +79,11 @@ def _replace_missing_streams() -> None:
 def _run(arguments: list[str]) -> int:
     command, others = (arguments[0], arguments[1:]) if arguments else ("", [])
     options_end = arguments.index("--") if "--" in arguments else len(arguments)
-    if {"--help", "-h"} & set(arguments[:options_end]) and not command.startswith(("kafka-", "rpk")):
-        command, others = "help", [] if command.startswith("-") else [command]
+    if {"--help", "-h"} & set(arguments[:options_end]):
+        from stuntbroker.cli.shims import is_shim
+
+        if not is_shim(command):
+            command, others = "help", [] if command.startswith("-") else [command]
     match command:
         case "serve":
             from stuntbroker.cli.serving.serve import serve

@@ -63,6 +63,6 @@ def _prepare(given: Options) -> Operation:
             )
         alter_config(cluster, ResourceType.BROKER, "", {MAPPED_ADDRESS: address})
         text = f"clients that come through the mapped port are sent to {address}\n"
-        return Shown(text, {"mapped_address": address})
+        return Shown(text, {"mapped_address": address}, is_data=False)
 
     return operation

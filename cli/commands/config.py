@@ -111,7 +111,8 @@ def _set(given: Options) -> Operation:
 
     def operation(cluster: Cluster) -> Shown:
         alter_config(cluster, kind, name, values)
-        return Shown("".join(f"set {shown(key)}={shown(value)}\n" for key, value in values.items()), {"set": values})
+        text = "".join(f"set {shown(key)}={shown(value)}\n" for key, value in values.items())
+        return Shown(text, {"set": values}, is_data=False)
 
     return operation
 
@@ -121,7 +122,8 @@ def _unset(given: Options) -> Operation:
 
     def operation(cluster: Cluster) -> Shown:
         alter_config(cluster, kind, name, {}, given[""])
-        return Shown("".join(f"unset {shown(key)}\n" for key in given[""]), {"unset": given[""]})
+        text = "".join(f"unset {shown(key)}\n" for key in given[""])
+        return Shown(text, {"unset": given[""]}, is_data=False)
 
     return operation
 

@@ -236,7 +236,7 @@ def _delete(given: Options) -> Operation:
                 missing.append(group_id)
         failure = f"there is no group {', '.join(map(repr, missing))}" if missing else ""
         text = "".join(f"deleted group {shown(each)}\n" for each in deleted)
-        return Shown(text, {"deleted": deleted, "not_found": missing}, failure)
+        return Shown(text, {"deleted": deleted, "not_found": missing}, failure, is_data=False)
 
     return operation
 

@@ -83,7 +83,7 @@ def _create(given: Options) -> Operation:
             for name, is_new in results.items()
         )
         document = {"topics": [{"name": name, "created": is_new} for name, is_new in results.items()]}
-        return Shown(text, document, "; ".join(failures))
+        return Shown(text, document, "; ".join(failures), is_data=False)
 
     return operation
 
@@ -156,7 +156,7 @@ def _delete(given: Options) -> Operation:
                 missing.append(name)
         failure = f"there is no topic {', '.join(map(repr, missing))}" if missing and "--if-exists" not in given else ""
         text = "".join(f"deleted topic {shown(name)}\n" for name in deleted)
-        return Shown(text, {"deleted": deleted, "not_found": missing}, failure)
+        return Shown(text, {"deleted": deleted, "not_found": missing}, failure, is_data=False)
 
     return operation
 
@@ -170,7 +170,7 @@ def _grow(given: Options) -> Operation:
     def operation(cluster: Cluster) -> Shown:
         grow_topic(cluster, name, partitions)
         document = {"name": name, "partitions": partitions}
-        return Shown(f"topic {shown(name)} has {partitions} partitions\n", document)
+        return Shown(f"topic {shown(name)} has {partitions} partitions\n", document, is_data=False)
 
     return operation
 

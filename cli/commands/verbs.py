@@ -30,6 +30,8 @@ class Shown(NamedTuple):
     text: str
     document: Any
     failure: str = ""
+    is_data: bool = True
+    """False: the text only says what was done, and goes to standard error."""
 
 
 Operation = Callable[[Cluster], Shown]
@@ -81,7 +83,10 @@ def run_operation(command: str, verb: Verb, arguments: list[str]) -> int:
     except ClientError as fault:
         sys.stderr.write(f"stuntbroker: {shown(str(fault))}\n")
         return 1
-    sys.stdout.write(json.dumps(result.document, indent=2) + "\n" if "--json" in given else result.text)
+    if "--json" in given:
+        sys.stdout.write(json.dumps(result.document, indent=2) + "\n")
+    else:
+        (sys.stdout if result.is_data else sys.stderr).write(result.text)
     if result.failure:
         sys.stderr.write(f"stuntbroker: {shown(result.failure)}\n")
     return 1 if result.failure else 0

@@ -5,11 +5,12 @@ The name of a file gives its format; the name of its folder tells whether the re
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from stuntbroker.cli.arguments import UsageError
+from stuntbroker.cli.arguments import UsageError, options
 from stuntbroker.cli.data_folder.dump_indexes import SUFFIXES
 from stuntbroker.cli.data_folder.dump_indexes import lines as index_lines
 from stuntbroker.cli.data_folder.dump_texts import lines_of_crc, lines_of_text
@@ -39,11 +40,26 @@ SHOWN_MAX = 200
 HEADERS_SHOWN_MAX = 100
 
 
-def dump(paths: list[str]) -> int:
+def dump(arguments: list[str]) -> int:
     """Print files as readable lines; return the exit status: 0, or 1 if a file could not be read completely."""
+    given = options(arguments, (), ("--json",), with_words=True)
+    paths = given.get("", [])
     if not paths:
         raise UsageError("dump needs FILEs or FOLDERs, as <data folder>/<topic>-<partition>/*.log")
-    return max((_dump_file(file) for path in paths for file in _files_in(path)), default=0)
+    show = _show_json if "--json" in given else _show_text
+    return max((_dump_file(file, show) for path in paths for file in _files_in(path)), default=0)
+
+
+def _show_text(path: str, lines: Iterator[str]) -> Iterator[str]:
+    yield f"{path}\n"
+    for line in lines:
+        yield f"  {line}\n"
+
+
+def _show_json(path: str, lines: Iterator[str]) -> Iterator[str]:
+    """One JSON object for each line of the text."""
+    for line in lines:
+        yield json.dumps({"file": path, "is_damage": line.startswith("!"), "text": line}) + "\n"
 
 
 def _files_in(path: str) -> list[str]:
@@ -58,7 +74,7 @@ def _files_in(path: str) -> list[str]:
     return files
 
 
-def _dump_file(path: str) -> int:
+def _dump_file(path: str, show: Callable[[str, Iterator[str]], Iterator[str]]) -> int:
     """Print a file; return the exit status: 1 if the file is damaged or cannot be shown, else 0."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
@@ -66,12 +82,17 @@ def _dump_file(path: str) -> int:
     except OSError as fault:
         sys.stderr.write(f"stuntbroker: {path}: {fault.strerror}\n")
         return 1
-    sys.stdout.write(f"{path}\n")
-    status = 0
-    for line in _lines_of(path, data):
-        status |= line.startswith("!")
-        sys.stdout.write(f"  {line}\n")
-    return status
+    is_damaged = False
+
+    def lines() -> Iterator[str]:
+        nonlocal is_damaged
+        for line in _lines_of(path, data):
+            is_damaged |= line.startswith("!")
+            yield line
+
+    for text in show(path, lines()):
+        sys.stdout.write(text)
+    return int(is_damaged)
 
 
 def _without_waiting(path: str, flags: int) -> int:

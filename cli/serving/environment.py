@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.broker.configuration.properties import BROKER
-from stuntbroker.cli.arguments import SERVE_OPTIONS
+from stuntbroker.cli.arguments import SERVE_FLAGS, SERVE_OPTIONS
 
 KAFKA: Final = "KAFKA_"
 BITNAMI: Final = "KAFKA_CFG_"
@@ -23,14 +23,18 @@ WITHOUT_EFFECT: Final = (
     r"|PORT|PORT_\w+|SERVICE_\w+|SUPER_USERS|DATE|KRAFT_BOOTSTRAP_SCRAM_USERS)"
 )
 """Variables of the Java virtual machine, of other images, and of Kubernetes for a service named kafka."""
-OF_OTHER_IMAGES: Final = frozenset(
-    {
-        *("HOSTNAME_COMMAND", "PORT_COMMAND", "BROKER_ID_COMMAND", "RACK_COMMAND"),  # wurstmeister/kafka
-        *("ADVERTISED_HOST_NAME", "CREATE_TOPICS"),  # debezium/kafka
+OF_OTHER_IMAGES: Final = "|".join(
+    (
+        r"CONFLUENT_\w+",
+        r"BITNAMI_\w+",
+        r"(HOSTNAME|PORT|BROKER_ID|RACK)_COMMAND|LOG4J_LOGGER_\w+|EXTRA_ARGS",  # wurstmeister/kafka
+        "ADVERTISED_HOST_NAME|CREATE_TOPICS",  # debezium/kafka
+        "ADVERTISED_(HOST|PORT)",  # spotify/kafka
         "ADV_HOST",  # landoop/fast-data-dev
-    }
+        r"REDPANDA_\w+",
+    )
 )
-"""Variables that have an effect in these images, and no prefix KAFKA_."""
+"""Variables without the prefix KAFKA_ that have an effect in these images. bitnami's ALLOW_PLAINTEXT_LISTENER applies."""
 CLUSTER_IDS: Final = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 LOG_LEVELS: Final = {
     "TRACE": "debug",
@@ -51,6 +55,8 @@ def variable_of(option: str) -> str:
 
 OPTIONS: Final = {variable_of(name): name for name in SERVE_OPTIONS if name not in ("--set", "--topic")}
 """Variable -> option of `serve`."""
+FLAGS: Final = {variable_of(name): name for name in SERVE_FLAGS}
+"""Variable -> option of `serve` without a value: true or false."""
 TOPICS: Final = OURS + "TOPICS"
 OUTSIDE_LISTS: Final = r",(?![^\[\]]*\])"
 """Commas between the topics of TOPICS, but not those in a list in brackets, the syntax of kafka-configs."""
@@ -97,6 +103,11 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
         if name in OPTIONS:
             if value:
                 options[OPTIONS[name]] = [value]
+        elif name in FLAGS:
+            if value.lower() in ("1", "true", "yes", "on"):
+                options[FLAGS[name]] = []
+            elif value.lower() not in ("", "0", "false", "no", "off"):
+                unknown.append(f"{name}={value}")
         elif name == TOPICS:
             listed = [LIST.sub(r"=\1", text.strip()) for text in re.split(OUTSIDE_LISTS, value) if text.strip()]
             options["--topic"] = listed + options.get("--topic", [])
@@ -115,7 +126,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
                 unknown.append(f"{name}={value}")
         elif name == "KAFKA_CREATE_TOPICS":
             options.setdefault("--topic", []).extend(_created_topics(value))
-        elif name in OF_OTHER_IMAGES:
+        elif re.fullmatch(OF_OTHER_IMAGES, name):
             without_effect.append(name)
         elif name in CLUSTER_IDS:
             properties.setdefault("stuntbroker.cluster.id", value)
@@ -136,6 +147,9 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
             else:
                 unknown.append(name)
     properties |= ours
+    for name in ("broker.id", "node.id"):  # -1: the older images generate an id.
+        if properties.get(name, "").strip() == "-1":
+            del properties[name]
     if "advertised.listeners" in properties:  # Some scripts leave a trailing comma.
         properties["advertised.listeners"] = properties["advertised.listeners"].strip().rstrip(",")
     _add_listeners(properties)

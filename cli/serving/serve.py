@@ -69,13 +69,16 @@ class Listening(NamedTuple):
 
 def serve(given: dict[str, list[str]]) -> int:
     """Run a broker until SIGTERM or SIGINT; return the exit status. Raises UsageError."""
-    environment = _environment()
+    environment = _environment("--container" in given)
     for name in ("--data-dir", "--ready-file", "--config"):
         not_empty(given, name)
     if environment is None:
         return _serve(given, None)
+    merged = environment.options | given
+    if "--control-token" not in given and {"--control", "--plan"}.isdisjoint(merged):
+        merged.pop("--control-token", None)  # The variable is for the commands and the pytest plug-in then.
     try:
-        return _serve(environment.options | given, environment)
+        return _serve(merged, environment)
     except UsageError as fault:
         raise UsageError(environment.naming_variable(str(fault), given)) from None
 
@@ -173,9 +176,10 @@ def _warn_of_unused(events: Events, config: BrokerConfig, environment: Environme
         events.warning("variables_not_understood", variables=environment.unknown, hint=hint)
 
 
-def _environment() -> Environment | None:
+def _environment(in_container: bool) -> Environment | None:
     """Return settings from environment variables; None, without loading the module, if none is for a broker."""
-    if not any(name.startswith(("KAFKA_", "STUNTBROKER_", "CLUSTER_ID")) for name in os.environ):
+    prefixes = ("KAFKA_", "STUNTBROKER_", "CLUSTER_ID")
+    if not in_container and not any(name.startswith(prefixes) for name in os.environ):
         return None
     from stuntbroker.cli.serving.environment import read_environment
 

@@ -28,8 +28,8 @@ class CommandError(Exception):
 class Parser(argparse.ArgumentParser):
     """Parser of options like those of Kafka's commands: `--name value`, `--name=value`, and unambiguous abbreviations."""
 
-    def __init__(self, command: str) -> None:
-        super().__init__(prog=f"{command}.sh", add_help=True)
+    def __init__(self, command: str, suffix: str = ".sh") -> None:
+        super().__init__(prog=f"{command}{suffix}", add_help=True)
 
     def error(self, message: str) -> NoReturn:
         """Raise CommandError: Kafka's commands exit with 1, not 2, on a usage error."""
@@ -43,6 +43,10 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(
             "--command-config", "--consumer.config", "--producer.config", dest="command_config", type=client_properties
         )
+
+    def flags(self) -> frozenset[str]:
+        """Return the options that take no value."""
+        return frozenset(name for action in self._actions if action.nargs == 0 for name in action.option_strings)
 
     def add_flags(self, *names: str) -> None:
         """Add options without a value."""

@@ -53,6 +53,9 @@ def _print_api_versions(cluster: Cluster) -> int:
 
 def _cluster(command: str, arguments: list[str]) -> int:
     verb, others = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if verb in ("--help", "-h"):
+        sys.stdout.write(f"usage: {command}.sh cluster-id|list-endpoints --bootstrap-server HOST:PORT\n")
+        return 0
     if verb not in ("cluster-id", "list-endpoints"):
         raise CommandError(f"{command}: a command is missing; here there are cluster-id and list-endpoints")
     parser = Parser(f"{command} {verb}")

@@ -15,6 +15,9 @@ def run(command: str, arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    if {"--help", "-h"} & set(arguments):
+        sys.stdout.write("usage: kafka-server-start.sh [server.properties] [--override NAME=VALUE]...\n")
+        return 0
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--override", action="append", default=[])
     options, others = parser.parse_known_args([word for word in arguments if word != "-daemon"])

@@ -12,6 +12,9 @@ def run(command: str, arguments: list[str]) -> int:
     if command == "zookeeper-server-start":
         sys.stderr.write("stuntbroker: there is no ZooKeeper here, and none is needed\n")
         return 0
+    if not arguments or "--help" in arguments or "-h" in arguments:
+        sys.stdout.write("usage: kafka-storage.sh random-uuid|format|info; a data folder needs no formatting here\n")
+        return 0 if arguments else 1
     verb = next((word for word in arguments if not word.startswith("-")), "")
     if verb == "random-uuid" and len(arguments) > 1:
         sys.stderr.write(f"kafka-storage: error: unrecognized arguments: {' '.join(arguments[1:])}\n")

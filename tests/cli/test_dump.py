@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from struct import pack
@@ -83,6 +84,9 @@ def test_dump_shows_every_file_of_a_folder(tmp_path: Path) -> None:
     for line in (f'{{"create":"{TOPIC}"', "node.id=1", "topic_id: ", "batch offset=0..1", "crc=", '{"version":0}'):
         assert f"\n  {line}" in shown.stdout
     assert "\n  !" not in shown.stdout
+    rows = [json.loads(line) for line in run("dump", "--json", str(tmp_path)).stdout.splitlines()]
+    assert [f"  {row['text']}" for row in rows] == [line for line in shown.stdout.splitlines() if line[0] != "/"]
+    assert {row["file"] for row in rows} <= set(files) and not any(row["is_damage"] for row in rows)
 
 
 def test_dump_goes_on_after_what_it_cannot_show(tmp_path: Path) -> None:

@@ -46,6 +46,8 @@ TABLE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"KAFKA_ADVERTISED_HOST_NAME": "here", "KAFKA_ADVERTISED_PORT": "1234"},
         {"advertised.listeners": "PLAINTEXT://here:1234", "listeners": "PLAINTEXT://0.0.0.0:1234"},
     ),
+    "an id to be generated, as in older images": ({"KAFKA_BROKER_ID": "-1", "KAFKA_NODE_ID": "-1"}, {}),
+    "a listener without encryption is allowed, as it is the only kind": ({"ALLOW_PLAINTEXT_LISTENER": "yes"}, {}),
     "nothing of ours": ({"PATH": "/bin", "KAFKA": "x", "MY_KAFKA_X": "1"}, {}),
 }
 
@@ -100,10 +102,33 @@ def test_variables_are_options_of_serve() -> None:
         "KAFKA_PORT_9092_TCP_ADDR",
         "HOSTNAME_COMMAND",
         "ADVERTISED_HOST_NAME",
+        "ADVERTISED_PORT",
+        "CONFLUENT_SUPPORT_CUSTOMER_ID",
+        "BITNAMI_DEBUG",
+        "LOG4J_LOGGER_KAFKA",
+        "REDPANDA_RPC_SERVER_PORT",
     ],
 )
 def test_variables_of_other_images_are_named_as_without_effect(name: str) -> None:
     assert read_environment({name: "x"})._replace(log_dirs="") == ({}, {}, "", [name], [])
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "unknown"),
+    [("true", {"--exit-with-parent": []}, []), ("0", {}, []), ("maybe", {}, ["STUNTBROKER_EXIT_WITH_PARENT=maybe"])],
+)
+def test_the_variable_of_a_flag_says_yes_or_no(value: str, options: dict[str, list[str]], unknown: list[str]) -> None:
+    environment = read_environment({"STUNTBROKER_EXIT_WITH_PARENT": value})
+
+    assert (environment.options, environment.unknown) == (options, unknown)
+
+
+def test_a_token_for_commands_and_tests_does_not_keep_a_broker_without_control_from_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STUNTBROKER_CONTROL_TOKEN", "secret")
+    with serving():
+        pass
 
 
 @pytest.mark.parametrize("name", ["KAFKA_NUM_PARTITION", "KAFKA_CFG_FOO", "STUNTBROKER_FOO"])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
+from collections.abc import Collection
 from typing import Any, Final, NoReturn
 
 from stuntbroker.cli.shims.arguments import BOOTSTRAP_DEFAULT, CommandError, Parser, guarded, run_with_cluster
@@ -13,6 +15,7 @@ from stuntbroker.cli.shims.rpk import consume, groups, produce, topics
 from stuntbroker.cli.shims.rpk.commands import Command
 from stuntbroker.client.cluster import Cluster
 
+PORT_DEFAULT: Final = 9092
 CONFIG_FILE: Final = "/etc/redpanda/redpanda.yaml"
 CONFIG_WAIT_S: Final = 5.0
 CONFIG_POLL_S: Final = 0.1
@@ -29,6 +32,7 @@ def run(command: str, arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     if arguments[:2] == ["redpanda", "start"]:
         return _start(arguments[2:])
+    arguments = _with_global_options_last(arguments)
     if arguments[:1] in (["version"], ["--version"]):
         from stuntbroker.cli.arguments import VERSION
 
@@ -36,27 +40,61 @@ def _run(arguments: list[str]) -> int:
         return 0
     command = _ALIASES.get(" ".join(arguments[:2]), " ".join(arguments[:2]))
     if command not in _COMMANDS:
-        raise CommandError(f"rpk {command}: here there are redpanda start, {', '.join(_COMMANDS)}, version")
-    parser = Parser(f"rpk {command}")
-    parser.add_argument(
-        "--brokers", "-X", dest="bootstrap", type=_brokers, default=os.environ.get("RPK_BROKERS", BOOTSTRAP_DEFAULT)
-    )
+        there_are = f"here there are redpanda start, {', '.join(_COMMANDS)}, version"
+        if not arguments or {"help", "--help", "-h"} & set(arguments):
+            sys.stdout.write(f"rpk of Stuntbroker: {there_are}\n")
+            return 0
+        raise CommandError(f"rpk {command}: {there_are}")
+    parser = Parser(f"rpk {command}", suffix="")
+    parser.add_argument("--brokers", dest="bootstrap", default=os.environ.get("RPK_BROKERS", BOOTSTRAP_DEFAULT))
     add_options, operation = _COMMANDS[command]
     add_options(parser)
-    options = parser.parse_args([_flag(word) for word in arguments[2:]])
+    flags = parser.flags()
+    options = parser.parse_args([word for given in arguments[2:] for word in _flag(given, flags)])
     return run_with_cluster(options, lambda cluster: operation(cluster, options), wait_s=0)
 
 
-def _flag(word: str) -> str:
-    """Convert Go's `--name=false` to argparse's `--no-name`, and `--name=true` to `--name`."""
+def _with_global_options_last(arguments: list[str]) -> list[str]:
+    """Return the command without rpk's global options, which may stand anywhere, and `--brokers` behind it.
+
+    `-X brokers=HOST:PORT` is `--brokers HOST:PORT`. Options for what is not here (TLS, SASL, a configuration file) are named.
+    """
+    words: list[str] = []
+    brokers: list[str] = []
+    passed_over: list[str] = []
+    given = iter(arguments)
+    for word in given:
+        name, equals, value = word.partition("=")
+        if word.startswith("-X") and not word.startswith("-X="):
+            setting = word[2:] or next(given, "")
+            key, _, value = setting.rpartition("=")
+            if key in ("", "brokers"):
+                brokers = ["--brokers", value]
+            else:
+                passed_over.append(f"-X {setting}")
+        elif name == "--brokers":
+            brokers = ["--brokers", value if equals else next(given, "")]
+        elif name in ("--config", "--profile", "--user", "--password", "--sasl-mechanism"):
+            value = value if equals else next(given, "")
+            passed_over.append(name)
+        elif word in ("-v", "--verbose"):
+            continue
+        else:
+            words.append(word)
+    if passed_over:
+        sys.stderr.write(f"rpk: passed over: {' '.join(passed_over)}\n")
+    return [*words, *brokers]
+
+
+def _flag(word: str, flags: Collection[str]) -> list[str]:
+    """Convert Go's `--name=true` to argparse's `--name`, and `--name=false` to `--no-name` or to nothing."""
     name, _, value = word.partition("=")
-    if name != "--pretty-print" or value not in ("true", "false"):
-        return word
-    return name if value == "true" else "--no-" + name.removeprefix("--")
-
-
-def _brokers(text: str) -> str:
-    return text.removeprefix("brokers=")
+    if name not in flags or value not in ("true", "false"):
+        return [word]
+    if value == "true":
+        return [name]
+    negated = "--no-" + name.removeprefix("--")
+    return [negated] if negated in flags else []
 
 
 # --- redpanda start
@@ -67,6 +105,7 @@ def _start(arguments: list[str]) -> NoReturn:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--kafka-addr")
     parser.add_argument("--advertise-kafka-addr")
+    parser.add_argument("--node-id")
     # In compose files, an option and its value are often one word, which Redpanda's entry point splits.
     options, others = parser.parse_known_args([part for word in arguments for part in word.split()])
     if others:
@@ -81,6 +120,7 @@ def _start(arguments: list[str]) -> NoReturn:
         "advertised.listeners": _named(advertised or ""),
     }
     names = {entry.partition("://")[0] for value in settings.values() for entry in value.split(",") if entry}
+    settings["node.id"] = options.node_id or ""
     settings["listener.security.protocol.map"] = ",".join(f"{name}:PLAINTEXT" for name in sorted(names))
     words = ["stuntbroker", "serve", "--container", "--not-found-ports", WITHOUT_KAFKA]
     for name, value in settings.items():
@@ -99,7 +139,12 @@ def _listening_for(advertised: str) -> str:
 def _named(addresses: str) -> str:
     """Convert `host:port` and `name://host:port` to the form of Kafka's properties."""
     entries = (entry.strip() for entry in addresses.split(",") if entry.strip())
-    return ",".join(entry if "://" in entry else f"PLAINTEXT://{entry}" for entry in entries)
+    return ",".join(_with_port(entry if "://" in entry else f"PLAINTEXT://{entry}") for entry in entries)
+
+
+def _with_port(entry: str) -> str:
+    """Return `name://host:port`; a missing port is Redpanda's default."""
+    return entry if re.search(r":[0-9]+$", entry) else f"{entry}:{PORT_DEFAULT}"
 
 
 def _read_config() -> dict[str, Any]:

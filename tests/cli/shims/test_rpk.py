@@ -82,6 +82,26 @@ def test_rpk_asks_and_changes_a_cluster(rpk: Rpk, prepared: str) -> None:
     assert "rpk-new  OK" in rpk("topic", "delete", "rpk-new")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-X brokers=BROKER cluster health",
+        "-Xbrokers=BROKER cluster health --watch=false --exit-when-healthy=true",
+        "--brokers BROKER -v cluster health -e",
+        "cluster --brokers=BROKER health --watch=false",
+    ],
+)
+def test_options_stand_where_go_lets_them_stand(line: str, prepared: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["rpk", *line.replace("BROKER", prepared).split()]) == 0
+    out, err = capfd.readouterr()
+    assert "CLUSTER HEALTH OVERVIEW" in out and not err
+
+
+def test_an_option_for_what_is_not_here_is_named(prepared: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["rpk", "-X", "tls.enabled=false", "--user", "me", "-X", f"brokers={prepared}", "cluster", "info"]) == 0
+    assert capfd.readouterr().err == "rpk: passed over: -X tls.enabled=false --user\n"
+
+
 def test_rpk_tells_what_a_topic_has(rpk: Rpk) -> None:
     assert rpk("topic", "describe", TOPIC, "-p").splitlines()[:2] == [
         "PARTITION  LEADER  EPOCH  REPLICAS  LOG-START-OFFSET  HIGH-WATERMARK",
@@ -404,7 +424,7 @@ def reading(text: bytes, chunk: int = 1000) -> Callable[[int], bytes]:
 
 def test_rpk_starts_the_broker_that_its_options_describe(tmp_path: Path) -> None:
     words = ["--mode dev-container", "--smp=1", "--kafka-addr inside://127.0.0.1:0,outside://127.0.0.1:0"]
-    words += ["--advertise-kafka-addr inside://broker:9092,outside://localhost:19092"]
+    words += ["--advertise-kafka-addr inside://broker,outside://localhost:19092", "--node-id 3"]
     environment = os.environ | {"KAFKA_LOG_DIRS": str(tmp_path / "data")}
     command = [sys.executable, "-m", "stuntbroker", "redpanda", "start", *words]
     broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
