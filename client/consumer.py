@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, Unpack
 
-from aiokafka import AIOKafkaConsumer, ConsumerRecord
 from aiokafka.client import ConnectionGroup
 from aiokafka.errors import ConsumerStoppedError, KafkaConnectionError, KafkaError, NoOffsetForPartitionError
 from aiokafka.errors import IllegalStateError as AiokafkaIllegalStateError
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.group import LeaveGroupRequest, SyncGroupRequest
-from aiokafka.structs import TopicPartition
 
+from stuntbroker.client.consumer_types import ConsumerBase, ConsumerOptions, ConsumerRecord, TopicPartition
 from stuntbroker.client.producer.arguments import check_text
 from stuntbroker.client.producer.authentication import explained
 from stuntbroker.client.producer.connections import guard_connections
@@ -53,7 +52,24 @@ class StableOffsets(NamedTuple):
     """[(topic, [(partition, offset, metadata, error code)])]"""
 
 
-class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types.
+def check_consumer_options(group_id: str, auto_offset_reset: str, options: Mapping[str, Any]) -> str:
+    """Return `auto_offset_reset` in lower case. Raises ValueError for options that would bypass transactions, TypeError."""
+    check_text("group_id", group_id)
+    if not group_id:
+        raise ValueError("group_id is empty: a TransactionalConsumer reads as a member of a group")
+    if unknown := sorted(options.keys() - ConsumerOptions.__annotations__.keys()):
+        raise TypeError(f"unknown option {unknown[0]!r} of TransactionalConsumer")
+    if options.get("isolation_level", READ_COMMITTED) != READ_COMMITTED:
+        raise ValueError("a TransactionalConsumer reads with isolation_level='read_committed'")
+    if options.get("enable_auto_commit", False):
+        raise ValueError("a TransactionalConsumer does not commit by itself: use send_offsets_to_transaction")
+    reset = auto_offset_reset.lower() if isinstance(auto_offset_reset, str) else auto_offset_reset
+    if reset not in RESETS:
+        raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}: it is one of {', '.join(RESETS)}")
+    return reset
+
+
+class TransactionalConsumer(ConsumerBase):
     """Reads committed records, for an application that writes with a TransactionalProducer.
 
         async with TransactionalConsumer("orders", bootstrap_servers="localhost:9092", group_id="billing") as consumer:
@@ -61,8 +77,8 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             ...
             await producer.send_offsets_to_transaction(consumer.next_offsets(batch), consumer.group_metadata())
 
-    Options are those of AIOKafkaConsumer, with three exceptions: `isolation_level` is always read_committed,
-    `enable_auto_commit` is always off, and `auto_offset_reset` defaults to "earliest".
+    Options are those of AIOKafkaConsumer, with four exceptions: `group_id` is required, `isolation_level` is always
+    read_committed, `enable_auto_commit` is always off, and `auto_offset_reset` defaults to "earliest".
     """
 
     def __init__(
@@ -72,30 +88,19 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         auto_offset_reset: str = "earliest",
         tracer: Tracer | None = None,
         on_measurement: OnMeasurement | None = None,
-        **options: Any,
+        **options: Unpack[ConsumerOptions],
     ) -> None:
         """Create a consumer, which `start` connects. Raises ValueError for options that would bypass transactions.
 
         `tracer`: an OpenTelemetry tracer, for a span of each call that returns records. `on_measurement`: a function that is
         called with each `Measurement`.
         """
-        check_text("group_id", group_id)
-        if not group_id:
-            raise ValueError("group_id is empty: a TransactionalConsumer reads as a member of a group")
-        if options.pop("isolation_level", READ_COMMITTED) != READ_COMMITTED:
-            raise ValueError("a TransactionalConsumer reads with isolation_level='read_committed'")
-        auto_offset_reset = auto_offset_reset.lower() if isinstance(auto_offset_reset, str) else auto_offset_reset
-        if auto_offset_reset not in RESETS:
-            raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}: it is one of {', '.join(RESETS)}")
-        if options.pop("enable_auto_commit", False):
-            raise ValueError("a TransactionalConsumer does not commit by itself: use send_offsets_to_transaction")
+        auto_offset_reset = check_consumer_options(group_id, auto_offset_reset, options)
         super().__init__(
             *topics,
             group_id=group_id,
             auto_offset_reset=auto_offset_reset,
-            isolation_level=READ_COMMITTED,
-            enable_auto_commit=False,
-            **options,
+            **options | {"isolation_level": READ_COMMITTED, "enable_auto_commit": False},
         )
         self._telemetry: ConsumerTelemetry | None = None
         if tracer is not None or on_measurement is not None:
@@ -190,7 +195,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
                 await asyncio.wait(pending)
             await self._client.close()
 
-    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
         """Return the next record, waiting without a time-out. Raises IllegalStateError before `start`."""
         self._check_started("getone")
         since_ns = time.time_ns()
@@ -202,14 +207,14 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Return records by partition as soon as there are any, none after `timeout_ms`.
 
         Raises IllegalStateError before `start`.
         """
         self._check_started("getmany")
         since_ns = time.time_ns()
-        records: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = await super().getmany(
+        records: dict[TopicPartition, list[ConsumerRecord]] = await super().getmany(
             *partitions, timeout_ms=timeout_ms, max_records=max_records
         )
         if records:
@@ -218,7 +223,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             self._telemetry.received(list(records.values()), since_ns)
         return records
 
-    def _note(self, records: dict[TopicPartition, list[ConsumerRecord[Any, Any]]]) -> None:
+    def _note(self, records: dict[TopicPartition, list[ConsumerRecord]]) -> None:
         """Store the membership and the first offsets of the records that are about to be returned."""
         self._member_of_records = self._membership
         first_read = self._first_reads()

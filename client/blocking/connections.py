@@ -8,6 +8,7 @@ from typing import Any, Self
 from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
 from stuntbroker.client.producer import connections as asynchronous
 from stuntbroker.client.producer.errors import IllegalStateError
+from stuntbroker.client.producer.options import ConnectionOptions
 
 
 class Connections:
@@ -16,11 +17,13 @@ class Connections:
         with Connections(bootstrap_servers="localhost:9092") as connections:
             producer = TransactionalProducer(connections=connections, transactional_id="orders-1")
 
-    Options are those of the asyncio class of the same name. They are checked by `start`.
+    Options are those of the asyncio class of the same name; `start` checks their values.
     """
 
     @same_options(asynchronous.Connections)
     def __init__(self, **options: Any) -> None:
+        if unknown := sorted(options.keys() - {"bootstrap_servers", "client_id", *ConnectionOptions.__annotations__}):
+            raise TypeError(f"unknown option {unknown[0]!r} of Connections")
         self._options = options
         self._thread: LoopThread | None = None
         self._twin: asynchronous.Connections | None = None

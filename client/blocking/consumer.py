@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from aiokafka import ConsumerRecord
 from aiokafka.abc import ConsumerRebalanceListener
-from aiokafka.structs import OffsetAndTimestamp, TopicPartition
 
 from stuntbroker.client import consumer as asynchronous
 from stuntbroker.client.blocking.loop_thread import LoopThread
+from stuntbroker.client.consumer import check_consumer_options
+from stuntbroker.client.consumer_types import ConsumerOptions, ConsumerRecord, OffsetAndTimestamp, TopicPartition
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.errors import IllegalStateError
+from stuntbroker.client.telemetry import OnMeasurement
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
 
 Result = TypeVar("Result")
 
@@ -26,14 +30,33 @@ class TransactionalConsumer:
             ...
             producer.send_offsets_to_transaction(consumer.next_offsets(batch), consumer.group_metadata())
 
-    Options and methods are those of the asyncio class of the same name. Options are checked by `start`. Only one thread at
+    Options and methods are those of the asyncio class of the same name. Only one thread at
     a time may use a consumer; a forked process has to create its own.
     """
 
-    def __init__(self, *topics: str, group_id: str, auto_offset_reset: str = "earliest", **options: Any) -> None:
-        self._make = lambda: asynchronous.TransactionalConsumer(
-            *topics, group_id=group_id, auto_offset_reset=auto_offset_reset, **options
-        )
+    def __init__(
+        self,
+        *topics: str,
+        group_id: str,
+        auto_offset_reset: str = "earliest",
+        tracer: Tracer | None = None,
+        on_measurement: OnMeasurement | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
+        """Take the options, as the class of the same name for asyncio does. Raises ValueError, TypeError."""
+        check_consumer_options(group_id, auto_offset_reset, options)
+
+        def make() -> asynchronous.TransactionalConsumer:
+            return asynchronous.TransactionalConsumer(
+                *topics,
+                group_id=group_id,
+                auto_offset_reset=auto_offset_reset,
+                tracer=tracer,
+                on_measurement=on_measurement,
+                **options,
+            )
+
+        self._make = make
         self._name = f"consumer of group {group_id!r}"
         self._thread: LoopThread | None = None
         self._started: asynchronous.TransactionalConsumer | None = None
@@ -41,13 +64,13 @@ class TransactionalConsumer:
     # --- start and stop
 
     def start(self) -> None:
-        """Connect to the cluster and join the group. Raises ValueError for options that would read outside of transactions."""
+        """Connect to the cluster and join the group. Raises AuthenticationError, and aiokafka's KafkaConnectionError."""
         if self._thread is not None:
             raise IllegalStateError(f"{self._name} was started before")
         thread = LoopThread(f"stuntbroker {self._name}")
 
         async def begin() -> asynchronous.TransactionalConsumer:
-            consumer = self._make()  # type: ignore[no-untyped-call]  # aiokafka has no types.
+            consumer = self._make()
             try:
                 await consumer.start()
             except BaseException:
@@ -109,7 +132,8 @@ class TransactionalConsumer:
 
     def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
         """Return the next record, waiting without a time-out."""
-        return self._call(lambda twin: twin.getone(*partitions))
+        record: ConsumerRecord = self._call(lambda twin: twin.getone(*partitions))
+        return record
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:

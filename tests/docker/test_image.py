@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from stuntbroker.cli.shims import COMMANDS
-from tests.kit.processes.process import DEADLINE_S
+from tests.kit.processes.process import DEADLINE_S, serving
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
@@ -84,6 +84,16 @@ def test_the_command_serves_and_the_health_check_says_so(tmp_path: Path) -> None
         subprocess.run([*ours, "wait", "--container", "--timeout", "0"], check=False, capture_output=True).returncode
         == 1
     )
+
+
+@pytest.mark.parametrize("options", ["-z", "-z -w5", "-vz -w1", "-zw 2", "-zw2", "-z -w 3 -v", "-nz"])
+def test_a_health_check_by_netcat_is_understood(options: str) -> None:
+    netcat = ROOT / "docker" / "image" / "nc"
+    with serving() as broker:
+        open_port = subprocess.run(["bash", netcat, *options.split(), *map(str, broker.address)], check=False)
+    closed_port = subprocess.run(["bash", netcat, *options.split(), *map(str, broker.address)], check=False)
+
+    assert (open_port.returncode, closed_port.returncode) == (0, 1)
 
 
 def test_every_command_of_kafka_has_its_names_in_the_image(layout: Path) -> None:

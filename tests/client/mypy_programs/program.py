@@ -32,6 +32,10 @@ async def wrong(bootstrap: str, consumer: TransactionalConsumer, producer: Trans
     Connections(bootstrap=bootstrap)  # type: ignore[call-arg]
     async with consumer as started:
         await started.getmany(timeout_ms="1")  # type: ignore[arg-type]
+        await started.get_many()  # type: ignore[attr-defined]
+        await started.seek(next(iter(started.assignment())), 0)  # type: ignore[misc, func-returns-value]
+        (await started.getone()).offsets  # type: ignore[attr-defined]
+    TransactionalConsumer("orders", group_id="billing", fetch_max=1)  # type: ignore[call-arg]
     await producer.send("bills", b"value", partitions=3)  # type: ignore[call-arg]
     (await producer.send_and_wait("bills", b"value")).offset.upper()  # type: ignore[attr-defined]
     await producer.complete_transaction(7)  # type: ignore[arg-type]
@@ -39,6 +43,7 @@ async def wrong(bootstrap: str, consumer: TransactionalConsumer, producer: Trans
 
 
 def wrong_without_asyncio(bootstrap: str) -> None:
+    blocking.TransactionalConsumer("orders", group_id="billing", fetch_max=1)  # type: ignore[call-arg]
     blocking.Connections(bootstrap=bootstrap)  # type: ignore[call-arg]
     blocking.TransactionalProducer(transactional_id="id", linger=3)  # type: ignore[call-arg]
     with blocking.TransactionalProducer(transactional_id="id") as producer:
