@@ -18,6 +18,8 @@ LONG_TESTS: Final[dict[str, str | None]] = {
     "client/producer/test_every_error.py::test_a_commit_whose_response_was_lost_is_never_reported_as_failed": ".*-2",
     "client/producer/test_random_faults.py::test_what_is_readable_is_what_was_reported": "0-2|50-1|75-2",
     "client/test_template_under_faults.py::test_a_request_that_fails_costs_no_record_and_doubles_none": ".*-1",
+    "client/test_template_under_faults.py::test_a_rebalance_in_the_middle_of_a_transaction_costs_no_record_and_doubles_none":
+        None,
     "client/test_template_under_faults.py::test_no_plan_costs_a_record_or_doubles_one": "(?!slow-broker|transaction-times-out).*",
     # Random sequences that hardly involve transactions; `make conformance` runs any number of them.
     "conformance/test_random.py::test_random_sequences_get_the_replies_of_kafka": "(?!topics|mixed).*",

@@ -29,10 +29,11 @@ VERBS: dict[str, dict[str, Any]] = {
 }
 MORE = 30
 SLOW = "rebalance-during-transaction"
-"""Waits for a third heartbeat: nine seconds. tests/peers/test_plans.py has it, with members whose heartbeats are quick."""
+"""Fires at the third heartbeat: after nine seconds."""
 DEATH = "broker-dies-while-it-commits"
-ENDS = {"disk-full", "zombie-after-a-pause"}
-"""The broker's process ends, or that of the client has to."""
+ZOMBIE = "zombie-after-a-pause"
+DISK = "disk-full"
+"""Ends the broker's process: tests/control/clients/test_asked_for.py has it."""
 HANGS = "hanging-transaction"
 """Nobody reads what comes behind it."""
 
@@ -152,7 +153,7 @@ async def test_the_loop_that_only_writes_goes_on_after_a_time_out(
     assert broker.values("numbers") == [b"late", b"in time"]
 
 
-@pytest.mark.parametrize("plan", sorted(set(PLANS) - {DEATH, SLOW, HANGS} - ENDS))
+@pytest.mark.parametrize("plan", sorted(set(PLANS) - {DEATH, SLOW, HANGS, ZOMBIE, DISK}))
 async def test_no_plan_costs_a_record_or_doubles_one(plan: str, stuntbroker: Broker) -> None:
     await asyncio.to_thread(prepare, stuntbroker)
     await asyncio.to_thread(stuntbroker.apply_plan, plan)
@@ -160,6 +161,33 @@ async def test_no_plan_costs_a_record_or_doubles_one(plan: str, stuntbroker: Bro
     assert await run(stuntbroker, RECORDS + MORE) == 1
     await feeder
     check(stuntbroker, RECORDS + MORE)
+
+
+async def test_a_zombie_ends_and_another_process_goes_on(stuntbroker: Broker) -> None:
+    await asyncio.to_thread(prepare, stuntbroker)
+    await asyncio.to_thread(stuntbroker.apply_plan, ZOMBIE)
+    assert await run(stuntbroker) == 2
+    check(stuntbroker)
+
+
+async def test_a_rebalance_in_the_middle_of_a_transaction_costs_no_record_and_doubles_none(stuntbroker: Broker) -> None:
+    await asyncio.to_thread(prepare, stuntbroker)
+    await asyncio.to_thread(stuntbroker.apply_plan, SLOW)
+    total = RECORDS
+
+    async def feed_slowly() -> None:
+        nonlocal total
+        while not (await asyncio.to_thread(stuntbroker.control.get, "/v1/faults"))["faults"][0]["fired"]:
+            stuntbroker.produce("orders", b"order %02d" % total, partition=total % 2)
+            total += 1
+            await asyncio.sleep(0.3)
+
+    feeder = asyncio.create_task(feed_slowly())
+    loop = loop_of_the_page()
+    async with asyncio.timeout(60):
+        await loop(stuntbroker.bootstrap, lambda: not feeder.done() or len(stuntbroker.values("bills")) < total)
+    await feeder
+    check(stuntbroker, total)
 
 
 async def feed(broker: Broker, count: int) -> None:

@@ -168,6 +168,14 @@ async def test_a_call_does_in_a_state_what_the_table_says(state: State) -> None:
                 assert producer.state is state
 
 
+@pytest.mark.parametrize("state", [state for state in State if state is not State.CLOSED], ids=lambda state: state.name)
+async def test_a_producer_can_be_closed_in_every_state(state: State) -> None:
+    async with producer_in(state) as (producer, _):
+        await producer.stop(leave_open=True)
+
+        assert producer.state is State.CLOSED
+
+
 @pytest.mark.parametrize("call", Call, ids=lambda call: call.value)
 async def test_no_call_works_before_the_start_or_after_the_end(call: Call) -> None:
     with ModelBroker(2) as broker:
