@@ -13,6 +13,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +46,41 @@ def run(command: list[str], folder: Path, text: str = "") -> subprocess.Complete
     )
 
 
-def test_every_page_is_tried_here() -> None:
-    assert sorted(path.name for path in HOW_TO.iterdir()) == [
-        "client.md",
-        "commands.md",
-        "containers.md",
-        "fail-on-purpose.md",
-        "jvm.md",
-        "outbox.md",
-        "pytest.md",
-        "why-was-i-fenced.md",
-    ]
+BLOCKS = {
+    "client.md": {"python": 8},
+    "commands.md": {"": 1},
+    "containers.md": {
+        "yaml": 3
+    },  # Read here; run with a container engine by tests/docker, and by services that are not here.
+    "fail-on-purpose.md": {"python": 13, "sh": 2},
+    "jvm.md": {
+        "sh": 1,
+        "java": 3,
+        "properties": 2,
+        "python": 1,
+    },  # Held against tests/frameworks; Spark's by tests/spark.
+    "outbox.md": {"sql": 1, "python": 1},
+    "pytest.md": {"python": 3},
+    "why-was-i-fenced.md": {"python": 1},
+}
+"""Page -> language -> blocks. Each is run by a test of this file, but for those with a reason."""
+
+
+def test_every_block_of_every_page_is_tried() -> None:
+    shown = {
+        path.name: dict(Counter(re.findall(r"^```(\w*)\n(?:.*?)^```$", path.read_text(encoding="utf-8"), re.M | re.S)))
+        for path in HOW_TO.iterdir()
+    }
+
+    assert shown == BLOCKS
+
+
+def test_the_variable_for_spring_is_the_one_of_the_program_that_is_run() -> None:
+    (line,) = blocks("jvm.md", "sh")
+    name, _, rest = line.partition("=")
+
+    assert f'"{name}": bootstrap' in (ROOT / "tests" / "frameworks" / "test_frameworks.py").read_text(encoding="utf-8")
+    assert rest == "localhost:9092 mvn test\n"
 
 
 def test_the_tests_of_the_pytest_page_pass(tmp_path: Path) -> None:
@@ -260,14 +285,19 @@ def test_the_compose_and_ci_files_of_the_page_say_what_the_broker_understands() 
         ("redpanda.Run(ctx, image", "go/main.go"),
         ("new KafkaContainer(kraft8Image)", "node/matrix.js"),
         ("new RedpandaContainer(IMAGE)", "node/matrix.js"),
+        ("c.PortEndpoint(ctx, 9092/tcp, )", "go/main.go"),
+        ("c.Exec(ctx, []string{stuntbroker, advertise, address})", "go/main.go"),
+        ("`${c.getHost()}:${c.getMappedPort(9092)}`", "node/matrix.js"),
+        ("c.exec([stuntbroker, advertise, address])", "node/matrix.js"),
     ],
 )
 def test_the_lines_for_testcontainers_are_those_of_the_programs_that_are_run(line: str, program: str) -> None:
     """They need an engine: `make containers` runs the programs."""
+    line = line.replace("c.", "container.") if line.startswith(("c.", "`")) else line
     name, _, argument = line.partition("(")
     page = (HOW_TO / "containers.md").read_text(encoding="utf-8")
 
-    assert line in (MATRIX / program).read_text(encoding="utf-8").replace('"', "")
+    assert line in re.sub(r"\bc\.", "container.", (MATRIX / program).read_text(encoding="utf-8")).replace('"', "")
     assert f"{name}(" in page
     if argument.startswith("like("):
         assert f'asCompatibleSubstituteFor("{argument[5:-2]}")' in page

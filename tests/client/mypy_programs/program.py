@@ -34,7 +34,7 @@ async def wrong(bootstrap: str, consumer: TransactionalConsumer, producer: Trans
         await started.getmany(timeout_ms="1")  # type: ignore[arg-type]
         await started.get_many()  # type: ignore[attr-defined]
         await started.seek(next(iter(started.assignment())), 0)  # type: ignore[misc, func-returns-value]
-        (await started.getone()).offsets  # type: ignore[attr-defined]
+        assert (await started.getone()).offsets  # type: ignore[attr-defined]
     TransactionalConsumer("orders", group_id="billing", fetch_max=1)  # type: ignore[call-arg]
     await producer.send("bills", b"value", partitions=3)  # type: ignore[call-arg]
     (await producer.send_and_wait("bills", b"value")).offset.upper()  # type: ignore[attr-defined]
