@@ -77,10 +77,10 @@ def test_every_block_of_every_page_is_tried() -> None:
 
 def test_the_variable_for_spring_is_the_one_of_the_program_that_is_run() -> None:
     (line,) = blocks("jvm.md", "sh")
-    name, _, rest = line.partition("=")
+    name, _, command = line.partition("=")
 
     assert f'"{name}": bootstrap' in (ROOT / "tests" / "frameworks" / "test_frameworks.py").read_text(encoding="utf-8")
-    assert rest == "localhost:9092 mvn test\n"
+    assert command == "localhost:9092 mvn test\n"
 
 
 def test_the_tests_of_the_pytest_page_pass(tmp_path: Path) -> None:
@@ -98,7 +98,8 @@ def test_the_tests_of_the_pytest_page_pass(tmp_path: Path) -> None:
 
 
 def test_the_relay_of_the_outbox_page_sends_every_row_once_however_often_it_is_killed(tmp_path: Path) -> None:
-    (code,), (tables,) = blocks("outbox.md", "python"), blocks("outbox.md", "sql")
+    (page,), (tables,) = blocks("outbox.md", "python"), blocks("outbox.md", "sql")
+    code = page.partition("\n\nif __name__ ==")[0]  # The relay, with other lines behind it.
     main = (
         "import sys\nwith psycopg.connect(sys.argv[2]) as database:\n    relay(sys.argv[1], database, lambda: True)\n"
     )
