@@ -145,7 +145,7 @@ class Housekeeping:
         """Close connections that were idle for `connections.max.idle.ms`, and free the large buffers of silent ones."""
         now_ms, idle_ms = self.broker.clock.client_ms(), self.broker.config["connections.max.idle.ms"]
         for connection in list(self.broker.connections):
-            connection.give_back()
+            connection.release_buffer()
             if connection.transport is None:
                 connection.abort()  # The connection is closing, and its client does not read the remaining bytes.
             elif connection.was_active():

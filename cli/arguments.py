@@ -80,21 +80,21 @@ def options(
     arguments: list[str],
     known: tuple[str, ...],
     flags: tuple[str, ...] = (),
-    with_words: bool = False,
-    value_may_lack: tuple[str, ...] = (),
+    has_positionals: bool = False,
+    optional_value: tuple[str, ...] = (),
 ) -> dict[str, list[str]]:
     """Parse `--name value`, `--name=value` and `--flag`; return option -> its values in order, none for a flag.
 
-    `with_words`: accept positional arguments, too, under the name ""; after `--`, every word is one. `value_may_lack`:
+    `has_positionals`: accept positional arguments, too, under the name ""; after `--`, every word is one. `optional_value`:
     options whose value is empty if another option follows, or nothing. Raises UsageError.
     """
     given: dict[str, list[str]] = {}
     at = 0
     while at < len(arguments):
-        if with_words and arguments[at] == "--":
+        if has_positionals and arguments[at] == "--":
             given.setdefault("", []).extend(arguments[at + 1 :])
             break
-        if with_words and not arguments[at].startswith("--"):
+        if has_positionals and not arguments[at].startswith("--"):
             given.setdefault("", []).append(arguments[at])
             at += 1
             continue
@@ -105,7 +105,7 @@ def options(
             continue
         if name not in known:
             raise UsageError(f"unknown option {name!r}; there are {' '.join((*known, *flags))}")
-        if not equals and name in value_may_lack and (at == len(arguments) or arguments[at].startswith("--")):
+        if not equals and name in optional_value and (at == len(arguments) or arguments[at].startswith("--")):
             given.setdefault(name, []).append("")
             continue
         if not equals:
@@ -125,7 +125,7 @@ def single(given: dict[str, list[str]], name: str, default: str) -> str:
     return values[0]
 
 
-def not_empty(given: dict[str, list[str]], name: str) -> str:
+def non_empty_value(given: dict[str, list[str]], name: str) -> str:
     """Return an option's only value, "" if it was not given. Raises UsageError if it is empty, as from an unset variable."""
     value = single(given, name, "")
     if not value and name in given:

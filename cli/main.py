@@ -88,7 +88,7 @@ def _run(arguments: list[str]) -> int:
         case "serve":
             from stuntbroker.cli.serving.serve import serve
 
-            return serve(options(others, SERVE_OPTIONS, SERVE_FLAGS, value_may_lack=("--control",)))
+            return serve(options(others, SERVE_OPTIONS, SERVE_FLAGS, optional_value=("--control",)))
         case "wait":
             from stuntbroker.cli.commands.wait import wait
 

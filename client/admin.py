@@ -107,8 +107,8 @@ class Marker(NamedTuple):
     coordinator_epoch: int
 
 
-class Hanging(NamedTuple):
-    """Hanging transactions, and partitions that could not be checked."""
+class HangingReport(NamedTuple):
+    """HangingReport transactions, and partitions that could not be checked."""
 
     transactions: tuple[OpenTransaction, ...]
     leaderless: tuple[TopicPartition, ...]
@@ -237,7 +237,7 @@ class Admin:
 
     def find_hanging(
         self, topic: str | None, index: int | None, broker_id: int | None, max_transaction_timeout_ms: int
-    ) -> Hanging:
+    ) -> HangingReport:
         """Return hanging transactions (KIP-664) of all partitions, or of those of a topic or on a broker.
 
         A transaction hangs if and only if its producer's last batch is older than the limit, and either no transactional id
@@ -245,7 +245,9 @@ class Admin:
         """
         return self._cluster.retrying(lambda: self._find_hanging(topic, index, broker_id, max_transaction_timeout_ms))
 
-    def _find_hanging(self, topic: str | None, index: int | None, broker_id: int | None, limit_ms: int) -> Hanging:
+    def _find_hanging(
+        self, topic: str | None, index: int | None, broker_id: int | None, limit_ms: int
+    ) -> HangingReport:
         if topic is not None and index is not None:
             partitions = [self._cluster.partition(topic, index)]
         else:
@@ -262,11 +264,11 @@ class Admin:
         opened = [item for node_id, some in by_node.items() for item in self._open(some, node_id)]
         now_ms = self._now_ms()
         old = [item for item in opened if now_ms - item.last_timestamp_ms > limit_ms]
-        looked_after = self._looked_after({item.producer_id for item in old})
+        looked_after = self._tracked_by_coordinators({item.producer_id for item in old})
         hanging = [item for item in old if (item.producer_id, item.topic, item.partition) not in looked_after]
-        return Hanging(tuple(sorted(hanging)), tuple(leaderless))
+        return HangingReport(tuple(sorted(hanging)), tuple(leaderless))
 
-    def _looked_after(self, producer_ids: Collection[int]) -> set[tuple[int, str, int]]:
+    def _tracked_by_coordinators(self, producer_ids: Collection[int]) -> set[tuple[int, str, int]]:
         """Return (producer id, topic, partition) of the transactions that a coordinator will end."""
         ids = {
             item.transactional_id: item.producer_id

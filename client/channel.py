@@ -112,7 +112,7 @@ class Pending(Generic[Answer]):
 
     def __init__(self, channel: Channel, key: int, future: asyncio.Future[Answer]) -> None:
         self.future = future
-        future.add_done_callback(_seen)
+        future.add_done_callback(_retrieve_exception)
         self._channel = channel
         self._key = key
 
@@ -129,7 +129,7 @@ class Pending(Generic[Answer]):
             raise self._channel.failed(APIS[self._key].name, fault) from fault
 
 
-def _seen(future: asyncio.Future[Any]) -> None:
+def _retrieve_exception(future: asyncio.Future[Any]) -> None:
     """Mark a future's exception as retrieved, so that asyncio does not log it if the result is never read."""
     if not future.cancelled():
         future.exception()
@@ -157,7 +157,7 @@ class Channel:
             self._agree(deadline)
         except _FAULTS as fault:
             self.close()
-            raise ConnectionFailed(f"cannot connect to {address}: {_said(fault)}") from fault
+            raise ConnectionFailed(f"cannot connect to {address}: {_reason_of(fault)}") from fault
         except BaseException:
             self.close()
             raise
@@ -217,7 +217,7 @@ class Channel:
 
     def failed(self, name: str, fault: BaseException) -> ConnectionFailed:
         """Return the error for a connection that failed during the request `name`."""
-        return ConnectionFailed(f"{name} to {self.address}: {_said(fault)}")
+        return ConnectionFailed(f"{name} to {self.address}: {_reason_of(fault)}")
 
 
 def wait_for(loop: Loop, pending: Collection[Pending[Any]], wait_s: float, all_of_them: bool = True) -> None:
@@ -228,7 +228,7 @@ def wait_for(loop: Loop, pending: Collection[Pending[Any]], wait_s: float, all_o
         loop.run(asyncio.wait(futures, timeout=max(WAIT_S_MIN, wait_s), return_when=when))
 
 
-def _said(fault: BaseException) -> str:
+def _reason_of(fault: BaseException) -> str:
     if isinstance(fault, KafkaError) and fault.__cause__ is not None:
         return reason(fault.__cause__)
     return reason(fault)
@@ -296,7 +296,7 @@ class ChannelCluster(Cluster):
         try:
             connections.start()
         except KafkaError as fault:
-            raise ConnectionFailed(f"cannot connect to {self.bootstrap[0]}: {_said(fault)}") from fault
+            raise ConnectionFailed(f"cannot connect to {self.bootstrap[0]}: {_reason_of(fault)}") from fault
         return connections
 
     def channel(self, node_id: int) -> Channel:

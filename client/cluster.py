@@ -82,7 +82,7 @@ class Cluster:
         self._now_s = now_s
         self._sleep = sleep
         self._deadline = Deadline(timeout_s, now_s)
-        self.patient = False
+        self.retry_unreachable = False
         """Whether to retry even if no address has ever answered, because one has answered another client."""
         self._reached = False
         self._connections: dict[Address, Link] = {}
@@ -268,7 +268,7 @@ class Cluster:
                 return self._connect(address)
             except ConnectionFailed as fault:
                 faults.append(fault)
-        if self._reached or self.patient:
+        if self._reached or self.retry_unreachable:
             raise faults[0]
         raise Unreachable("; ".join(map(str, faults)))
 

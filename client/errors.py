@@ -65,7 +65,7 @@ class TransactionEnded(BrokerError):
     """The transaction was already ended with the opposite result, or there is none."""
 
 
-PRODUCER_FAULTS: Final[dict[int, type[BrokerError]]] = {
+PRODUCER_ERRORS: Final[dict[int, type[BrokerError]]] = {
     ErrorCode.INVALID_PRODUCER_EPOCH: ProducerFenced,
     ErrorCode.PRODUCER_FENCED: ProducerFenced,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: ProducerUnknown,
@@ -75,9 +75,9 @@ PRODUCER_FAULTS: Final[dict[int, type[BrokerError]]] = {
 """Exceptions for error codes in coordinator responses to transactional producers."""
 
 
-def producer_fault(what: str, code: int, message: str | None = None) -> BrokerError:
+def producer_error(what: str, code: int, message: str | None = None) -> BrokerError:
     """Return the exception for an error code in a response to a producer."""
-    return PRODUCER_FAULTS.get(code, BrokerError)(what, code, message)
+    return PRODUCER_ERRORS.get(code, BrokerError)(what, code, message)
 
 
 def check(what: str, code: int, message: str | None = None) -> None:

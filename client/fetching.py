@@ -131,7 +131,7 @@ class PartitionFetch:
         self._leader_id: int | None = None
         self._ahead: tuple[int, Pending[FetchResponse]] | None = None
 
-    def ask_ahead(self, offset: int, bytes_max: int) -> None:
+    def prefetch(self, offset: int, bytes_max: int) -> None:
         """Send the Fetch for `offset` without waiting for the response. If sending fails, `take` sends it again."""
         try:
             self._ahead = offset, self._send(offset, bytes_max)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from stuntbroker.client.channel import ChannelCluster, Pending, wait_for
-from stuntbroker.client.errors import ClientError, ConnectionFailed, TimedOut, producer_fault
+from stuntbroker.client.errors import ClientError, ConnectionFailed, TimedOut, producer_error
 from stuntbroker.client.prepared_state import (
     END_TXN_V2_FROM,
     NO_PRODUCER,
@@ -98,7 +98,7 @@ def init_producer(
         node_id = cluster.coordinators([transactional_id])[transactional_id]
         answer = cluster.ask(node_id, INIT_PRODUCER_ID, request, InitProducerIdResponse, least, most)
         if answer.error_code:
-            raise producer_fault(f"InitProducerId of {transactional_id!r}", answer.error_code)
+            raise producer_error(f"InitProducerId of {transactional_id!r}", answer.error_code)
         ongoing = PreparedTxnState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
         pair = PreparedTxnState(answer.producer_id, answer.producer_epoch)
         return Initialised(pair, None if ongoing == NO_PRODUCER else ongoing)
@@ -122,7 +122,7 @@ def end_all(cluster: ChannelCluster, ends: Sequence[End]) -> list[Ended]:
             for index, code, pair in _round(cluster, ends, left, deadline.left_s):
                 if code in RETRIABLE:
                     progressed |= code != ErrorCode.CONCURRENT_TRANSACTIONS
-                    last = str(producer_fault(str(ends[index]), code))
+                    last = str(producer_error(str(ends[index]), code))
                 else:
                     ended[index] = Ended(ends[index], code, pair)
         except ClientError as fault:

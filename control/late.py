@@ -42,7 +42,7 @@ VERSION_WITH_IDS: Final = 13
 """First version of Produce with topic ids."""
 ADD_SEVERAL_FROM: Final = 4
 """First version of AddPartitionsToTxn for brokers, with several transactional ids."""
-LAST_OF_CLIENTS: Final = 3
+CLIENT_VERSION_MAX: Final = 3
 FIELDS: Final = {
     "api", "transactional_id", "version", "producer_id", "producer_epoch",
     "coordinator_epoch", "committed", "topic", "partition", "values", "sequence",
@@ -85,7 +85,7 @@ def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
         "version",
         last.version
         if last and last.api == APIS[key].name
-        else min(high, LAST_OF_CLIENTS)
+        else min(high, CLIENT_VERSION_MAX)
         if key == ADD_PARTITIONS
         else high,
     )

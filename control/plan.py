@@ -20,7 +20,7 @@ RULES_MAX: Final = min(FAULTS_MAX, STOPS_MAX)
 PARTS: Final = {"about", "seed", "seeds", "clock", "faults", "stops", "nodes", "moves"}
 QUARTER_OF_AN_HOUR_MS: Final = 15 * 60_000
 """Default of `transaction.max.timeout.ms`."""
-LOOK_MS: Final = 20_000
+ABORT_CHECK_INTERVALS_MS: Final = 20_000
 """Twice Kafka's default interval between two checks for transactions that have timed out."""
 
 
@@ -232,7 +232,7 @@ PLANS: Final[dict[str, dict[str, Any]]] = {
             {
                 "match": {"api": "EndTxn"},
                 "when": {"times": 1},
-                "do": {"advance_ms": QUARTER_OF_AN_HOUR_MS + LOOK_MS},
+                "do": {"advance_ms": QUARTER_OF_AN_HOUR_MS + ABORT_CHECK_INTERVALS_MS},
             }
         ],
     },

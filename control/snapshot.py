@@ -79,7 +79,7 @@ def _state_of(control: Control, id_: str, name: str, parked: tuple[tuple[str, Pa
     """Build the snapshot of a broker without work in progress other than parked. Raises FaultError, StorageError, OSError."""
     broker, clock = control.broker, control.clock.clock
     for log in broker.data_dir.logs.values():
-        log.settle()
+        log.flush_buffered()
     return Snapshot(
         id_,
         name,

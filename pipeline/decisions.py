@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SINK_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,180}")
 """Valid sink ids, which become part of transactional ids, file names and patterns."""
-KEPT: Final = 100
+KEPT_BATCHES_MAX: Final = 100
 """Number of decided batches that the folder keeps."""
 LOCK_WAIT_S: Final = 30.0
 """Taking a sink locks its folder for some milliseconds; if the lock is held this long, its holder is stuck."""
@@ -322,7 +322,7 @@ class DecisionFolder:
             self._put(f"{decision.batch_id}.decided", json.dumps(to_json(decision)))
             for name in os.listdir(self._folder):
                 batch_id = name.partition(".")[0]
-                if batch_id.isdigit() and int(batch_id) < decision.batch_id - KEPT:
+                if batch_id.isdigit() and int(batch_id) < decision.batch_id - KEPT_BATCHES_MAX:
                     (self._folder / name).unlink(missing_ok=True)
 
     def done(self, batch_id: int) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from stuntbroker.pipeline.arrays import HEADERS, Array, byte_strings, headers_at
 from stuntbroker.pipeline.lock_step import Places, find_headers, find_records
-from stuntbroker.pipeline.payloads import PayloadError, open_payload
+from stuntbroker.pipeline.payloads import PayloadError, decompress_payload
 from stuntbroker.protocol.batches.records import (
     CODEC_MASK,
     CONTROL,
@@ -28,7 +28,7 @@ from stuntbroker.protocol.batches.records import (
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer
 
-OPEN_BYTES_MAX: Final = 1 << 24
+DECOMPRESSED_BYTES_MAX: Final = 1 << 24
 """Maximum decompressed bytes of batches opened together, unless a single one is larger."""
 _MAGIC_AT: Final = 16
 _length_of = Struct(">8xi").unpack_from
@@ -147,10 +147,10 @@ def _opened(batches: Batches) -> Iterator[tuple[list[int], list[Buffer]]]:
         part: Buffer = view[at + HEADER_SIZE : at + int(header["length"]) + LOG_OVERHEAD]
         if codec := int(header["attributes"]) & CODEC_MASK:
             try:
-                part = open_payload(codec, part)
+                part = decompress_payload(codec, part)
             except PayloadError as fault:
                 raise BadBatch(f"the batch at offset {int(header['base_offset'])}: {fault}") from fault
-        if rows and size + len(part) > OPEN_BYTES_MAX:
+        if rows and size + len(part) > DECOMPRESSED_BYTES_MAX:
             yield rows, parts
             rows, parts, size = [], [], 0
         rows.append(row)

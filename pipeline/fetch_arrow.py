@@ -75,7 +75,7 @@ def fetch_range(cluster: ChannelCluster, wanted: Wanted, lost: Callable[[str], N
             )
         record_bytes = len(batches.data) / max(1, following - at)
         if following < end:
-            fetch.ask_ahead(following, _bytes_for(record_bytes, end - following))
+            fetch.prefetch(following, _bytes_for(record_bytes, end - following))
         for columns in decode(_counting(batches, part, wanted, at), wanted.with_headers):
             yield _cut(columns, at, end)
         at, deadline = following, Deadline(wanted.timeout_s)

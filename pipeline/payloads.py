@@ -19,7 +19,7 @@ class PayloadError(ValueError):
     """The payload is not valid for its codec, or decompresses to more than the limit."""
 
 
-def open_payload(codec: int, payload: Buffer, size_max: int = SIZE_MAX) -> bytes:
+def decompress_payload(codec: int, payload: Buffer, size_max: int = SIZE_MAX) -> bytes:
     """Return the decompressed records of a batch. Raises PayloadError."""
     openers: dict[int, Callable[[bytes, int], bytes]] = {GZIP: _gzip, SNAPPY: _snappy, LZ4: _lz4, ZSTD: _zstd}
     if codec not in openers:

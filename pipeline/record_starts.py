@@ -95,7 +95,7 @@ def find_starts(data: Buffer, starts: Array, ends: Array, counts: Array, last_de
     if len(entries) < LANES_MIN:
         return _one_by_one(data, starts, ends, counts)
     lanes = _follow(view, entries, bounds, int(_SPARE * total / len(entries)) + 2)
-    true, good, extra = _hanging_together(data, lanes, batch, payloads)
+    true, good, extra = _link_lanes(data, lanes, batch, payloads)
     bad[rows[~good]] = True
     strays = np.frombuffer(extra, np.int64)
     strays = strays[good[np.searchsorted(begins, strays, side="right") - 1]]
@@ -271,9 +271,7 @@ def _stepped(view: Array, begins: Array, steps: int, long: bool) -> Array:
     return rows
 
 
-def _hanging_together(
-    data: Buffer, lanes: _Lanes, batch: Array, payloads: _Payloads
-) -> tuple[Array, Array, array[int]]:
+def _link_lanes(data: Buffer, lanes: _Lanes, batch: Array, payloads: _Payloads) -> tuple[Array, Array, array[int]]:
     """Return (mask of the lanes that count, mask of the good batches, positions of records in no lane)."""
     starts, ends, counts, _ = payloads
     following = np.append(lanes.entries[1:], -1)

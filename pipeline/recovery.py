@@ -30,7 +30,7 @@ from stuntbroker.protocol.errors import ErrorCode
 
 ONGOING: Final = "Ongoing"
 EMPTY: Final = "Empty"
-GONE: Final = (
+OUTDATED_PRODUCER_ERRORS: Final = (
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
@@ -134,7 +134,7 @@ def running(admin: Admin, sink_id: str) -> list[Description]:
 def _end(cluster: ChannelCluster, admin: Admin, ends: Sequence[End], empty: Collection[str]) -> None:
     """End transactions; `empty` are ids that had no transaction when they were listed."""
     faults = [ended for ended in end_all(cluster, ends) if ended.code]
-    gone = [ended for ended in faults if ended.code in GONE]
+    gone = [ended for ended in faults if ended.code in OUTDATED_PRODUCER_ERRORS]
     described = admin.describe_transactions(ended.end.transactional_id for ended in gone) if gone else {}
     for ended in faults:
         end = ended.end

@@ -112,14 +112,14 @@ class TransactionalWriter:
         A kept transaction accepts no more records. Raises ProducerFenced, UnsupportedVersion, TimedOut.
         """
         options = {"enable_2pc": True} if two_phase else {"transaction_timeout_ms": self._timeout_ms}
-        with self._translated("InitProducerId"):
+        with self._translating_errors("InitProducerId"):
             producer = self._start(options)
             producer.init_transactions(keep_prepared_txn=keep)
         return producer.state is State.PREPARED_TRANSACTION
 
     def join(self, pair: PreparedTxnState) -> None:
         """Join the transaction of a producer that another process has initialised; each process writes to its own partitions."""
-        with self._translated("joining"):
+        with self._translating_errors("joining"):
             self._start({}).join_transaction(pair)
 
     def _start(self, options: dict[str, Any]) -> TransactionalProducer:
@@ -139,7 +139,7 @@ class TransactionalWriter:
         if where not in self._known:  # A producer would create a topic that has been deleted.
             self._cluster.retrying(lambda: self._cluster.leader(topic, partition))
             self._known.add(where)
-        with self._translated(f"writing to {topic}-{partition}"):
+        with self._translating_errors(f"writing to {topic}-{partition}"):
             if producer.state is State.READY:
                 self._sent.clear()
                 producer.begin_transaction()
@@ -149,12 +149,12 @@ class TransactionalWriter:
 
     def flush(self) -> None:
         """Wait until every batch is acknowledged."""
-        with self._translated("writing"):
+        with self._translating_errors("writing"):
             self._ready().flush()
 
     def prepare(self) -> PreparedTxnState:
         """Wait for all records and prepare the transaction: from then on it can only be committed or aborted (KIP-939)."""
-        with self._translated("preparing"):
+        with self._translating_errors("preparing"):
             return self._ready().prepare_transaction()
 
     # --- end
@@ -171,7 +171,7 @@ class TransactionalWriter:
         producer = self._ready()
         if producer.state is State.READY:
             return  # There is no transaction.
-        with self._translated("commit" if commit else "abort"):
+        with self._translating_errors("commit" if commit else "abort"):
             if commit:
                 producer.commit_transaction()
             else:
@@ -201,7 +201,7 @@ class TransactionalWriter:
         return self._producer
 
     @contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
+    def _translating_errors(self, what: str) -> Iterator[None]:
         """Raise the pipeline's errors instead of the producer's."""
         try:
             yield

@@ -65,7 +65,7 @@ _NEVER: Final = 1 << 63
 _last_offset = attrgetter("last_offset")
 
 
-class _Overtaken(Exception):
+class _SegmentsReplaced(Exception):
     """The segments that were being cleaned are no longer in the log."""
 
 
@@ -115,20 +115,20 @@ class Cleaning:
                 clean_size += cleaned.size
             log.clean_size = clean_size
             yield from self._empty(self.live.pop, len(self.live))
-        except _Overtaken:
+        except _SegmentsReplaced:
             return
         except OSError as fault:
             raise StorageError(f"cannot clean {log.folder}: {fault.strerror}") from fault
 
     def _slice(self, cost: int) -> Iterator[None]:
-        """End the slice when its cost reaches SLICE_BYTES. Raises _Overtaken if the first segments were deleted meanwhile."""
+        """End the slice when its cost reaches SLICE_BYTES. Raises _SegmentsReplaced if the first segments are gone by then."""
         self.read += cost
         if self.read < SLICE_BYTES:
             return
         self.read = 0
         yield
         if not self.log.segments or self.log.segments[0] is not self.first:
-            raise _Overtaken
+            raise _SegmentsReplaced
 
     def _learn(self, segments: list[Segment], aborted: _AbortedOffsets) -> Iterator[None]:
         for segment in segments:

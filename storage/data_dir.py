@@ -296,7 +296,7 @@ class DataDir:
     def begin_leader_epoch(self, log: PartitionLog, epoch: int) -> None:
         """Start a new leader epoch in a partition. Raises StorageError, in which case nothing has changed."""
         log.begin()
-        log.settle()
+        log.flush_buffered()
         kept = from_offset(
             log.leader_epochs, log.segments[0].base_offset
         )  # Recovery needs the epochs of all batches on disk.

@@ -57,7 +57,7 @@ class FolderAction(Enum):
     SET_ASIDE = 3
 
 
-class Judged(NamedTuple):
+class PlannedAction(NamedTuple):
     """A folder named like a partition, and the action on it."""
 
     action: FolderAction
@@ -100,7 +100,7 @@ def judge(
     topics: Mapping[str, tuple[bytes, int]],
     deleted: Mapping[str, Deleted],
     journal_is_empty: bool,
-) -> list[Judged]:
+) -> list[PlannedAction]:
     """Return the action for each partition folder. `topics`: id and number of partitions, by name."""
     judged = []
     for name in sorted(disk.names_in(path)):
@@ -122,7 +122,7 @@ def judge(
             continue  # Not a known partition: left alone.
         if action is FolderAction.SET_ASIDE and journal_is_empty:
             raise _without_journal(path, name)
-        judged.append(Judged(action, folder, topic, index))
+        judged.append(PlannedAction(action, folder, topic, index))
     return judged
 
 

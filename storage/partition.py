@@ -157,7 +157,7 @@ class PartitionLog(SegmentedLog):
 
     def _first_kept_offset(self) -> int:
         """Return the base offset of the batch that contains the log start offset, as in Kafka; may be below it."""
-        self.settle()
+        self.flush_buffered()
         for segment in self.segments[self._segment_at(self.log_start_offset) :]:
             if first := segment.find(self.log_start_offset):
                 return first[1].base_offset
@@ -247,7 +247,7 @@ class PartitionLog(SegmentedLog):
     def append_deferred(self, key: Any, value: Any, timestamp_ms: int) -> None:
         """Append a record that must follow everything written in this turn, and for which no response waits.
 
-        The record is written with the next append to this log, or by `settle`.
+        The record is written with the next append to this log, or by `flush_buffered`.
         """
         if self.turn is None:
             self.append_record(key, value, timestamp_ms)
@@ -269,7 +269,7 @@ class PartitionLog(SegmentedLog):
             batch = self.batch_of(offset, self.leader_epoch, timestamp_ms, key, value)
             self._write(batch, len(batch), offset, timestamp_ms, True)
 
-    def settle(self) -> None:
+    def flush_buffered(self) -> None:
         """Write all buffered appends without waiting for the end of the turn. Raises StorageError."""
         if self.turn is not None and (self.turn.armed or self.deferred):
             self.turn.flush()
@@ -447,7 +447,7 @@ class PartitionLog(SegmentedLog):
 
     def roll(self) -> None:
         """Close the active segment unless it is empty, so that retention and compaction can process it. Raises StorageError."""
-        self.settle()
+        self.flush_buffered()
         if self.segments and self.segments[-1].size:
             self._roll()
 
@@ -483,7 +483,7 @@ class PartitionLog(SegmentedLog):
 
     def close(self) -> None:
         """Close the log and write the indexes and the snapshot that a clean start needs. Raises StorageError, OSError."""
-        self.settle()
+        self.flush_buffered()
         if self.segments:
             self.segments[-1].write_indexes()
             self._write_snapshot()

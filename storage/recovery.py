@@ -159,7 +159,7 @@ def _files(disk: Disk, folder: str) -> Iterator[tuple[str, int, str]]:
 
 def sound_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, bytes]]:
     """Yield the batches of the broker's own log, with their CRCs checked. Raises StorageError at a damaged batch."""
-    log.settle()
+    log.flush_buffered()
     for segment in list(log.segments):
         end, offset = 0, segment.base_offset
         is_checked = segment.is_checked

@@ -42,7 +42,7 @@ class SegmentedLog:
         self.records: list[OwnRecord] = []
         """The broker's own records that are appended but not in a batch yet; they follow all batches."""
 
-    def settle(self) -> None:
+    def flush_buffered(self) -> None:
         """Write everything that is buffered. Raises StorageError."""
         raise NotImplementedError
 
@@ -63,7 +63,7 @@ class SegmentedLog:
         parts: list[Buffer] = []
         total = 0
         if self.active.pending_batches or self.records:
-            self.settle()
+            self.flush_buffered()
         for segment in self.segments[self._segment_at(offset) :]:
             position_and_header = segment.find(offset)
             if position_and_header is None:
@@ -89,7 +89,7 @@ class SegmentedLog:
     def aborted_in_fetch(self, offset: int, size: int, end_offset: int) -> list[AbortedTxn]:
         """Return the aborted transactions of a read_committed fetch of `size` bytes, up to the next index entry, as in Kafka."""
         if self.aborted and offset < end_offset:
-            self.settle()
+            self.flush_buffered()
             for at in range(self._segment_at(offset), len(self.segments)):
                 segment = self.segments[at]
                 if position_and_header := segment.find(offset):
@@ -105,7 +105,7 @@ class SegmentedLog:
 
     def batches_since(self, timestamp: int, offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
         """Yield the batches from `offset` on whose max timestamp is not below `timestamp`."""
-        self.settle()
+        self.flush_buffered()
         for segment in list(self.segments):
             position = segment.offset_for_time(timestamp, offset)
             if position is None:
@@ -124,7 +124,7 @@ class SegmentedLog:
 
     def batches(self) -> Iterator[tuple[BatchHeader, Buffer]]:
         """Yield every batch from the log start offset on."""
-        self.settle()
+        self.flush_buffered()
         for segment in list(self.segments):
             for position, header in segment.headers():
                 if header.last_offset >= self.log_start_offset:

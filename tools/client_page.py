@@ -12,7 +12,7 @@ from generated import write_or_check
 
 from stuntbroker import client
 from stuntbroker.client.blocking import SentRecord
-from stuntbroker.client.producer.error_table import OTHERWISE, TABLE, Kind, Request
+from stuntbroker.client.producer.error_table import DEFAULT_KINDS, TABLE, Kind, Request
 from stuntbroker.client.producer.errors import FailureType, ProducerError
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State, diagram
 from stuntbroker.protocol.errors import ErrorCode
@@ -173,9 +173,9 @@ def _table() -> Iterator[str]:
     for code in ErrorCode:
         if code is ErrorCode.NONE or not any(code in TABLE[request] for request in COLUMNS):
             continue
-        cells = [LETTERS[TABLE[request].get(code, OTHERWISE[request])] for request in COLUMNS]
+        cells = [LETTERS[TABLE[request].get(code, DEFAULT_KINDS[request])] for request in COLUMNS]
         yield f"| {code.name} {code.value} | {' | '.join(cells)} |"
-    yield f"| any other | {' | '.join(LETTERS[OTHERWISE[request]] for request in COLUMNS)} |\n"
+    yield f"| any other | {' | '.join(LETTERS[DEFAULT_KINDS[request]] for request in COLUMNS)} |\n"
     yield "A connection that breaks, or a response that does not come within `request_timeout_ms`, is R for every request.\n"
     yield "Under the profile `kip-588` of our broker ([profiles.md](profiles.md)), 90 is TRANSACTION_TIMED_OUT, A+, and 91 is"
     yield "PRODUCER_FENCED, F new, in every response but that of Produce.\n"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from stuntbroker.broker.cluster.nodes import Placement
 from stuntbroker.broker.metadata.topics import Topic, coordinator_of
 from stuntbroker.broker.requests.apis import NO_ANSWER
-from stuntbroker.broker.requests.interception import handle_and_look
+from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.plain_messages import decoded_answer, error_answer, plain_request
 from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.errors import ErrorCode
@@ -76,7 +76,7 @@ TRANSACTIONAL_ID_OF: Final[dict[int, Keys]] = {
     api_keys.END_TXN: lambda request, version: [request.transactional_id],
     api_keys.DESCRIBE_TRANSACTIONS: lambda request, version: list(request.transactional_ids),
 }
-LISTS: Final = {
+SPLITTABLE_LISTS: Final = {
     api_keys.OFFSET_FETCH: ("groups", "groups"),
     api_keys.DESCRIBE_GROUPS: ("groups", "groups"),
     api_keys.ADD_PARTITIONS_TO_TXN: ("transactions", "results_by_transaction"),
@@ -84,15 +84,15 @@ LISTS: Final = {
     api_keys.DESCRIBE_TRANSACTIONS: ("transactional_ids", "transaction_states"),
 }
 """API -> names of the list of groups or ids in a request with several, and of the list in its response."""
-LED: Final = {
+LEADER_APIS: Final = {
     api_keys.LIST_OFFSETS: "partition_index",
     api_keys.DELETE_RECORDS: "partition_index",
     api_keys.OFFSET_FOR_LEADER_EPOCH: "partition",
 }
 """APIs that need the partition leader -> name of the partition index in the request."""
-LISTINGS: Final = {api_keys.LIST_GROUPS: OFFSETS, api_keys.LIST_TRANSACTIONS: TXN_STATE}
+COORDINATOR_LIST_APIS: Final = {api_keys.LIST_GROUPS: OFFSETS, api_keys.LIST_TRANSACTIONS: TXN_STATE}
 """APIs that list the groups or ids of a coordinator -> the internal topic that holds them."""
-GATED: Final = frozenset({api_keys.PRODUCE, *GROUP_OF, *TRANSACTIONAL_ID_OF, *LED, *LISTINGS})
+GATED: Final = frozenset({api_keys.PRODUCE, *GROUP_OF, *TRANSACTIONAL_ID_OF, *LEADER_APIS, *COORDINATOR_LIST_APIS})
 
 
 class NodeGate:
@@ -107,10 +107,10 @@ class NodeGate:
         key = connection.route.key
         if key == api_keys.PRODUCE:
             return self._produce(handle, connection, request, version)
-        if key in LED:
+        if key in LEADER_APIS:
             return self._led(handle, connection, request, version)
-        if key in LISTINGS:
-            topic = self._broker.topics.get(LISTINGS[key])
+        if key in COORDINATOR_LIST_APIS:
+            topic = self._broker.topics.get(COORDINATOR_LIST_APIS[key])
             own = [] if topic is None else [p for p in topic.placements if p.leader == connection.listener.node_id]
             if any(placement.is_loading for placement in own):
                 return error_answer(key, {}, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -127,9 +127,9 @@ class NodeGate:
         if not any(errors):
             return handle(connection, request, version)
         error = next(filter(None, errors))
-        if all(errors) or key not in LISTS:
+        if all(errors) or key not in SPLITTABLE_LISTS:
             return _refusal(key, version, request, error)
-        listed, answered = LISTS[key]
+        listed, answered = SPLITTABLE_LISTS[key]
         own, foreign = copy(request), copy(request)
         both = list(zip(getattr(request, listed), errors, strict=True))
         setattr(own, listed, [each for each, error in both if not error])
@@ -150,13 +150,13 @@ class NodeGate:
             setattr(response, answered, _merged(getattr(response, answered), getattr(refusal, answered)))
             return response
 
-        return handle_and_look(handle, connection, own, version, with_refusal)
+        return intercept_response(handle, connection, own, version, with_refusal)
 
     # --- leaders
 
     def _led(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
         key, node_id = connection.route.key, connection.listener.node_id
-        number = LED[key]
+        number = LEADER_APIS[key]
         own_topics, foreign_topics = [], []
         for wanted in request.topics:
             name = wanted.topic if hasattr(wanted, "topic") else wanted.name
@@ -206,7 +206,7 @@ class NodeGate:
 
         if not own:
             return with_refusal(None)
-        return handle_and_look(handle, connection, (transactional_id, acks, own), version, with_refusal)
+        return intercept_response(handle, connection, (transactional_id, acks, own), version, with_refusal)
 
     def _produce_error(self, topic: Topic | None, index: int, node_id: int, acks: int) -> ErrorCode:
         if not is_led(topic, index, node_id):

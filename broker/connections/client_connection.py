@@ -56,5 +56,5 @@ class ClientConnection(Protocol):
     def was_active(self) -> bool:
         """Return whether a request has arrived since the last call, or is in progress."""
 
-    def give_back(self) -> None:
+    def release_buffer(self) -> None:
         """Release a large receive buffer that is not in use."""

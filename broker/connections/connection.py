@@ -287,7 +287,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._low == high:
                 self._low = self._high = 0
                 if self.room > KEPT_BUFFER and self.broker.request_memory.is_short:
-                    self.give_back()
+                    self.release_buffer()
         finally:
             self._cutting = False
 
@@ -320,7 +320,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._turn.flush()
             response = served.handle(self, request, version)
         except Exception as fault:  # A failing request ends its connection, not the broker.
-            return self.goes_on_after(fault)
+            return self.handle_fault(fault)
         if response is not None:
             self.open = False
             if response is not NO_ANSWER:
@@ -338,12 +338,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._turn.flush()
             response = handle(self, request, version)
         except Exception as fault:  # As in `_frame`.
-            self.goes_on_after(fault)
+            self.handle_fault(fault)
             return
         if response is not None:
             self.reply(response)
 
-    def goes_on_after(self, fault: Exception) -> bool:
+    def handle_fault(self, fault: Exception) -> bool:
         """Log an exception of a handler, and close the connection if necessary; return whether it stays open."""
         facts = {"api_key": self.route.key, "api_version": self.route.version}
         if not isinstance(fault, StorageError):
@@ -493,7 +493,7 @@ class Connection(asyncio.BufferedProtocol):
         before, self._counted = self._counted, self.correlation
         return before != self.correlation or self.open
 
-    def give_back(self) -> None:
+    def release_buffer(self) -> None:
         """Replace a large receive buffer that is not in use by a small one."""
         if self.room > KEPT_BUFFER and self._low == self._high and not self.open:
             self._low = self._high = 0

@@ -30,18 +30,23 @@ class RequestMemory:
         self._connections = connections
         self._log = log
         self._waiting: dict[ClientConnection, None] = {}
-        self._favoured: ClientConnection | None = None
+        self._exempt_connection: ClientConnection | None = None
         """The connection that may exceed the limit until its request is complete."""
         self._is_used_up = False
 
     def may_resize(self, connection: ClientConnection, before: int, after: int) -> bool:
         """Return whether a buffer may change its size, in bytes; if not, its connection waits until `read_on` is called."""
         more = after - before
-        if after <= ALWAYS_GIVEN or connection is self._favoured or self._has_room(more) or self._reclaim(more):
+        if (
+            after <= ALWAYS_GIVEN
+            or connection is self._exempt_connection
+            or self._has_room(more)
+            or self._reclaim(more)
+        ):
             self._waiting.pop(connection, None)
             return True
-        if self._favoured is None:
-            self._favoured = connection
+        if self._exempt_connection is None:
+            self._exempt_connection = connection
             self._waiting.pop(connection, None)
             return True
         self._waiting[connection] = None
@@ -63,8 +68,8 @@ class RequestMemory:
         """Count a buffer that changes its size, in bytes."""
         self.used += after - before
         if after < before:
-            if connection is self._favoured:
-                self._favoured = None
+            if connection is self._exempt_connection:
+                self._exempt_connection = None
             if self._waiting:
                 self._wake()
 
@@ -89,7 +94,7 @@ class RequestMemory:
     def _reclaim(self, more: int) -> bool:
         """Release the unused large buffers of all connections; return whether there is enough memory now."""
         for connection in list(self._connections):
-            connection.give_back()
+            connection.release_buffer()
         return self._has_room(more)
 
     def _wake(self) -> None:

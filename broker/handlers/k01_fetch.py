@@ -80,7 +80,7 @@ def handle(connection: Asking[Uses], request: FetchRequest, version: int) -> Fet
     if request.isolation_level not in (0, READ_COMMITTED) and fetch.reads_any():
         if session is not None and request.session_epoch == INITIAL_EPOCH:
             connection.broker.fetch_sessions.close(session.id)
-        return _unreadable(request, version)
+        return _unknown_isolation_level_response(request, version)
     if fetch.is_long:
         response = run_in_slices(connection, fetch.first_steps())
     else:
@@ -90,7 +90,7 @@ def handle(connection: Asking[Uses], request: FetchRequest, version: int) -> Fet
     return response
 
 
-def _unreadable(request: FetchRequest, version: int) -> FetchResponse:
+def _unknown_isolation_level_response(request: FetchRequest, version: int) -> FetchResponse:
     """Return the response for an unknown isolation level, which is refused only if some requested partition exists."""
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     listed = request.topics if version < TOPIC_IDS_FROM else ()
@@ -367,7 +367,7 @@ def _read_partition(
     """Return the response of one partition and its size in bytes. `first`: no records yet, so at least one batch is returned."""
     index = fetch_partition.partition
     if log.records:
-        log.settle()
+        log.flush_buffered()
     error = _check(log, fetch_partition, version)
     if error:
         without_aborted = None if error in WITHOUT_ABORTED else ()

@@ -46,7 +46,7 @@ RECORD_STEPS: Final = 3
 def handle(connection: Asking[Uses], request: ListOffsetsRequest, version: int) -> ListOffsetsResponse | None:
     """Look up one offset for each partition; None when the response comes later."""
     if request.isolation_level not in (0, 1):
-        return _unreadable(request)
+        return _unknown_isolation_level_response(request)
     response: ListOffsetsResponse | None = run_in_slices(connection, _each(connection, request, version))
     return response
 
@@ -80,7 +80,7 @@ def _each(connection: Asking[Uses], request: ListOffsetsRequest, version: int) -
     return ListOffsetsResponse(topics=responses)
 
 
-def _unreadable(request: ListOffsetsRequest) -> ListOffsetsResponse:
+def _unknown_isolation_level_response(request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Return the response for an unknown isolation level: an error for each partition, as often as it is requested."""
     return ListOffsetsResponse(
         topics=[
@@ -100,7 +100,7 @@ def _look_up(
     log: PartitionLog, part: ListOffsetsPartition, committed: bool, budget: ReadBudget
 ) -> ListOffsetsPartitionResponse:
     if log.records:
-        log.settle()
+        log.flush_buffered()
     end = log.last_stable_offset if committed else log.next_offset
     timestamp, offset = -1, -1
     if part.timestamp == LATEST:

@@ -42,7 +42,7 @@ VERSIONS = range(1, 11)
 REQUIRE_STABLE_FROM = 7
 FETCHED_AT_ONCE = 1_000
 """Partitions whose offsets are looked up in one step."""
-COME_BACK = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+RETRY_LATER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def handle(connection: Asking[Uses], request: OffsetFetchRequest, version: int) -> OffsetFetchResponse | None:
@@ -57,13 +57,13 @@ def _single(connection: Asking[Uses], request: OffsetFetchRequest, version: int)
     groups = connection.broker.groups
     stable, unstable = request.require_stable, ErrorCode.UNSTABLE_OFFSET_COMMIT
     if version < REQUIRE_STABLE_FROM and connection.listener.profile == KIP_447_DRAFT:
-        stable, unstable = True, COME_BACK
+        stable, unstable = True, RETRY_LATER
     if request.topics is None:
         topics = groups.fetch_all(request.group_id, stable, unstable)
     else:
         wanted = [(topic.name, ZERO_UUID, topic.partition_indexes) for topic in request.topics]
         topics = yield from _fetch(groups, request.group_id, wanted, stable, unstable)
-    come_back = any(fetched.error == COME_BACK for topic in topics for fetched in topic.partitions)
+    must_retry = any(fetched.error == RETRY_LATER for topic in topics for fetched in topic.partitions)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
@@ -71,7 +71,7 @@ def _single(connection: Asking[Uses], request: OffsetFetchRequest, version: int)
             )
             for topic in topics
         ],
-        error_code=COME_BACK if come_back else ErrorCode.NONE,
+        error_code=RETRY_LATER if must_retry else ErrorCode.NONE,
     )
 
 

@@ -53,7 +53,7 @@ def _each(connection: Asking[Uses], request: OffsetForLeaderEpochRequest) -> Ste
             answer = EpochEndOffset(error, part.partition)
             if log is not None and not error:
                 if log.records:
-                    log.settle()
+                    log.flush_buffered()
                 answer.leader_epoch, answer.end_offset = end_of_epoch(
                     log.leader_epochs, part.leader_epoch, log.log_start_offset, log.next_offset
                 )

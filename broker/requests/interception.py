@@ -13,7 +13,7 @@ OnAnswer = Callable[[Any], Any]
 """Called with a response; returns the response to send instead, or None to send nothing, or to send one later."""
 
 
-def handle_and_look(handle: Handler, connection: Connection, request: Any, version: int, on_answer: OnAnswer) -> Any:
+def intercept_response(handle: Handler, connection: Connection, request: Any, version: int, on_answer: OnAnswer) -> Any:
     """Handle a request and pass its response through `on_answer`; return the response, or None if it comes later."""
     outer = connection.before_reply
 
@@ -22,7 +22,7 @@ def handle_and_look(handle: Handler, connection: Connection, request: Any, versi
         try:
             send(connection, on_answer(answer))
         except Exception as fault:  # Must not raise into the caller that completed this request.
-            connection.goes_on_after(fault)
+            connection.handle_fault(fault)
 
     connection.before_reply = comes_later
     answer = handle(connection, request, version)

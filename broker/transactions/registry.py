@@ -123,7 +123,7 @@ class Transactions:
         self._log = partitions
         self.leader_changed()
         for log in partitions:
-            log.settle()
+            log.flush_buffered()
             # Unlike Kafka: at level 0, Kafka cannot write the fields that EndTxn v5 and Produce v12 need; the id then never
             # responds again, or responds UNSUPPORTED_VERSION if its state was written at a higher level.
             log.batch_of = batch_of if self.transaction_version else batch_at_level_0
@@ -355,7 +355,7 @@ class Transactions:
         try:
             for log in self._log:
                 if log.records:
-                    log.settle()
+                    log.flush_buffered()
         except StorageError:
             return  # The failed write was reported, and the broker ends.
         now_ms = self.broker.clock.now_ms()

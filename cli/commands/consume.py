@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any, Final
 
-from stuntbroker.cli.arguments import UsageError, bootstrap, choice, not_empty, options, seconds, single
+from stuntbroker.cli.arguments import UsageError, bootstrap, choice, non_empty_value, options, seconds, single
 from stuntbroker.cli.commands.group import places_of, topic_and_partition
 from stuntbroker.cli.commands.verbs import COMMAND_TIMEOUT_S, Options, optional_number
 from stuntbroker.cli.signals import Ended, noting_sigterm
@@ -61,7 +61,7 @@ WAIT_MS: Final = 500
 
 def consume(arguments: list[str]) -> int:
     """Print records; return the exit status. Raises UsageError."""
-    given = options(arguments, OPTIONS, FLAGS, with_words=True)
+    given = options(arguments, OPTIONS, FLAGS, has_positionals=True)
     topics = [topic_and_partition(text) for text in given.get("", ())]
     if not topics:
         raise UsageError("consume needs TOPIC")
@@ -72,7 +72,7 @@ def consume(arguments: list[str]) -> int:
     if "--for" in given and "--follow" not in given:
         raise UsageError("--for needs --follow")
     printer = _Printer(given, optional_number(given, "--max", 1, INT64_MAX))
-    group_id = not_empty(given, "--group")
+    group_id = non_empty_value(given, "--group")
     for_s = seconds(given, "--for", 0) if "--for" in given else float("inf")
     until_s = time.monotonic() + for_s if "--follow" in given else None
     addresses = bootstrap(given)

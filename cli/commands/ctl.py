@@ -93,7 +93,7 @@ def ctl(arguments: list[str]) -> int:
     if command is None:
         raise unknown_command(name, COMMANDS, "ctl")
     known = (*CONTROL_OPTIONS, *command.options)
-    given = options(others, known, ("--json", *command.flags), with_words=bool(command.word))
+    given = options(others, known, ("--json", *command.flags), has_positionals=bool(command.word))
     words = given.get("", [])
     if (
         command.word

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from stuntbroker.cli.arguments import UsageError, bootstrap, choice, not_empty, options, seconds, single
+from stuntbroker.cli.arguments import UsageError, bootstrap, choice, non_empty_value, options, seconds, single
 from stuntbroker.cli.commands.verbs import COMMAND_TIMEOUT_S, Options, key_values, optional_number
 from stuntbroker.cli.tables import shown
 from stuntbroker.client.cluster import Cluster
@@ -74,12 +74,12 @@ FIELDS_OF_CONSUME: Final = ("topic", "offset", "timestamp_ms", "producer_id", "p
 
 def produce_command(arguments: list[str]) -> int:
     """Write records; return the exit status. Raises UsageError."""
-    given = options(arguments, OPTIONS, FLAGS, with_words=True)
+    given = options(arguments, OPTIONS, FLAGS, has_positionals=True)
     if not given.get(""):
         raise UsageError("produce needs TOPIC")
     topic, *values = given[""]
     compression = choice(given, "--compression", *CODEC_NAMES)
-    transactional_id = not_empty(given, "--transactional-id")
+    transactional_id = non_empty_value(given, "--transactional-id")
     if not transactional_id and {"--abort", "--leave-open", "--transaction-timeout-ms"} & given.keys():
         raise UsageError("--abort, --leave-open and --transaction-timeout-ms need --transactional-id ID")
     if "--abort" in given and "--leave-open" in given:
@@ -177,7 +177,7 @@ def _records(given: Options, values: list[str]) -> Iterator[NewRecord]:
     Raises UsageError for an invalid value of the command line.
     """
     key = single(given, "--key", "") if "--key" in given else None
-    separator = not_empty(given, "--key-separator")
+    separator = non_empty_value(given, "--key-separator")
     if key is not None and separator:
         raise UsageError("--key and --key-separator exclude each other")
     partition = optional_number(given, "--partition", 0, INT32_MAX)

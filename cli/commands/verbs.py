@@ -68,7 +68,9 @@ def run_verb(noun: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int:
 
 def run_operation(command: str, verb: Verb, arguments: list[str]) -> int:
     """Run a command with the arguments after its name; return the exit status. Raises UsageError."""
-    given = options(arguments, (*verb.options, *COMMON_OPTIONS), ("--json", *verb.flags), with_words=bool(verb.words))
+    given = options(
+        arguments, (*verb.options, *COMMON_OPTIONS), ("--json", *verb.flags), has_positionals=bool(verb.words)
+    )
     words = given.get("", [])
     if verb.words and not words and not verb.words.startswith("["):
         raise UsageError(f"{command} needs {verb.words}")

@@ -42,7 +42,7 @@ HEADERS_SHOWN_MAX = 100
 
 def dump(arguments: list[str]) -> int:
     """Print files as readable lines; return the exit status: 0, or 1 if a file could not be read completely."""
-    given = options(arguments, (), ("--json",), with_words=True)
+    given = options(arguments, (), ("--json",), has_positionals=True)
     paths = given.get("", [])
     if not paths:
         raise UsageError("dump needs FILEs or FOLDERs, as <data folder>/<topic>-<partition>/*.log")

@@ -18,7 +18,7 @@ from stuntbroker.broker.connections.listener import CannotListen, Listener, list
 from stuntbroker.broker.file_limits import share
 from stuntbroker.broker.observation.events import Events
 from stuntbroker.broker.server import Broker
-from stuntbroker.cli.arguments import UsageError, choice, not_empty, number, single
+from stuntbroker.cli.arguments import UsageError, choice, non_empty_value, number, single
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.open_files import NO_LIMIT, OPEN_FILES
@@ -71,7 +71,7 @@ def serve(given: dict[str, list[str]]) -> int:
     """Run a broker until SIGTERM or SIGINT; return the exit status. Raises UsageError."""
     environment = _environment("--container" in given)
     for name in ("--data-dir", "--ready-file", "--config"):
-        not_empty(given, name)
+        non_empty_value(given, name)
     if environment is None:
         return _serve(given, None)
     merged = environment.options | given

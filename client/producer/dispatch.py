@@ -184,7 +184,7 @@ class Dispatcher:
 
     def fail(self, cause: ProducerError) -> None:
         """Make the transaction abortable, because one of its records was not taken."""
-        self._session.give_up(cause)
+        self._session.fail_unless_committing(cause)
         self._sender.drop()
 
     def _refused_topic(self, topic: str, partition: int | None) -> RecordFuture | None:

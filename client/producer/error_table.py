@@ -1,6 +1,6 @@
 """Error table of the transactional producer: what each error code means in the response to each request.
 
-The table follows Apache Kafka's Java producer 4.3.1 (TransactionManager, Sender) except where a comment says so. `OTHERWISE`
+The table follows Apache Kafka's Java producer 4.3.1 (TransactionManager, Sender) except where a comment says so. `DEFAULT_KINDS`
 applies to errors that no row names. Versions affect the meaning of a code in one way only: ABORTABLE_WITH_BUMP is abortable
 if the coordinator can give the producer a new epoch (transaction version 2, or InitProducerId 3 and later), else fatal.
 """
@@ -162,7 +162,7 @@ TABLE: Final[dict[Request, dict[int, Kind]]] = {
 }
 """Request -> error code -> kind."""
 
-OTHERWISE: Final[dict[Request, Kind]] = {
+DEFAULT_KINDS: Final[dict[Request, Kind]] = {
     **dict.fromkeys(Request, Kind.FATAL),
     Request.ADD_PARTITIONS: Kind.ABORTABLE,
     Request.PRODUCE: Kind.ABORTABLE,
@@ -229,7 +229,7 @@ def kind_of(request: Request, code: int, draft: bool = False) -> Kind:
         return Kind.SUCCESS
     if draft and code in _DRAFT and request is not Request.PRODUCE:
         return _DRAFT[code]
-    return TABLE[request].get(code, OTHERWISE[request])
+    return TABLE[request].get(code, DEFAULT_KINDS[request])
 
 
 def fatal_class(kind: Kind, code: int) -> type[FatalError]:

@@ -481,12 +481,14 @@ class TransactionalProducer:
         try:
             await self._calls.within("send_offsets_to_transaction", self._coordination.commit_offsets(group, committed))
         except OperationTimedOutError as fault:
-            self._session.give_up(fault, bump=True)
+            self._session.fail_unless_committing(fault, bump=True)
             self._sender.drop()
             self._calls.check(Call.SEND_OFFSETS)
         except asyncio.CancelledError:
             # It is not known whether the offsets are part of the transaction: a commit could lose them.
-            self._session.give_up(ProducerError("send_offsets_to_transaction() was cancelled"), bump=True)
+            self._session.fail_unless_committing(
+                ProducerError("send_offsets_to_transaction() was cancelled"), bump=True
+            )
             self._sender.drop()
             raise
         except StoppedError as fault:

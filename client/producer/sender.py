@@ -197,7 +197,7 @@ class Sender:
 
     def _sendable(self, queue: PartitionQueue) -> Batch | None:
         """Return the next batch of a partition, sealed, or None if none can be sent now."""
-        if queue.in_flight and (queue.resend or queue.in_flight >= IN_FLIGHT_MAX or self._is_unproven(queue)):
+        if queue.in_flight and (queue.resend or queue.in_flight >= IN_FLIGHT_MAX or self._may_lack_sequence(queue)):
             return None
         if queue.is_backing_off:
             return None
@@ -212,7 +212,7 @@ class Sender:
         queue.seal(batch, self._session.identity)
         return batch
 
-    def _is_unproven(self, queue: PartitionQueue) -> bool:
+    def _may_lack_sequence(self, queue: PartitionQueue) -> bool:
         """Whether the leader may not know a sequence number yet: then it could reject the first batch and take the second."""
         return not self._session.is_version_2 and not queue.acknowledged
 

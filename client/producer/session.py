@@ -153,7 +153,7 @@ class Session:
             self.error = cause
             self.move(State.ABORTABLE_ERROR)
 
-    def give_up(self, cause: ProducerError, bump: bool = False) -> None:
+    def fail_unless_committing(self, cause: ProducerError, bump: bool = False) -> None:
         """Call `fail_abortable` for a call that was cancelled or timed out, unless EndTxn (commit) is in flight."""
         if self.is_commit_under_way:
             self.needs_new_epoch |= bump

@@ -83,7 +83,7 @@ class Transactions:
         if not is_committed and session.state is not State.COMMITTING_TRANSACTION:
             session.check(Call.COMMIT_TRANSACTION)
         try:
-            await self._finish()
+            await self._prepare_next()
         except FatalError as fault:
             log.info("%r: committed, but no further transaction is possible: %s", self._session.transactional_id, fault)
 
@@ -92,9 +92,9 @@ class Transactions:
         await self._sender.drop_and_wait()
         if self._session.has_started or self._session.may_have_started:
             await self._coordination.end(commit=False)
-        await self._finish()
+        await self._prepare_next()
 
-    async def _finish(self) -> None:
+    async def _prepare_next(self) -> None:
         """Get ready for the next transaction, under a new epoch if there is one or if one is needed."""
         session = self._session
         session.has_ended = True

@@ -10,7 +10,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.requests.interception import handle_and_look
+from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.plain_messages import decoded_answer, error_codes
 from stuntbroker.broker.transactions.fences import FENCING
 from stuntbroker.protocol.api_keys import APIS, PRODUCE
@@ -101,7 +101,7 @@ class FenceLog:
     def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
         """Add the reason to a response that returns a fencing error."""
         explain = partial(self._explain, (connection.peer, connection.route.key), connection.route, version)
-        return handle_and_look(handle, connection, request, version, explain)
+        return intercept_response(handle, connection, request, version, explain)
 
     def _explain(self, key: tuple[str, int], route: Route, version: int, answer: Any) -> Any:
         fence = self._unexplained.pop(key, None)

@@ -126,7 +126,7 @@ class Oracle:
         self.checks += 1
         logs = sorted(self._broker.data_dir.logs.items(), key=lambda item: item[0][0] != TXN_STATE)
         for log in [log for _, log in logs]:
-            log.settle()
+            log.flush_buffered()
         for _, log in logs:  # The transaction log first: its decisions explain the markers.
             self._read(log)
         gone = self._histories.keys() - self._broker.data_dir.logs.keys()

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.requests.interception import handle_and_look
+from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.plain_messages import Plain, decoded_answer, error_codes, error_name, plain_request
 from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID, PRODUCE
 
@@ -97,7 +97,7 @@ class RequestLog:
             logged.took_ms = self._broker.clock.monotonic_ms() - began_ms
             return answer
 
-        return handle_and_look(handle, connection, request, version, answered)
+        return intercept_response(handle, connection, request, version, answered)
 
     @property
     def requests(self) -> deque[LoggedRequest]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.requests.apis import NO_ANSWER
 from stuntbroker.broker.requests.fetch_sessions import INITIAL_EPOCH
-from stuntbroker.broker.requests.interception import handle_and_look, send
+from stuntbroker.broker.requests.interception import intercept_response, send
 from stuntbroker.broker.requests.personality import versions_of
 from stuntbroker.broker.requests.plain_messages import (
     ANSWER_HEADER_SIZE,
@@ -120,7 +120,7 @@ class _Request:
         self.connection.handle_later(self.handle, self.request, self.version)
 
     def look(self, on_answer: Callable[[Any], Any]) -> Any:
-        return handle_and_look(self.handle, self.connection, self.request, self.version, on_answer)
+        return intercept_response(self.handle, self.connection, self.request, self.version, on_answer)
 
 
 class Injector:

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
-from stuntbroker.broker.requests.interception import handle_and_look, send
+from stuntbroker.broker.requests.interception import intercept_response, send
 from stuntbroker.control.rules.faults import (
     FaultError,
     check_number,
@@ -312,7 +312,7 @@ class Stops:
         log_of_ids = self._broker.topics.get(TXN_STATE)
         for log in log_of_ids.partitions if log_of_ids is not None else ():
             if log.records or log.deferred:
-                log.settle()  # Complete records otherwise wait for the next write to their file.
+                log.flush_buffered()  # Complete records otherwise wait for the next write to their file.
         self._broker.turn.flush()  # Writes the appends of this turn, and sends no answers.
         self._kill()
 
@@ -350,7 +350,7 @@ class Stops:
             return None if parked else answer
 
         def carry_out(connection: Connection, request: Any, version: int) -> Any:
-            return handle_and_look(handle, connection, request, version, answered)
+            return intercept_response(handle, connection, request, version, answered)
 
         if apply(BEFORE, partial(connection.handle_later, carry_out, request, version)):
             return None

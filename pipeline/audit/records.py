@@ -12,7 +12,7 @@ from stuntbroker.pipeline.arrays import HEADERS, Array, byte_strings, headers_at
 from stuntbroker.pipeline.audit.folder import Segment
 from stuntbroker.pipeline.audit.scan import as_record_batch, forget, map_file
 from stuntbroker.pipeline.lock_step import Places, find_headers, find_records
-from stuntbroker.pipeline.payloads import SIZE_MAX, PayloadError, open_payload
+from stuntbroker.pipeline.payloads import SIZE_MAX, PayloadError, decompress_payload
 from stuntbroker.protocol.batches.records import (
     CODEC_MASK,
     CONTROL,
@@ -124,7 +124,7 @@ def _opened(
         part: Any = data.data[at + HEADER_SIZE : at + int(header["length"]) + LOG_OVERHEAD]
         if codec := int(header["attributes"]) & CODEC_MASK:
             try:
-                part = open_payload(codec, part, size_max)
+                part = decompress_payload(codec, part, size_max)
             except PayloadError as fault:
                 faults.append(Undecodable(at, str(fault)))
                 continue

@@ -53,7 +53,7 @@ def connected(options: SinkOptions) -> Iterator[ChannelCluster]:
     cluster = _clusters.get(key)
     if cluster is None:
         cluster = ChannelCluster(parse_bootstrap(options.bootstrap), options.delivery_timeout_ms / 1000)
-        cluster.patient = True  # Wait for unreachable brokers, already for the first batch.
+        cluster.retry_unreachable = True  # Wait for unreachable brokers, already for the first batch.
         _clusters[key] = cluster
     try:
         yield cluster

@@ -50,7 +50,7 @@ PARTITIONED: Final = (
 )
 
 
-class NotAlone(Exception):
+class DuplicateWriter(Exception):
     """Two tasks, or two attempts of a task, would write to the same partition in one transaction."""
 
 
@@ -94,7 +94,7 @@ class SingleSink:
         return state
 
     def write(self, taken: Taken, query_id: str, batch_id: int, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
-        """Write a task's rows in the driver's transaction. Raises BadRows, NotAlone, ClientError."""
+        """Write a task's rows in the driver's transaction. Raises BadRows, DuplicateWriter, ClientError."""
         options, context = self._options, TaskContext.get()
         assert context is not None
         task = context.partitionId()
@@ -119,7 +119,9 @@ class SingleSink:
                 writer.flush()
             except BrokerError as fault:
                 if fault.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                    raise NotAlone(f"{fault}: another task writes to this partition too: {PARTITIONED}") from fault
+                    raise DuplicateWriter(
+                        f"{fault}: another task writes to this partition too: {PARTITIONED}"
+                    ) from fault
                 if not isinstance(fault, ProducerFenced | ProducerUnknown):
                     raise
                 raise ClientError(
@@ -132,7 +134,7 @@ class SingleSink:
         return TaskMessage(0, taken.pair, query_id, transaction, False, rows, written)
 
     def commit(self, messages: Sequence[TaskMessage], batch_id: int) -> None:
-        """Commit the batch. Raises NotAlone, ClientError. After TimedOut the outcome is unknown until the next run."""
+        """Commit the batch. Raises DuplicateWriter, ClientError. After TimedOut the outcome is unknown until the next run."""
         options = self._options
         if not any(message.transaction for message in messages) and options.write is None:
             return
@@ -156,24 +158,24 @@ class SingleSink:
 
 
 def _check_attempt(context: TaskContext, options: SinkOptions, pair: PreparedTxnState) -> None:
-    """Raise NotAlone unless this is the task's only attempt. Attempt numbers restart at 0 when Spark reruns a stage."""
+    """Raise DuplicateWriter unless this is the task's only attempt. Attempt numbers restart at 0 when Spark reruns a stage."""
     is_local = (context.getLocalProperty("spark.master") or "").startswith("local")
     if context.attemptNumber() or (is_local and not is_first(options, context.partitionId(), pair)):
-        raise NotAlone(
+        raise DuplicateWriter(
             f"task {context.partitionId()} has failed, and its rows may be in the transaction already: with mode=single the "
             "query has to start again (the first failure of the task says why; spark.task.maxFailures=1 spares the retries)"
         )
     if not is_local and context.getLocalProperty(ONE_STAGE_ATTEMPT) != "1":
-        raise NotAlone(
+        raise DuplicateWriter(
             f"with mode=single Spark must not run a stage twice, as tasks cannot tell: start it with {ONE_STAGE_ATTEMPT}=1"
         )
 
 
 def _check_partitions(messages: Sequence[TaskMessage]) -> None:
-    """Raise NotAlone if two tasks wrote to the same partition."""
+    """Raise DuplicateWriter if two tasks wrote to the same partition."""
     owners: dict[tuple[str, int], int] = {}
     for number, message in enumerate(messages):
         for where in message.written:
             if where in owners:
-                raise NotAlone(f"two tasks wrote to {where[0]}-{where[1]}: {PARTITIONED}")
+                raise DuplicateWriter(f"two tasks wrote to {where[0]}-{where[1]}: {PARTITIONED}")
             owners[where] = number

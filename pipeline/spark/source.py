@@ -83,7 +83,7 @@ class _Reader:
 
     def _open(self) -> ChannelCluster:
         cluster = ChannelCluster(self.options.bootstrap, self.options.timeout_s)
-        cluster.patient = True  # Wait for unreachable brokers, already for the first batch.
+        cluster.retry_unreachable = True  # Wait for unreachable brokers, already for the first batch.
         return cluster
 
     def _partitions(self, cluster: ChannelCluster, all_of_them: bool) -> list[TopicPartition]:

@@ -55,11 +55,11 @@ class NotAllowed(Exception):
     """The user may not use two-phase commit with the transactional ids of the sink."""
 
 
-class TooLate(Exception):
+class AttemptTooLate(Exception):
     """The batch of this attempt has ended, or another driver has taken the sink."""
 
 
-class NotKnown(Exception):
+class DecisionUnknown(Exception):
     """The decision may or may not have been stored."""
 
 
@@ -86,7 +86,7 @@ class TwoPhaseSink:
             if options.topic is not None:
                 partition_counts(cluster)(options.topic)
             if first:  # Check the permission before taking the sink, rather than failing in each task.
-                _check_right(cluster, options.sink_id)
+                _check_permission(cluster, options.sink_id)
             if options.decisions.is_topic:
                 # Fence a driver with mode=single that is still alive; its last commit is read below.
                 init_producer(cluster, f"{options.sink_id}-single", TIMEOUT_MS)
@@ -98,7 +98,7 @@ class TwoPhaseSink:
             return Taken(claim, settled.last, gate)
 
     def write(self, taken: Taken, query_id: str, batch_id: int, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
-        """Write a task's rows in a transaction. Raises BadRows, NoTwoPhaseCommit, NotAllowed, TooLate, ClientError."""
+        """Write a task's rows in a transaction. Raises BadRows, NoTwoPhaseCommit, NotAllowed, AttemptTooLate, ClientError."""
         options, context = self._options, TaskContext.get()
         assert context is not None
         task, number = context.partitionId(), context.attemptNumber()
@@ -163,7 +163,7 @@ class TwoPhaseSink:
 
 
 def _decide(store: Decisions, claim: int, decision: Decision) -> None:
-    """Store a decision; if the response is lost, read whether it was stored. Raises DecisionError, ClientError, NotKnown."""
+    """Store a decision; if the response is lost, read it back. Raises DecisionError, ClientError, DecisionUnknown."""
     try:
         store.decide(decision)
     except ClientError as fault:
@@ -171,7 +171,7 @@ def _decide(store: Decisions, claim: int, decision: Decision) -> None:
             store.resume(claim)
             last = store.last()
         except ClientError:
-            raise NotKnown(
+            raise DecisionUnknown(
                 f"whether batch {decision.batch_id} of sink {decision.sink_id!r} is decided cannot be read: a stream finds it "
                 f"out when it is started again; do not repeat a batch write before its rows were looked for: {fault}"
             ) from fault
@@ -202,7 +202,7 @@ def check_two_phase_commit(cluster: ChannelCluster, sink_id: str) -> None:
         raise _no_two_phase_commit(fault) from fault
 
 
-def _check_right(cluster: ChannelCluster, sink_id: str) -> None:
+def _check_permission(cluster: ChannelCluster, sink_id: str) -> None:
     """Check the TWO_PHASE_COMMIT permission with the gate's id, which has no transaction. Raises NoTwoPhaseCommit, NotAllowed."""
     with _asking_for_two_phase(_gate(sink_id), sink_id):
         init_producer(cluster, _gate(sink_id), TIMEOUT_MS, two_phase=True)
@@ -282,10 +282,10 @@ class Attempt:
         raise ClientError(f"{SLOTS_MAX} transactions of task {self._task} of sink {self._sink_id!r} are open")
 
     def _check_gate(self) -> None:
-        """Raises TooLate."""
+        """Raises AttemptTooLate."""
         name = _gate(self._sink_id)
         description = Admin(self._cluster).describe_transactions([name])[name]
         if description is None or (description.producer_id, description.producer_epoch) != self._gate:
-            raise TooLate(
+            raise AttemptTooLate(
                 f"task {self._task} of sink {self._sink_id!r} begins when its batch has ended, or another driver has the sink"
             )

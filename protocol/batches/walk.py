@@ -65,7 +65,7 @@ def walk(
         while number < count:
             if near:
                 before = number
-                number, pos = _usual(payload, pos, number, min(count, number + steps), keys_needed)
+                number, pos = _skip_simple_records(payload, pos, number, min(count, number + steps), keys_needed)
                 steps -= number - before
                 if number == count:
                     break
@@ -95,7 +95,7 @@ def walk(
     return Walked(steps, False, None, tuple(faults), misplaced)
 
 
-def _usual(payload: Buffer, pos: int, number: int, limit: int, keys_needed: bool) -> tuple[int, int]:
+def _skip_simple_records(payload: Buffer, pos: int, number: int, limit: int, keys_needed: bool) -> tuple[int, int]:
     """Skip valid records with small lengths and no headers, up to record `limit`.
 
     Return (number, position) of the first record that was not skipped.

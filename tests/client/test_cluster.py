@@ -130,7 +130,7 @@ def test_a_total_time_out_is_not_begun_anew_by_another_operation(broker: FakeBro
 
 def test_who_is_patient_waits_for_an_address_that_has_never_answered(broker: FakeBroker, clock: HandClock) -> None:
     with Cluster([NOBODY], 10.0, clock.now_s, clock.sleep) as cluster:
-        cluster.patient = True
+        cluster.retry_unreachable = True
 
         with pytest.raises(TimedOut, match=r"127\.0\.0\.1:1: .*; given up after 10 s"):
             cluster.retrying(cluster.broker_ids)
@@ -140,7 +140,7 @@ def test_who_is_patient_waits_for_an_address_that_has_never_answered(broker: Fak
         cluster.bootstrap = (broker.address,)
 
     with Cluster([NOBODY], 10.0, clock.now_s, comes_up) as cluster:
-        cluster.patient = True
+        cluster.retry_unreachable = True
         assert cluster.retrying(cluster.broker_ids) == [1]
 
 

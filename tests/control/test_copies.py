@@ -65,7 +65,7 @@ def logs_of(control: Control) -> dict[str, bytes]:
     """The content of the logs of a broker's partitions."""
     data_dir = control.broker.data_dir
     for log in data_dir.logs.values():
-        log.settle()
+        log.flush_buffered()
     disk, path = data_dir.disk, data_dir.path
     return {
         name: disk.read_file(f"{path}/{name}")

@@ -17,7 +17,8 @@ EXTRAS = {
     "cli/data_folder/audit_report.py": "audit", "cli/data_folder/audit_spark.py": "pipeline",
     "cli/shims/rpk/main.py": "image", "control/documents.py": "yaml",
     "fixture/plugin.py": "pytest", "fixture/reports.py": "pytest",
-    "client/blocking/consumer.py": "otel", "client/consumer.py": "otel", "client/producer/producer.py": "otel", "client/telemetry.py": "otel",
+    "client/blocking/consumer.py": "otel", "client/consumer.py": "otel",
+    "client/producer/producer.py": "otel", "client/telemetry.py": "otel",
 }  # fmt: skip
 """File or folder -> the extra that it needs besides the base dependencies; the longest path counts."""
 ON_SPARK = "pipeline/spark"

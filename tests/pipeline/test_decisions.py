@@ -21,7 +21,7 @@ from stuntbroker.client.topics import create_topic
 from stuntbroker.pipeline.decision_stores import decisions_place, open_decisions
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import (
-    KEPT,
+    KEPT_BATCHES_MAX,
     WRITE_IDS_MAX,
     BatchWentBack,
     BatchWrite,
@@ -385,9 +385,9 @@ def test_a_decision_is_a_file_that_can_be_read(tmp_path: Path) -> None:
 def test_old_decisions_go(tmp_path: Path) -> None:
     store = DecisionFolder(tmp_path, "s")
     store.take()
-    decide(store, *range(KEPT + 20))
+    decide(store, *range(KEPT_BATCHES_MAX + 20))
 
-    assert len(os.listdir(tmp_path / "s" / "owner-1")) == 2 * (KEPT + 1)
+    assert len(os.listdir(tmp_path / "s" / "owner-1")) == 2 * (KEPT_BATCHES_MAX + 1)
     with pytest.raises(BatchWentBack):
         store.decide(decision(3, A))
 

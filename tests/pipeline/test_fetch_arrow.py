@@ -195,7 +195,7 @@ def test_a_partition_that_is_missing_for_a_moment_is_not_lost(
 def test_what_was_asked_for_ahead_is_no_answer_to_another_offset(cluster: ChannelCluster) -> None:
     where = produced(cluster, "ahead", 5)
     fetch = PartitionFetch(cluster, where, READ_COMMITTED, SMALL)
-    fetch.ask_ahead(3, 1)
+    fetch.prefetch(3, 1)
 
     assert [find_batches(fetch.take(offset, 1).records or b"").next_offset for offset in (0, 1)] == [1, 2]
 

@@ -205,12 +205,12 @@ def test_the_usual_record_and_any_other_are_read_alike(
         payload = bytes(changed)
     for keys_needed in (False, True):
         actual = walk(payload, 0, header(count), MANY, keys_needed, TIMES)
-        usual = record_walk._usual
-        record_walk._usual = lambda payload, pos, number, *_: (number, pos)
+        usual = record_walk._skip_simple_records
+        record_walk._skip_simple_records = lambda payload, pos, number, *_: (number, pos)
         try:
             slow = walk(payload, 0, header(count), MANY, keys_needed, TIMES)
         finally:
-            record_walk._usual = usual
+            record_walk._skip_simple_records = usual
 
         assert actual._replace(steps=0) == slow._replace(steps=0)
         assert spoil or actual.wrong is None

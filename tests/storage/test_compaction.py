@@ -395,7 +395,7 @@ def lagging(folder: Path, times: list[int]) -> PartitionLog:
     log = compacted(folder, min_compaction_lag_ms=LAG_MS, segment_bytes=100)
     for at in times:
         put(log, batch([(b"k", b"x" * 30)], at=at))
-        log.settle()
+        log.flush_buffered()
         os.utime(log.active.path + ".log", (0, OLD / 1_000))
     assert len(log.segments) == len(times)
     return log

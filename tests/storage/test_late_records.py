@@ -69,7 +69,7 @@ def test_records_of_other_keys_do_not_wait_for_a_late_one_nor_bring_it_forward(l
 
     logs.end()
     assert logs.written(logs.txns) == [b"prepare a", b"prepare b"]
-    logs.txns.settle()
+    logs.txns.flush_buffered()
     assert logs.written(logs.txns) == [b"prepare a", b"prepare b", b"complete a", b"complete b"]
 
 

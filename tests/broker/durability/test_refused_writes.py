@@ -26,7 +26,7 @@ def executor(durability: str) -> SyncedAtOnce | None:
 def append(log: PartitionLog, size: int = 10) -> None:
     data = batch([(b"key", bytes(size))])
     log.append_client(data, read_header(data), START_MS)
-    log.settle()
+    log.flush_buffered()
 
 
 def refusing(wanted: str, path_part: str) -> Callable[[str, str], int | None]:

@@ -65,7 +65,7 @@ class Twin:
         actual = []
         for name in TOPICS:
             for log in self.rig.logs(name):
-                log.settle()
+                log.flush_buffered()
                 producers = {
                     key: [getattr(each, slot) for slot in each.__slots__]
                     for key, each in log.producers.producers.items()

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from stuntbroker.client.producer.error_table import OTHERWISE, TABLE, Kind, Request, failure_type, fatal_class, kind_of
+from stuntbroker.client.producer.error_table import (
+    DEFAULT_KINDS,
+    TABLE,
+    Kind,
+    Request,
+    failure_type,
+    fatal_class,
+    kind_of,
+)
 from stuntbroker.client.producer.errors import (
     ApplicationRecoverableError,
     AuthenticationError,
@@ -110,7 +118,7 @@ def test_what_the_table_does_not_name_is_fatal_but_for_partitions_and_records() 
 
     assert abortable == {Request.ADD_PARTITIONS, Request.PRODUCE}
     assert {kind_of(request, unknown) for request in Request} == {Kind.ABORTABLE, Kind.FATAL}
-    assert set(OTHERWISE) == set(TABLE) == set(Request)
+    assert set(DEFAULT_KINDS) == set(TABLE) == set(Request)
 
 
 @pytest.mark.parametrize(

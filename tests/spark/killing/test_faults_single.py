@@ -50,7 +50,7 @@ def test_a_task_that_fails_is_not_tried_again_but_its_batch_is(session: SparkSes
     for done, fault in enumerate(faults):
         assert run(session, job) is not None
         assert job.plan.fired(fault) == 1
-        assert len(job.plan.passed("write-raised-NotAlone")) > done
+        assert len(job.plan.passed("write-raised-DuplicateWriter")) > done
         with world.broker.cluster() as cluster:
             before = [row for rows in BATCHES[:done] for row in rows]
             assert difference(before, committed(cluster, job.topic)) == {}

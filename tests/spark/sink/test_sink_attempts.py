@@ -15,7 +15,7 @@ from stuntbroker.client.prepared_state import NO_PRODUCER
 from stuntbroker.pipeline.decisions import Superseded, Transaction
 from stuntbroker.pipeline.recovery import transactional_id
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
-from stuntbroker.pipeline.spark.two_phase_sink import Attempt, TooLate, TwoPhaseSink
+from stuntbroker.pipeline.spark.two_phase_sink import Attempt, AttemptTooLate, TwoPhaseSink
 from stuntbroker.pipeline.spark.writing import Taken, TaskMessage
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def test_an_attempt_does_not_begin_when_its_batch_was_aborted(
     delayed = attempt(cluster, options, taken, task=1)
     sink.abort([message(taken, won.transaction)] if messages else [])
 
-    with pytest.raises(TooLate, match="begins when its batch has ended"):
+    with pytest.raises(AttemptTooLate, match="begins when its batch has ended"):
         written(delayed, options, "late")
     check(cluster, options)
 
@@ -72,7 +72,7 @@ def test_an_attempt_does_not_begin_when_its_batch_was_committed(cluster: Channel
     won = written(attempt(cluster, options, taken), options, "won")
     sink.commit([message(taken, won.transaction)], 0)
 
-    with pytest.raises(TooLate):
+    with pytest.raises(AttemptTooLate):
         written(attempt(cluster, options, taken, number=1), options, "late")
     check(cluster, options, "won")
 
@@ -113,7 +113,7 @@ def test_tasks_of_a_driver_that_was_replaced_do_not_begin(cluster: ChannelCluste
     before = old.take()
     lost = written(attempt(cluster, options, before), options, "lost")
     taken = new.take()
-    with pytest.raises(TooLate):
+    with pytest.raises(AttemptTooLate):
         written(attempt(cluster, options, before, task=1), options, "late")
     won = written(attempt(cluster, options, taken), options, "won")
     for end in (lambda: old.commit([message(before, lost.transaction)], 0), lambda: old.abort([message(before, None)])):

@@ -20,10 +20,10 @@ from stuntbroker.client.transactions import End, end_all
 from stuntbroker.pipeline.decisions import BatchWentBack, Decision, DecisionError
 from stuntbroker.pipeline.spark import connections, single_sink, two_phase_sink
 from stuntbroker.pipeline.spark.rows import BadRows
-from stuntbroker.pipeline.spark.single_sink import NotAlone, SingleSink
+from stuntbroker.pipeline.spark.single_sink import DuplicateWriter, SingleSink
 from stuntbroker.pipeline.spark.sink import sink_of
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
-from stuntbroker.pipeline.spark.two_phase_sink import TooLate, TwoPhaseSink
+from stuntbroker.pipeline.spark.two_phase_sink import AttemptTooLate, TwoPhaseSink
 from stuntbroker.pipeline.spark.writing import Sink, write_once
 from stuntbroker.pipeline.writer import TransactionalWriter
 from stuntbroker.protocol.batches.records import build_batch
@@ -119,7 +119,7 @@ def test_tasks_that_write_to_one_partition_are_told_how_to_avoid_it(options: Ope
     sink = SingleSink(options(mode="single"))
     taken = sink.take()
     sink.write(taken, "query", 0, ROWS)
-    with pytest.raises(NotAlone, match=r"another task writes to this partition too: .*partitioning.partitioned"):
+    with pytest.raises(DuplicateWriter, match=r"another task writes to this partition too: .*partitioning.partitioned"):
         sink.write(taken, "query", 0, ROWS * 2)
 
 
@@ -168,7 +168,7 @@ def test_a_late_attempt_does_not_hide_that_a_decided_transaction_was_committed(
     store.decide(Decision(name, "query", 0, (message.transaction,)))
     two_phase_sink._close(cluster, name, taken.pair)
     end_all(cluster, [End(*message.transaction, True)])
-    with pytest.raises(TooLate):
+    with pytest.raises(AttemptTooLate):
         sink.write(taken, "query", 0, ROWS)
     run(sink, 0)
     check(cluster, name, 1)
@@ -245,7 +245,7 @@ def test_two_drivers_that_start_at_once_leave_nothing_open(
     monkeypatch.setattr(two_phase_sink, "init_producer", interrupted)
     with pytest.raises(DecisionError):
         first.take()
-    with pytest.raises(TooLate):
+    with pytest.raises(AttemptTooLate):
         second.write(taken[0], "query", 0, ROWS)  # type: ignore[arg-type]
     run(second, 0)
     check(cluster, name, 1)
