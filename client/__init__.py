@@ -2,9 +2,9 @@
 
     from stuntbroker.client import TransactionalProducer
 
-Applications use the transactional producer, which is for asyncio (package `producer`). The modules directly in this folder
-are blocking, for the command line and the pipeline, and share nothing between threads. The client depends on the protocol,
-not on our broker, so that it works against Apache Kafka too.
+Applications use the transactional producer, which is for asyncio (package `producer`). Most modules directly in this
+folder are blocking, for the command line and the pipeline, and share nothing between threads; the consumer is for asyncio.
+The client depends on the protocol, not on our broker, so that it works against Apache Kafka too.
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@ SYSTEM: Final = {"messaging.system": "kafka"}
 SENT: Final = "messaging.client.sent.messages"
 CONSUMED: Final = "messaging.client.consumed.messages"
 DURATION: Final = "messaging.client.operation.duration"
+TRACE_CONTEXT: Final = frozenset({"traceparent", "tracestate"})
+"""Headers of a W3C trace context."""
 LINKS_MAX: Final = 128
 """Maximum links of a consumer span: OpenTelemetry keeps no more."""
 
@@ -171,8 +173,11 @@ class ProducerTelemetry(Telemetry):
             return span, headers
         carrier: dict[str, str] = {}
         propagate.inject(carrier, trace.set_span_in_context(span))
-        kept = [(name, value) for name, value in headers if name not in carrier]  # No context can be read from those.
-        return span, [*kept, *((name, value.encode()) for name, value in carrier.items())]
+        kept = [
+            (name, value) for name, value in headers if name not in TRACE_CONTEXT
+        ]  # No context can be read from it.
+        names = {name for name, _ in kept}  # Other fields, as baggage, are the application's if it gave them.
+        return span, [*kept, *((name, value.encode()) for name, value in carrier.items() if name not in names)]
 
     @harmless
     def end_record(self, span: Span, record: RecordFuture) -> None:

@@ -23,9 +23,8 @@ class Control:
         assert isinstance(broker.clock, TestClock)
         self.broker = broker
         self.clock = ClockControl(broker.clock, broker)
-        broker.router.add_interceptor(
-            self.clock.intercept
-        )  # First, as the others must see a request only when it is handled.
+        # First, as the others must see a request only when it is handled.
+        broker.router.add_interceptor(self.clock.intercept)
         self.requests = RequestLog(broker)
         broker.router.add_interceptor(self.requests.intercept)
         self.injector = Injector(broker, self.requests, self.clock)

@@ -297,9 +297,8 @@ class DataDir:
         """Start a new leader epoch in a partition. Raises StorageError, in which case nothing has changed."""
         log.begin()
         log.flush_buffered()
-        kept = from_offset(
-            log.leader_epochs, log.segments[0].base_offset
-        )  # Recovery needs the epochs of all batches on disk.
+        # Recovery needs the epochs of all batches on disk.
+        kept = from_offset(log.leader_epochs, log.segments[0].base_offset)
         epochs = begin_epoch(kept, epoch, log.next_offset)
         try:
             self._replace(f"{log.topic}-{log.index}/{LEADER_EPOCHS}", as_checkpoint(epochs).encode())

@@ -9,7 +9,7 @@
 | bytes after that prefix, after a crash, without a valid batch among them | cut off: an unfinished write |
 | bytes after that prefix with valid batches among them, or in a log that was closed cleanly | refused: the file is damaged |
 | damage, with `--recover truncate` | cut off with all later segments, as Apache Kafka does |
-| producer snapshots | the newest one before the first scanned segment is loaded; later batches are replayed |
+| producer snapshots | the newest one at or before the first scanned segment is loaded; later batches are replayed |
 | indexes without a log, snapshots at offsets where no segment begins | removed |
 | a folder, a link or a device with the name of a segment's file | refused |
 | files with any other name | left alone |
@@ -199,7 +199,7 @@ def _end_of(segments: list[Segment]) -> int:
 
 
 def _load_producers(log: PartitionLog, scanned: list[Segment]) -> None:
-    """Load the newest snapshot before the scanned segments, and replay the batches after it.
+    """Load the newest snapshot at or before the start of the scanned segments, and replay the batches after it.
 
     The replay also restores the aborted transactions of the scanned segments.
     """

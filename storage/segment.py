@@ -9,8 +9,8 @@ The files of a segment are named by its base offset, in twenty digits:
     .crc        uint32 CRC-32C of the three index files in this order; older versions and Kafka do not write it
 
 The valid prefix of a log is its longest run of complete batches with a correct CRC and rising offsets. Valid batches after that
-prefix mean that the file was damaged; an interrupted write cannot leave any. The indexes are kept in memory and written when
-the segment is closed; after a crash they are rebuilt from the log.
+prefix are taken as a sign that the file was damaged, and not that a crash interrupted its last write. The indexes are kept in
+memory and written when the segment is closed; after a crash they are rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -224,9 +224,8 @@ class Segment:
         while position + HEADER_SIZE <= self.size:
             at = position - start
             if at + HEADER_SIZE > len(window):
-                window = self.disk.read(
-                    self.open(), step, position
-                )  # The file may have been closed between two pieces.
+                # The file may have been closed between two pieces.
+                window = self.disk.read(self.open(), step, position)
                 start, at = position, 0
                 step = min(step * 4, SCAN_BYTES)
                 if len(window) < HEADER_SIZE:

@@ -169,6 +169,9 @@ def _table() -> Iterator[str]:
     yield "## Every error code in every response\n"
     yield "\n".join(f"- **{letter}**: {kind.value}" for kind, letter in LETTERS.items())
     yield ""
+    yield "A code that KIP-1050 gives a class has it in every response, also where the table says F: an authorization error is an"
+    yield "AuthorizationError; ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and FENCED_INSTANCE_ID are ApplicationRecoverableErrors;"
+    yield "INVALID_TOPIC_EXCEPTION and others about settings are InvalidConfigurationErrors.\n"
     yield f"| code | {' | '.join(request.value for request in COLUMNS)} |\n|---|{'---|' * len(COLUMNS)}"
     for code in ErrorCode:
         if code is ErrorCode.NONE or not any(code in TABLE[request] for request in COLUMNS):

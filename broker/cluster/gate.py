@@ -1,7 +1,8 @@
 """Refusal of requests for partitions, groups and transactional ids that another node leads or coordinates.
 
-The gate is an interceptor, installed when there are several nodes. It passes the part of a request that belongs to this node to
-the handler, and adds the errors of the other parts to the response. The Fetch handler checks its partitions itself.
+The gate is a check between the interceptors and the handlers, installed when there are several nodes. It passes the part of a
+request that belongs to this node to the handler, and adds the errors of the other parts to the response. The Fetch handler
+checks its partitions itself.
 """
 
 from __future__ import annotations

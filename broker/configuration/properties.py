@@ -11,7 +11,6 @@ from stuntbroker.broker.requests.apis import RELEASE
 from stuntbroker.protocol.addresses import parse_address
 from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN
 
-SHORT_MAX: Final = 2**15 - 1
 PARTITIONS_MAX: Final = 10_000
 """Maximum number of partitions that one request can create, or a topic can have when it is created."""
 SEGMENT_BYTES_MIN: Final = 1_048_576
@@ -183,7 +182,7 @@ def _int(default: int, low: int = 0, high: int = INT32_MAX) -> Property:
 
 
 def _short(default: int, low: int) -> Property:
-    return Property(default, _number(low, SHORT_MAX), 4)
+    return Property(default, _number(low, INT16_MAX), 4)
 
 
 def _long(default: int, low: int = 0, high: int = INT64_MAX) -> Property:

@@ -35,10 +35,8 @@ def _all_or_none(connection: Asking[Uses], request: UpdateFeaturesRequest) -> St
     broker = connection.broker
     features, before = broker.features, broker.features.transaction_version
     updates = {update.feature: update for update in request.feature_updates}  # The last update of a feature counts.
-    for (
-        name,
-        update,
-    ) in updates.items():  # Without a yield: no other request may change a level between check and change.
+    # Without a yield: no other request may change a level between check and change.
+    for name, update in updates.items():
         level = update.max_version_level
         reason = features.refusal(name, level, update.upgrade_type, broker.node_id)
         if reason is not None:

@@ -226,9 +226,8 @@ class Fences:
         """Return the fence of the producer that had this epoch; if there is none, the last fence of the id."""
         fences = self._fences.get(transactional_id, [])
         own = [fence for fence in fences if fence.fenced.has_had(identity, fence.last)]
-        if (
-            own
-        ):  # A marker of an administrator does not change the epoch: a later fence with the same epoch is the cause.
+        # A marker of an administrator does not change the epoch: a later fence with the same epoch is the cause.
+        if own:
             return [fence for fence in own if fence.last == own[0].last][-1]
         txn, holder = self._state_of(transactional_id), self._holders.get(transactional_id)
         if txn is not None and holder is not None:

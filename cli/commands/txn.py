@@ -215,7 +215,7 @@ def _abort(values: Options) -> Operation:
             f"coordinator epoch {marker.coordinator_epoch}, to {topic}-{partition}\n"
         )
         where = {"topic": topic, "partition": partition, "start_offset": start_offset}
-        return Shown(text, {"aborted": where | marker._asdict()})
+        return Shown(text, {"aborted": where | marker._asdict()}, is_data=False)
 
     return operation
 
@@ -232,7 +232,7 @@ def _force_terminate(given: Options) -> Operation:
         # Unlike Kafka: kafka-transactions.sh creates an id that it does not find. A typing error should not do that.
         before = admin.force_terminate(transactional_id)
         document = {"before": document_of(before, _now_ms()), "aborted": before.state in ("Ongoing", "PrepareAbort")}
-        return Shown(_terminated(before), document)
+        return Shown(_terminated(before), document, is_data=False)
 
     return operation
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, Unreachable
 from stuntbroker.protocol.addresses import parse_bootstrap
-from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX, INT64_MIN
+from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN
 
 TIMEOUT_S: Final = 30.0
 BROKER_WAIT_S: Final = 60.0
@@ -126,9 +126,9 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 
 INT: Final = whole_number(-1, INT32_MAX)
-SHORT: Final = whole_number(-1, 2**15 - 1)
+SHORT: Final = whole_number(-1, INT16_MAX)
 PARTITION_COUNT: Final = whole_number(1, INT32_MAX)
-REPLICATION_FACTOR: Final = whole_number(1, 2**15 - 1)
+REPLICATION_FACTOR: Final = whole_number(1, INT16_MAX)
 LONG: Final = whole_number(INT64_MIN, INT64_MAX)
 
 

@@ -178,7 +178,6 @@ _DRAFT: Final = {TIMED_OUT_DRAFT: Kind.ABORTABLE_WITH_BUMP, FENCED_DRAFT: Kind.R
 _FATAL_CLASSES: Final[dict[int, type[FatalError]]] = {
     _E.INVALID_PRODUCER_EPOCH: ProducerFencedError,
     _E.PRODUCER_FENCED: ProducerFencedError,
-    FENCED_DRAFT: ProducerFencedError,
     _E.INVALID_PRODUCER_ID_MAPPING: InvalidProducerIdMappingError,
     _E.TOPIC_AUTHORIZATION_FAILED: AuthorizationError,
     _E.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
@@ -232,8 +231,10 @@ def kind_of(request: Request, code: int, draft: bool = False) -> Kind:
     return TABLE[request].get(code, DEFAULT_KINDS[request])
 
 
-def fatal_class(kind: Kind, code: int) -> type[FatalError]:
+def fatal_class(kind: Kind, code: int, draft: bool = False) -> type[FatalError]:
     """Return the class of the error that is raised for a fatal kind."""
+    if draft and code in _DRAFT and kind is Kind.RECOVERABLE:
+        return ProducerFencedError
     return _FATAL_CLASSES.get(code) or _CLASS_OF_KIND.get(kind, UnexpectedError)
 
 

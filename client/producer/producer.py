@@ -19,11 +19,7 @@ from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections, SharedConnections, check_shared
 from stuntbroker.client.producer.coordination import Coordination, GroupMetadata, StoppedError
 from stuntbroker.client.producer.dispatch import Dispatcher, no_metadata
-from stuntbroker.client.producer.errors import (
-    IllegalStateError,
-    OperationTimedOutError,
-    ProducerError,
-)
+from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, ProducerError
 from stuntbroker.client.producer.options import (
     Partitioner,
     Security,

@@ -184,7 +184,7 @@ class Session:
                 self.fail_abortable(cause, bump=True)
             case _:
                 fatal = Kind.RECOVERABLE if kind is Kind.ABORTABLE_WITH_BUMP else kind
-                error = fatal_class(fatal, code)(f"{self.transactional_id!r}: {cause.args[0]}", code)
+                error = fatal_class(fatal, code, self.draft_codes)(f"{self.transactional_id!r}: {cause.args[0]}", code)
                 error.reason = message
                 self.fail_fatal(error)
         return kind

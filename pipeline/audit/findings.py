@@ -16,7 +16,7 @@
 | marker_contradicts | error | the marker in a partition contradicts the decision |
 | marker_undecided | error | a marker with an epoch that the coordinator has not allocated yet |
 | marker_without_data | information | a partition was added to a transaction but not written to, or the marker was repeated |
-| marker_suspicious | warning | a marker of an older coordinator, an older epoch or an unknown producer |
+| marker_suspicious | warning | a marker without data, of an old coordinator, epoch or unknown producer; or below its data |
 | mixed_epochs | error | an epoch went up within a transaction, which only its end may do |
 | stale_epoch | error | records with an epoch below one already seen in the partition: their producer was fenced |
 | duplicate | error | repeated sequence numbers |

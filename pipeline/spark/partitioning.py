@@ -49,9 +49,7 @@ def _hashed(count: int) -> Any:
 
         return pa.array(partitions_of(key, len(key), count), pa.int32())
 
-    partition.__annotations__ = {
-        "key": pa.Array,
-        "return": pa.Array,
-    }  # Spark needs the types, not strings.
+    # Spark needs the types, not strings.
+    partition.__annotations__ = {"key": pa.Array, "return": pa.Array}
     arrow_udf: Any = functions.arrow_udf  # Missing from the stub of the module.
     return arrow_udf(partition, "int")

@@ -249,9 +249,8 @@ class Attempt:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._writer is None:
             return
-        if kind is not None and not issubclass(
-            kind, TimedOut
-        ):  # After TimedOut, aborting would wait again for absent brokers.
+        # After TimedOut, aborting would wait again for absent brokers.
+        if kind is not None and not issubclass(kind, TimedOut):
             with suppress(ClientError):  # Otherwise the driver aborts it, as no message names it.
                 self._writer.abort()
         self._writer.close()

@@ -46,7 +46,9 @@ def _run(arguments: list[str]) -> int:
             return 0
         raise CommandError(f"rpk {command}: {there_are}")
     parser = Parser(f"rpk {command}", suffix="")
-    parser.add_argument("--brokers", dest="bootstrap", default=os.environ.get("RPK_BROKERS", BOOTSTRAP_DEFAULT))
+    parser.add_argument(
+        "--brokers", dest="bootstrap", default=os.environ.get("RPK_BROKERS", BOOTSTRAP_DEFAULT).removeprefix("brokers=")
+    )
     add_options, operation = _COMMANDS[command]
     add_options(parser)
     flags = parser.flags()
@@ -57,7 +59,8 @@ def _run(arguments: list[str]) -> int:
 def _with_global_options_last(arguments: list[str]) -> list[str]:
     """Return the command without rpk's global options, which may stand anywhere, and `--brokers` behind it.
 
-    `-X brokers=HOST:PORT` is `--brokers HOST:PORT`. Options for what is not here (TLS, SASL, a configuration file) are named.
+    `-X brokers=HOST:PORT` is `--brokers HOST:PORT`. Other settings, for SASL or a configuration file, are named without their
+    values, and have no effect.
     """
     words: list[str] = []
     brokers: list[str] = []
@@ -65,22 +68,24 @@ def _with_global_options_last(arguments: list[str]) -> list[str]:
     given = iter(arguments)
     for word in given:
         name, equals, value = word.partition("=")
-        if word.startswith("-X") and not word.startswith("-X="):
-            setting = word[2:] or next(given, "")
-            key, _, value = setting.rpartition("=")
-            if key in ("", "brokers"):
-                brokers = ["--brokers", value]
+        if word.startswith("-X"):
+            setting = word[2:].removeprefix("=") or next(given, "")
+            key, separator, value = setting.partition("=")
+            if not separator or key == "brokers":
+                brokers = ["--brokers", value or setting]
             else:
-                passed_over.append(f"-X {setting}")
+                passed_over.append(f"-X {key}")
         elif name == "--brokers":
             brokers = ["--brokers", value if equals else next(given, "")]
         elif name in ("--config", "--profile", "--user", "--password", "--sasl-mechanism"):
-            value = value if equals else next(given, "")
+            _ = value if equals else next(given, "")
             passed_over.append(name)
-        elif word in ("-v", "--verbose"):
+        elif name in ("-v", "--verbose"):
             continue
         else:
             words.append(word)
+    if brokers and not brokers[1]:
+        raise CommandError("--brokers needs HOST:PORT")
     if passed_over:
         sys.stderr.write(f"rpk: passed over: {' '.join(passed_over)}\n")
     return [*words, *brokers]

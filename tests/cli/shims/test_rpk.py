@@ -89,6 +89,7 @@ def test_rpk_asks_and_changes_a_cluster(rpk: Rpk, prepared: str) -> None:
         "-Xbrokers=BROKER cluster health --watch=false --exit-when-healthy=true",
         "--brokers BROKER -v cluster health -e",
         "cluster --brokers=BROKER health --watch=false",
+        "-X=brokers=BROKER cluster health --verbose=true",
     ],
 )
 def test_options_stand_where_go_lets_them_stand(line: str, prepared: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -98,8 +99,19 @@ def test_options_stand_where_go_lets_them_stand(line: str, prepared: str, capfd:
 
 
 def test_an_option_for_what_is_not_here_is_named(prepared: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["rpk", "-X", "tls.enabled=false", "--user", "me", "-X", f"brokers={prepared}", "cluster", "info"]) == 0
-    assert capfd.readouterr().err == "rpk: passed over: -X tls.enabled=false --user\n"
+    words = [
+        "-X",
+        "tls.enabled=false",
+        "--user",
+        "me",
+        "-Xpass=secret=",
+        "-X",
+        f"brokers={prepared}",
+        "cluster",
+        "info",
+    ]
+    assert run(["rpk", *words]) == 0
+    assert capfd.readouterr().err == "rpk: passed over: -X tls.enabled --user -X pass\n"
 
 
 def test_rpk_tells_what_a_topic_has(rpk: Rpk) -> None:

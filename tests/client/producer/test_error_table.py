@@ -166,6 +166,11 @@ def test_a_fatal_error_has_the_class_that_says_what_to_do(kind: Kind, code: int,
     assert fatal_class(kind, code) is expected
 
 
+def test_a_number_of_the_draft_is_a_fence_only_where_a_broker_follows_it() -> None:
+    assert fatal_class(Kind.RECOVERABLE, 91, draft=True) is ProducerFencedError
+    assert fatal_class(Kind.FATAL, 91) is UnexpectedError
+
+
 @pytest.mark.parametrize(
     ("code", "expected"),
     [

@@ -229,7 +229,8 @@ async def test_a_trace_context_of_the_application_stays_in_the_headers_and_is_li
             await producer.init_transactions()
             async with producer.transaction():
                 await producer.send("t", b"with", headers=[("traceparent", given), ("own", b"header")])
-                await producer.send("t", None, b"key", headers=[("traceparent", b"no context")])
+                with_baggage = [("traceparent", b"no context"), ("tracestate", b"a=1"), ("baggage", b"app=1")]
+                await producer.send("t", None, b"key", headers=with_baggage)
         with_context, replaced = (list(record.headers) for record in broker.records("t"))
 
     linked, unlinked = spans.named("send t")
@@ -238,9 +239,8 @@ async def test_a_trace_context_of_the_application_stays_in_the_headers_and_is_li
     assert "messaging.kafka.message.tombstone" not in attributes(linked)
     assert attributes(unlinked)["messaging.kafka.message.tombstone"] is True
     assert with_context == [("traceparent", given), ("own", b"header")]
-    assert [(name, value.split(b"-")[2]) for name, value in replaced] == [
-        ("traceparent", b"%016x" % unlinked.context.span_id)
-    ]
+    assert [name for name, _ in replaced] == ["baggage", "traceparent"] and replaced[0][1] == b"app=1"
+    assert replaced[1][1].split(b"-")[2] == b"%016x" % unlinked.context.span_id
 
 
 def test_the_blocking_twin_has_spans_too(broker: ModelBroker, spans: Spans) -> None:

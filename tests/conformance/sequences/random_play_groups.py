@@ -92,9 +92,8 @@ class GroupPlayer(BasePlayer):
         who = f"{group}/{member}"
         known = self.members.setdefault(who, Member())
         if self.waiting.pop(who, None):
-            self.side.drop(
-                who
-            )  # A leaving member does not wait. (Kafka never answers the SyncGroup of a member that left.)
+            # A leaving member does not wait. (Kafka never answers the SyncGroup of a member that left.)
+            self.side.drop(who)
         named = slip.get("id", known.id)
         if version < 3:
             reply = self.ask("LeaveGroup", version, group_id=self.side.name(group), member_id=named)

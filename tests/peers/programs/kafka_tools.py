@@ -33,12 +33,16 @@ class KafkaTools:
         line = "\t".join((base64.b64encode(text.encode()).decode(), tool, *arguments)) + "\n"
         assert self._process.stdin is not None and self._process.stdout is not None
         with self._turn:
-            self._process.stdin.write(line.encode())
-            self._process.stdin.flush()
-            head = self._process.stdout.readline().split()
-            assert head, f"the virtual machine has ended during {tool} {arguments}"
-            status, *sizes = map(int, head)
-            out, err = (self._process.stdout.read(size).decode() for size in sizes)
+            try:
+                self._process.stdin.write(line.encode())
+                self._process.stdin.flush()
+                head = self._process.stdout.readline().split()
+                assert head, f"the virtual machine has ended during {tool} {arguments}, or before"
+                status, *sizes = map(int, head)
+                out, err = (self._process.stdout.read(size).decode() for size in sizes)
+            except BaseException:
+                self._process.kill()  # An answer that nobody has read would be taken for the next tool's.
+                raise
         return ToolResult(status, out, err)
 
 

@@ -234,9 +234,8 @@ def test_two_drivers_that_start_at_once_leave_nothing_open(
     taken = []
 
     def interrupted(created: ChannelCluster, transactional_id: str, *more: object, **named: object) -> object:
-        if (
-            transactional_id.endswith("-gate") and "two_phase" not in named and not taken
-        ):  # Behind the look at the right.
+        # Behind the look at the right.
+        if transactional_id.endswith("-gate") and "two_phase" not in named and not taken:
             taken.append(None)
             another_process()
             taken[0] = second.take()
