@@ -38,6 +38,12 @@ def test_files_and_functions_keep_to_their_size() -> None:
     assert wrong == []
 
 
+def test_no_file_is_empty() -> None:
+    files = files_of(FRONT_DOOR, *ROOMS, "tools", "bench", "demo", "tests")
+
+    assert [str(path) for path in files if not text_of(path).strip()] == []
+
+
 def test_an_exception_is_still_needed() -> None:
     known = sizes()
 
