@@ -12,6 +12,7 @@ from generated import write_or_check
 
 from stuntbroker import client
 from stuntbroker.client.blocking import SentRecord
+from stuntbroker.client.blocking import TransactionalConsumer as BlockingConsumer
 from stuntbroker.client.producer.error_table import DEFAULT_KINDS, TABLE, Kind, Request
 from stuntbroker.client.producer.errors import FailureType, ProducerError
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State, diagram
@@ -87,6 +88,8 @@ def page() -> str:
     parts = [INTRODUCTION]
     for name in CLASSES:
         parts += _reference(getattr(client, name), name)
+        if name == "TransactionalConsumer":
+            parts += _inherited()
     parts += [BLOCKING, *_reference(SentRecord, "SentRecord")]
     parts += [*_errors(), *_table(), *_states()]
     return "\n".join(parts).rstrip() + "\n"
@@ -95,6 +98,8 @@ def page() -> str:
 def _reference(cls: type, name: str) -> Iterator[str]:
     yield f"## {name}\n"
     yield f"{_text(cls)}\n"
+    if fields := getattr(cls, "_fields", ()):  # Of a named tuple.
+        yield f"Fields: {', '.join(f'`{field}: {_type_of(cls, field)}`' for field in fields)}.\n"
     if "__init__" in vars(cls) and vars(cls)["__init__"].__doc__:
         yield f"**`{name}({_parameters(cls.__init__)})`**: {_text(cls.__init__)}\n"
     for method_name, member in vars(cls).items():
@@ -109,6 +114,23 @@ def _reference(cls: type, name: str) -> Iterator[str]:
             start = "await " if inspect.iscoroutinefunction(function) else ""
             start = "async with " if inspect.isasyncgenfunction(function) else start
             yield f"**`{start}{method_name}({_parameters(function)})`**: {_text(function)}\n"
+
+
+def _type_of(cls: type, field: str) -> str:
+    annotation = cls.__annotations__[field]
+    return str(getattr(annotation, "__forward_arg__", annotation))
+
+
+def _inherited() -> Iterator[str]:
+    """The methods that TransactionalConsumer inherits, with the docstrings of its blocking twin."""
+    yield "The other methods are those of AIOKafkaConsumer:\n"
+    yield "| method | what it does |\n|---|---|"
+    for name, method in vars(BlockingConsumer).items():
+        if name.startswith("_") or name in vars(client.TransactionalConsumer) or not inspect.getdoc(method):
+            continue
+        start = "await " if inspect.iscoroutinefunction(getattr(client.TransactionalConsumer, name)) else ""
+        yield f"| `{start}{name}({_parameters(method)})` | {' '.join(_text(method).split())} |"
+    yield ""
 
 
 def _text(thing: Any) -> str:

@@ -169,7 +169,7 @@ class TransactionalConsumer:
         pattern: str | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Subscribe to these topics, or to those that match `pattern`. `listener` is called in the consumer's own thread."""
+        """Subscribe to these topics, or to those that match `pattern`. `listener` is called in the event loop's thread."""
         self._do(lambda twin: twin.subscribe(topics, pattern, listener))
 
     def unsubscribe(self) -> None:
