@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, Unpack
 
@@ -52,7 +52,14 @@ class StableOffsets(NamedTuple):
     """[(topic, [(partition, offset, metadata, error code)])]"""
 
 
-def check_consumer_options(group_id: str, auto_offset_reset: str, options: Mapping[str, Any]) -> str:
+def check_consumer_options(
+    *,
+    group_id: str,
+    auto_offset_reset: str = "earliest",
+    tracer: object = None,
+    on_measurement: object = None,
+    **options: Any,
+) -> str:
     """Return `auto_offset_reset` in lower case. Raises ValueError for options that would bypass transactions, TypeError."""
     check_text("group_id", group_id)
     if not group_id:
@@ -95,7 +102,7 @@ class TransactionalConsumer(ConsumerBase):
         `tracer`: an OpenTelemetry tracer, for a span of each call that returns records. `on_measurement`: a function that is
         called with each `Measurement`.
         """
-        auto_offset_reset = check_consumer_options(group_id, auto_offset_reset, options)
+        auto_offset_reset = check_consumer_options(group_id=group_id, auto_offset_reset=auto_offset_reset, **options)
         super().__init__(
             *topics,
             group_id=group_id,

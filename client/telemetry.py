@@ -173,10 +173,9 @@ class ProducerTelemetry(Telemetry):
             return span, headers
         carrier: dict[str, str] = {}
         propagate.inject(carrier, trace.set_span_in_context(span))
-        kept = [
-            (name, value) for name, value in headers if name not in TRACE_CONTEXT
-        ]  # No context can be read from it.
-        names = {name for name, _ in kept}  # Other fields, as baggage, are the application's if it gave them.
+        # A trace context that cannot be read is replaced. Other fields, such as baggage, stay as the application gave them.
+        kept = [(name, value) for name, value in headers if name not in TRACE_CONTEXT]
+        names = {name for name, _ in kept}
         return span, [*kept, *((name, value.encode()) for name, value in carrier.items() if name not in names)]
 
     @harmless

@@ -34,7 +34,10 @@ OF_OTHER_IMAGES: Final = "|".join(
         r"REDPANDA_\w+",
     )
 )
-"""Variables without the prefix KAFKA_ that have an effect in these images. bitnami's ALLOW_PLAINTEXT_LISTENER applies."""
+"""Variables without the prefix KAFKA_ that have an effect in these images, but not here.
+
+Not among them: bitnami's ALLOW_PLAINTEXT_LISTENER=yes, because this broker always allows it.
+"""
 CLUSTER_IDS: Final = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 LOG_LEVELS: Final = {
     "TRACE": "debug",

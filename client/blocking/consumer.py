@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Iterator
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar
 
 from aiokafka.abc import ConsumerRebalanceListener
 
 from stuntbroker.client import consumer as asynchronous
-from stuntbroker.client.blocking.loop_thread import LoopThread
+from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
 from stuntbroker.client.consumer import check_consumer_options
-from stuntbroker.client.consumer_types import ConsumerOptions, ConsumerRecord, OffsetAndTimestamp, TopicPartition
+from stuntbroker.client.consumer_types import ConsumerRecord, OffsetAndTimestamp, TopicPartition
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.errors import IllegalStateError
-from stuntbroker.client.telemetry import OnMeasurement
-
-if TYPE_CHECKING:
-    from opentelemetry.trace import Tracer
 
 Result = TypeVar("Result")
 
@@ -30,34 +27,15 @@ class TransactionalConsumer:
             ...
             producer.send_offsets_to_transaction(consumer.next_offsets(batch), consumer.group_metadata())
 
-    Options and methods are those of the asyncio class of the same name. Only one thread at
-    a time may use a consumer; a forked process has to create its own.
+    Options and methods are those of the asyncio class of the same name. Only one thread at a time may use a consumer; a forked
+    process has to create its own.
     """
 
-    def __init__(
-        self,
-        *topics: str,
-        group_id: str,
-        auto_offset_reset: str = "earliest",
-        tracer: Tracer | None = None,
-        on_measurement: OnMeasurement | None = None,
-        **options: Unpack[ConsumerOptions],
-    ) -> None:
-        """Take the options, as the class of the same name for asyncio does. Raises ValueError, TypeError."""
-        check_consumer_options(group_id, auto_offset_reset, options)
-
-        def make() -> asynchronous.TransactionalConsumer:
-            return asynchronous.TransactionalConsumer(
-                *topics,
-                group_id=group_id,
-                auto_offset_reset=auto_offset_reset,
-                tracer=tracer,
-                on_measurement=on_measurement,
-                **options,
-            )
-
-        self._make = make
-        self._name = f"consumer of group {group_id!r}"
+    @same_options(asynchronous.TransactionalConsumer)
+    def __init__(self, *topics: str, **options: Any) -> None:
+        check_consumer_options(**options)
+        self._make = partial(asynchronous.TransactionalConsumer, *topics, **options)
+        self._name = f"consumer of group {options['group_id']!r}"
         self._thread: LoopThread | None = None
         self._started: asynchronous.TransactionalConsumer | None = None
 

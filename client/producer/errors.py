@@ -52,11 +52,8 @@ def _error_like(kind: type[ProducerError], arguments: tuple[Any, ...], values: d
 
 
 def root_of(error: BaseException) -> BaseException:
-    """Return what an error wraps, or the error itself if it wraps nothing or is a time-out.
-
-    So no error wraps one that wraps another (KIP-691).
-    """
-    return error if isinstance(error, OperationTimedOutError) else error.__cause__ or error
+    """Return what an error wraps, or the error itself if it wraps nothing: no error wraps one that wraps another (KIP-691)."""
+    return error.__cause__ or error
 
 
 class ResponseError(ProducerError):

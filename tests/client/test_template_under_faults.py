@@ -180,7 +180,7 @@ async def test_a_rebalance_in_the_middle_of_a_transaction_costs_no_record_and_do
         while not (await asyncio.to_thread(stuntbroker.control.get, "/v1/faults"))["faults"][0]["fired"]:
             stuntbroker.produce("orders", b"order %02d" % total, partition=total % 2)
             total += 1
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.3)  # Heartbeats are sent by the client's clock: the third takes nine seconds.
 
     feeder = asyncio.create_task(feed_slowly())
     loop = loop_of_the_page()

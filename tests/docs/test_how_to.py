@@ -49,16 +49,11 @@ def run(command: list[str], folder: Path, text: str = "") -> subprocess.Complete
 BLOCKS = {
     "client.md": {"python": 8},
     "commands.md": {"": 1},
-    "containers.md": {
-        "yaml": 3
-    },  # Read here; run with a container engine by tests/docker, and by services that are not here.
+    # Their variables are read here. tests/docker runs compose files; GitHub's and GitLab's services are not here.
+    "containers.md": {"yaml": 3},
     "fail-on-purpose.md": {"python": 13, "sh": 2},
-    "jvm.md": {
-        "sh": 1,
-        "java": 3,
-        "properties": 2,
-        "python": 1,
-    },  # Held against tests/frameworks; Spark's by tests/spark.
+    # Compared with the programs of tests/frameworks; tests/spark runs Spark's.
+    "jvm.md": {"sh": 1, "java": 3, "properties": 2, "python": 1},
     "outbox.md": {"sql": 1, "python": 1},
     "pytest.md": {"python": 3},
     "why-was-i-fenced.md": {"python": 1},

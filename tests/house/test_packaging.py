@@ -17,8 +17,7 @@ EXTRAS = {
     "cli/data_folder/audit_report.py": "audit", "cli/data_folder/audit_spark.py": "pipeline",
     "cli/shims/rpk/main.py": "image", "control/documents.py": "yaml",
     "fixture/plugin.py": "pytest", "fixture/reports.py": "pytest",
-    "client/blocking/consumer.py": "otel", "client/consumer.py": "otel",
-    "client/producer/producer.py": "otel", "client/telemetry.py": "otel",
+    "client/consumer.py": "otel", "client/producer/producer.py": "otel", "client/telemetry.py": "otel",
 }  # fmt: skip
 """File or folder -> the extra that it needs besides the base dependencies; the longest path counts."""
 ON_SPARK = "pipeline/spark"
@@ -145,6 +144,5 @@ def test_the_licence_that_is_declared_is_the_one_that_is_there() -> None:
     assert project["license-files"] == ["LICENSE", "NOTICE"]
     assert "Apache License" in text and "Version 2.0, January 2004" in text
     assert (ROOT / "NOTICE").is_file()
-    assert not [
-        each for each in project.get("classifiers", []) if each.startswith("License ::")
-    ]  # PEP 639 has no place for both.
+    # PEP 639 has no place for both.
+    assert not [each for each in project.get("classifiers", []) if each.startswith("License ::")]

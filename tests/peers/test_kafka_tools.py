@@ -55,9 +55,8 @@ def test_kafka_configs_sets_and_shows_quotas(tool: Tool, bootstrap: str, own: st
     def configs(*arguments: str) -> str:
         return tool("ConfigCommand", "--bootstrap-server", bootstrap, *arguments, package="kafka.admin")
 
-    tool(
-        "ConsoleProducer", "--bootstrap-server", bootstrap, "--topic", own, text="line"
-    )  # The audit needs a partition.
+    # The audit needs a partition.
+    tool("ConsoleProducer", "--bootstrap-server", bootstrap, "--topic", own, text="line")
     entity = ["--entity-type", "users", "--entity-name", own, "--entity-type", "clients", "--entity-default"]
     configs("--alter", "--add-config", "producer_byte_rate=1024,request_percentage=50", *entity)
     described = configs("--describe", *entity)

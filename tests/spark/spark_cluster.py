@@ -113,10 +113,7 @@ class SparkCluster:
                 with urllib.request.urlopen(f"http://{HOSTS[0]}:{self._web_port}/json/", timeout=5) as page:
                     if enough(json.load(page)):
                         return
-            except (
-                OSError,
-                ValueError,
-            ):  # The server is there before this page of it, and answers with another one, no JSON.
+            except (OSError, ValueError):  # The server starts before this page: until then it answers with no JSON.
                 if any(each.poll() is not None for each in self._processes):
                     raise RuntimeError(f"the cluster does not start, see {self._folder}") from None
             if time.monotonic() > deadline:

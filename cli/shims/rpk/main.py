@@ -46,9 +46,8 @@ def _run(arguments: list[str]) -> int:
             return 0
         raise CommandError(f"rpk {command}: {there_are}")
     parser = Parser(f"rpk {command}", suffix="")
-    parser.add_argument(
-        "--brokers", dest="bootstrap", default=os.environ.get("RPK_BROKERS", BOOTSTRAP_DEFAULT).removeprefix("brokers=")
-    )
+    bootstrap = os.environ.get("RPK_BROKERS", BOOTSTRAP_DEFAULT).removeprefix("brokers=")
+    parser.add_argument("--brokers", dest="bootstrap", default=bootstrap)
     add_options, operation = _COMMANDS[command]
     add_options(parser)
     flags = parser.flags()
@@ -78,7 +77,8 @@ def _with_global_options_last(arguments: list[str]) -> list[str]:
         elif name == "--brokers":
             brokers = ["--brokers", value if equals else next(given, "")]
         elif name in ("--config", "--profile", "--user", "--password", "--sasl-mechanism"):
-            _ = value if equals else next(given, "")
+            if not equals:
+                next(given, "")  # Its value.
             passed_over.append(name)
         elif name in ("-v", "--verbose"):
             continue

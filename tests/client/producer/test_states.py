@@ -282,6 +282,16 @@ async def test_no_error_wraps_an_error_that_wraps_another() -> None:
             assert raised_by(timed_out.value) == ["OperationTimedOutError", "ResponseError"]
             await producer.commit_transaction()
 
+            await producer.begin_transaction()
+            with (
+                under_fault(broker, "TxnOffsetCommit", error="COORDINATOR_LOAD_IN_PROGRESS"),
+                pytest.raises(TransactionAbortableError) as without_offsets,
+            ):
+                await producer.send_offsets_to_transaction({("t", 0): 1}, "group")
+            assert raised_by(without_offsets.value) == ["TransactionAbortableError", "ResponseError"]
+            assert "has not ended within 1 s" in str(without_offsets.value)
+            await producer.abort_transaction()
+
 
 def test_handlers_for_aiokafka_s_errors_match_ours() -> None:
     assert issubclass(ProducerFencedError, aiokafka.errors.ProducerFenced)

@@ -278,9 +278,8 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
         elif plain and producer.transactional_id:
             own = None
         if plain or (version < IMPLICIT_ADD_FROM and not self.is_verified):
-            epoch = min(
-                epoch, 0
-            )  # The partition would accept a higher epoch, and then reject the coordinator's marker for ever.
+            # The partition would accept a higher epoch, and then reject the coordinator's marker for ever.
+            epoch = min(epoch, 0)
         producer_id, at = self.credentials(who, cred, epoch)
         attributes = codec | (TRANSACTIONAL if is_owner else 0) | (CONTROL if control else 0)
         self.created += 1

@@ -134,9 +134,8 @@ class GroupPlayer(BasePlayer):
                     went_on = True
                     label = self.waiting.pop(who)
                     reply = self.side.hear(who)
-                    shape(
-                        getattr(reply, "member_id", ""), self.side.names, "member_id"
-                    )  # Before the list names two new ones.
+                    # Before the list of members names two new ones.
+                    shape(getattr(reply, "member_id", ""), self.side.names, "member_id")
                     self.side.note(f"{label}, answered during {self.label}", reply)
                     self._learn(who, reply)
         for who in sorted(self.waiting):
