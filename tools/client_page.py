@@ -13,7 +13,17 @@ from generated import write_or_check
 from stuntbroker import client
 from stuntbroker.client.blocking import SentRecord
 from stuntbroker.client.blocking import TransactionalConsumer as BlockingConsumer
-from stuntbroker.client.producer.error_table import DEFAULT_KINDS, TABLE, Kind, Request
+from stuntbroker.client.producer.error_table import (
+    DEFAULT_KINDS,
+    DRAFT_NAMES,
+    FACTS,
+    RULES,
+    TABLE,
+    Fact,
+    Kind,
+    Request,
+    Rule,
+)
 from stuntbroker.client.producer.errors import FailureType, ProducerError
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State, diagram
 from stuntbroker.protocol.errors import ErrorCode
@@ -49,16 +59,8 @@ BLOCKING: Final = """\
 and errors, which wait. Only what `send` returns is another class.
 """
 COLUMNS: Final = tuple(Request)
-CONDITIONS: Final = """\
-The version of a request changes one cell: A+ is F new where the coordinator has no InitProducerId 3 and the cluster no
-transaction version 2. These depend on what happened before:
-
-- Produce, OUT_OF_ORDER_SEQUENCE_NUMBER: r while an earlier batch of the partition has not been answered.
-- Produce, DUPLICATE_SEQUENCE_NUMBER: A in a transaction of several producers, where it is another one's batch.
-- InitProducerId, TRANSACTION_ABORTABLE: r when it asks for a new epoch, as there is nothing left to abort.
-- EndTxn (commit), P: F new for a prepared transaction, which is never aborted because its commit is refused.
-- EndTxn (abort), INVALID_TXN_STATE: ok when it is not certain that anything of the transaction has reached a broker.
-- FindCoordinator, TRANSACTION_ABORTABLE: F while the producer aborts.
+REMARKS: Final = """\
+A connection that breaks, or a response that does not come within `request_timeout_ms`, is R for every request.
 
 Metadata of a topic that a record is sent to: TOPIC_AUTHORIZATION_FAILED is A at once; after any other error it is asked for
 again until `max_block_ms` is over, which is A. Of a connection: UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE,
@@ -201,10 +203,28 @@ def _table() -> Iterator[str]:
         cells = [LETTERS[TABLE[request].get(code, DEFAULT_KINDS[request])] for request in COLUMNS]
         yield f"| {code.name} {code.value} | {' | '.join(cells)} |"
     yield f"| any other | {' | '.join(LETTERS[DEFAULT_KINDS[request]] for request in COLUMNS)} |\n"
-    yield "A connection that breaks, or a response that does not come within `request_timeout_ms`, is R for every request.\n"
-    yield "Under the profile `kip-588` of our broker ([profiles.md](profiles.md)), 90 is TRANSACTION_TIMED_OUT, A+, and 91 is"
-    yield "PRODUCER_FENCED, F new, in every response but that of Produce.\n"
-    yield CONDITIONS
+    yield "Versions, and what happened before, change some cells. The rules are applied from top to bottom:\n"
+    yield "| while | response to | cell | becomes |\n|---|---|---|---|"
+    for fact, text in FACTS.items():
+        for rule in RULES:
+            if rule.fact is fact:
+                yield f"| {text} | {_requests_of(rule)} | {_replaced_by(rule)} | {LETTERS[rule.kind]} |"
+    yield f"\n{REMARKS}"
+
+
+def _requests_of(rule: Rule) -> str:
+    left_out = [request.value for request in COLUMNS if request not in rule.requests]
+    if len(left_out) > 1:
+        return ", ".join(request.value for request in COLUMNS if request in rule.requests)
+    return f"every request but {left_out[0]}" if left_out else "every request"
+
+
+def _replaced_by(rule: Rule) -> str:
+    if isinstance(rule.replaced, Kind):
+        return LETTERS[rule.replaced]
+    if rule.fact is Fact.KIP_588_DRAFT:
+        return f"{DRAFT_NAMES[rule.replaced]} {rule.replaced}"
+    return f"{ErrorCode(rule.replaced).name} {rule.replaced}"
 
 
 def _states() -> Iterator[str]:

@@ -16,13 +16,11 @@ from stuntbroker.client.prepared_state import (
     PreparedTxnState,
 )
 from stuntbroker.client.producer.connections import Connections, Link
-from stuntbroker.client.producer.error_table import TIMED_OUT_DRAFT, Kind, Request, kind_of
+from stuntbroker.client.producer.error_table import NO_FACTS, TIMED_OUT_DRAFT, Fact, Kind, Request, kind_of
 from stuntbroker.client.producer.errors import (
-    ApplicationRecoverableError,
     DisconnectedError,
     FatalError,
     ProducerError,
-    ProducerFencedError,
     TransactionAbortableError,
     UnexpectedError,
 )
@@ -95,7 +93,6 @@ class GroupMetadata(NamedTuple):
 _BEGINNING: Final = frozenset({Request.ADD_PARTITIONS, Request.ADD_OFFSETS})
 _NOT_ATTEMPTED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
 """This code only means that another partition of the request was rejected."""
-FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 _RUNNING: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
 _OF_TRANSACTION: Final = frozenset({Request.ADD_PARTITIONS, Request.ADD_OFFSETS, Request.TXN_OFFSET_COMMIT})
 
@@ -125,7 +122,7 @@ class Coordination:
         """
         request = InitProducerIdRequest(self._session.transactional_id, timeout_ms, *NO_PRODUCER, two_phase, keep)
         least, most = (TWO_PHASE_FROM, INT16_MAX) if two_phase or keep else (0, TWO_PHASE_FROM - 1)
-        answer = await self._init(request, least, most)
+        answer = await self._init(request, least, most, NO_FACTS)
         ongoing = PreparedTxnState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
         self._session.prepared = None if ongoing == NO_PRODUCER else ongoing
         self._session.has_started = self._session.prepared is not None
@@ -135,15 +132,10 @@ class Coordination:
         owner = self._session.identity
         request = InitProducerIdRequest(self._session.transactional_id, timeout_ms, *owner, two_phase, False)
         least, most = (TWO_PHASE_FROM, INT16_MAX) if two_phase else (PAIR_FROM, TWO_PHASE_FROM - 1)
-        while True:
-            try:
-                await self._init(request, least, most)
-                break
-            except TransactionAbortableError:  # The transaction has ended: there is nothing to abort.
-                await asyncio.sleep(self._backoff_s)
+        await self._init(request, least, most, Fact.ASKS_FOR_NEW_EPOCH)
         log.debug("%r: from %s to %s", self._session.transactional_id, owner, self._session.identity)
 
-    async def _init(self, request: InitProducerIdRequest, least: int, most: int) -> InitProducerIdResponse:
+    async def _init(self, request: InitProducerIdRequest, least: int, most: int, facts: Fact) -> InitProducerIdResponse:
         async with self._request_lock:
             answer = await self._ask(
                 Request.INIT_PRODUCER_ID,
@@ -153,6 +145,7 @@ class Coordination:
                 lambda answer: answer.error_code,
                 least=least,
                 most=most,
+                facts=facts,
             )
             self._session.identity = PreparedTxnState(answer.producer_id, answer.producer_epoch)
             self._session.needs_new_epoch = False
@@ -264,8 +257,6 @@ class Coordination:
         try:
             answer = await self._end(commit=True)
         except TransactionAbortableError as error:
-            if session.prepared is not None:
-                raise self._undecided(session.error or error) from error
             if session.draft_codes and error.code == TIMED_OUT_DRAFT:
                 raise  # The coordinator says that it has aborted the transaction.
             # An earlier request whose response was lost may have committed.
@@ -273,25 +264,8 @@ class Coordination:
         if not answer.error_code:
             return answer
         refusal = session.response_error(Request.END_TXN_COMMIT.value, answer.error_code, answer.fence_reason)
-        if session.prepared is not None:
-            raise self._undecided(refusal)
         session.fail_abortable(refusal)
         return refusal
-
-    def _undecided(self, refusal: ProducerError) -> FatalError:
-        """Return the error for a prepared transaction whose commit is rejected, though other systems may have committed.
-
-        An abort would break two-phase commit, so nothing else is tried: a new producer can commit with `keep_prepared_txn`.
-        """
-        kind = ProducerFencedError if refusal.code in FENCED else ApplicationRecoverableError
-        error = kind(
-            f"{self._session.transactional_id!r}: the prepared transaction is not committed: {refusal.args[0]}; "
-            "start again with init_transactions(keep_prepared_txn=True)",
-            refusal.code,
-        )
-        error.reason = refusal.reason
-        self._session.fail_fatal(error)
-        return error
 
     async def _abort_after(self, refusal: ProducerError) -> EndTxnResponse:
         """Abort after a rejected commit: this succeeds only if nothing has been committed.
@@ -318,18 +292,12 @@ class Coordination:
         session = self._session
         is_version_2 = session.is_version_2
         request = EndTxnRequest(session.transactional_id, *session.identity, commit)
-
-        def code_of(answer: EndTxnResponse) -> int:
-            if not (commit or session.has_started) and answer.error_code == ErrorCode.INVALID_TXN_STATE:
-                return 0  # Nothing to abort: the request that would have begun the transaction was lost.
-            return answer.error_code
-
         return await self._ask(
             Request.END_TXN_COMMIT if commit else Request.END_TXN_ABORT,
             END_TXN,
             request,
             EndTxnResponse,
-            code_of,
+            lambda answer: answer.error_code,
             least=END_TXN_V2_FROM if is_version_2 else 0,
             most=INT16_MAX if is_version_2 else END_TXN_V2_FROM - 1,
         )
@@ -354,7 +322,7 @@ class Coordination:
         self._session.draft_codes = KIP_588_FEATURE in link.features
         self._session.transaction_version = _transaction_version(link)
 
-    async def _node(self, group: GroupKey) -> int:
+    async def _node(self, group: GroupKey, facts: Fact = NO_FACTS) -> int:
         """Return the node id of the coordinator of the transactional id or of a group; look it up if it is not known."""
         node_id = self._nodes.get(group)
         if node_id is None:
@@ -371,7 +339,7 @@ class Coordination:
                 )
 
             kind = Request.FIND_COORDINATOR if group is None else Request.FIND_GROUP_COORDINATOR
-            answer = await self._send_with_retries(kind, attempt, lambda answer: answer.error_code)
+            answer = await self._send_with_retries(kind, attempt, lambda answer: answer.error_code, facts=facts)
             node_id = self._nodes[group] = answer.node_id
         return node_id
 
@@ -386,13 +354,14 @@ class Coordination:
         group: GroupKey = None,
         least: int = 0,
         most: int = INT16_MAX,
+        facts: Fact = NO_FACTS,
     ) -> Answer:
-        """Send a request to its coordinator, with retries, and return the final response."""
+        """Send a request to its coordinator, with retries, and return the final response. `facts`: see `Session.judge`."""
 
         async def attempt() -> Answer:
-            return await self._connections.ask(await self._node(group), key, request, answer, least, most)
+            return await self._connections.ask(await self._node(group, facts), key, request, answer, least, most)
 
-        return await self._send_with_retries(kind, attempt, code_of, group)
+        return await self._send_with_retries(kind, attempt, code_of, group, facts)
 
     async def _send_with_retries(
         self,
@@ -400,6 +369,7 @@ class Coordination:
         attempt: Callable[[], Coroutine[None, None, Answer]],
         code_of: Callable[[Answer], int],
         group: GroupKey = None,
+        facts: Fact = NO_FACTS,
     ) -> Answer:
         """Retry a request until it succeeds, or returns an error whose meaning only an abort shows (ABORT_TO_LEARN).
 
@@ -420,7 +390,7 @@ class Coordination:
             else:
                 code = code_of(answer)
                 reason: str | None = getattr(answer, "fence_reason", None)
-                verdict = self._session.judge(kind, code, kind.value, reason)
+                verdict = self._session.judge(kind, code, kind.value, reason, facts)
                 if verdict in (Kind.SUCCESS, Kind.ABORT_TO_LEARN):
                     self._session.last_fault = None
                     return answer
@@ -428,7 +398,7 @@ class Coordination:
                 if verdict is Kind.REFRESH:
                     self._nodes.pop(group, None)
                 elif verdict is not Kind.RETRY:
-                    raise self._final_error(kind, code, verdict, reason)
+                    raise self._final_error(kind, code, reason)
                 if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                     backoff_s = min(backoff_s, CONCURRENT_BACKOFF_S)
             self._check_still_needed(kind)
@@ -436,12 +406,9 @@ class Coordination:
             self._check_still_needed(kind)
             backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
 
-    def _final_error(self, kind: Request, code: int, verdict: Kind, reason: str | None) -> ProducerError:
+    def _final_error(self, kind: Request, code: int, reason: str | None) -> ProducerError:
         """Return the error for a response that is not retried."""
         cause = self._session.response_error(kind.value, code, reason)
-        is_abort = self._session.state is State.ABORTING_TRANSACTION and kind not in _OF_TRANSACTION
-        if is_abort and verdict is Kind.ABORTABLE:
-            self._session.fail_fatal(UnexpectedError(f"{self._session.transactional_id!r}: {cause.args[0]}", code))
         if self._session.state is State.FATAL_ERROR:
             assert self._session.error is not None
             return self._session.error

@@ -1,14 +1,14 @@
 """Error table of the transactional producer: what each error code means in the response to each request.
 
 The table follows Apache Kafka's Java producer 4.3.1 (TransactionManager, Sender) except where a comment says so. `DEFAULT_KINDS`
-applies to errors that no row names. Versions affect the meaning of a code in one way only: ABORTABLE_WITH_BUMP is abortable
-if the coordinator can give the producer a new epoch (transaction version 2, or InitProducerId 3 and later), else fatal.
+applies to errors that no row names. Where the meaning of a code also depends on versions or on what happened before, `RULES`
+replaces the kind that the table has.
 """
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Final
+from enum import Enum, Flag
+from typing import Final, NamedTuple
 
 from stuntbroker.client.producer.errors import (
     ApplicationRecoverableError,
@@ -46,10 +46,8 @@ class Kind(Enum):
     RETRY = "sends the request again after a while"
     REFRESH = "looks up the leader or coordinator anew, then sends the request again"
     ABORTABLE = "raises TransactionAbortableError; commit_transaction raises CommitFailedError"
-    ABORTABLE_WITH_BUMP = (
-        "as abortable, and asks for a new epoch after the abort; fatal where brokers have no such request"
-    )
-    SPLIT = "sends the records in smaller batches; abortable for a single record"
+    ABORTABLE_WITH_BUMP = "as abortable, and asks for a new epoch after the abort"
+    SPLIT = "sends the records in smaller batches"
     ABORT_TO_LEARN = "sends EndTxn (abort): if that succeeds it is abortable, else fatal"
     RECOVERABLE = "raises ApplicationRecoverableError: fatal"
     CONFIGURATION = "raises InvalidConfigurationError: fatal"
@@ -173,7 +171,71 @@ TIMED_OUT_DRAFT: Final = 90
 FENCED_DRAFT: Final = 91
 DRAFT_NAMES: Final = {TIMED_OUT_DRAFT: "TRANSACTION_TIMED_OUT", FENCED_DRAFT: "PRODUCER_FENCED"}
 """Error codes of KIP-588's draft, if a broker announces that it follows the draft: Kafka assigned 90 to PRODUCER_FENCED."""
-_DRAFT: Final = {TIMED_OUT_DRAFT: Kind.ABORTABLE_WITH_BUMP, FENCED_DRAFT: Kind.RECOVERABLE}
+
+
+class Fact(Flag):
+    """What the meaning of an error code may depend on, beside the request. The values of the members have no meaning."""
+
+    NO_NEW_EPOCH = 1
+    KIP_588_DRAFT = 2
+    ASKS_FOR_NEW_EPOCH = 4
+    NOT_STARTED = 8
+    PREPARED = 16
+    ABORTING = 32
+    EARLIER_BATCH_OPEN = 64
+    SHARED = 128
+    SINGLE_RECORD = 256
+
+
+NO_FACTS: Final = Fact(0)
+FACTS: Final[dict[Fact, str]] = {
+    Fact.KIP_588_DRAFT: "the broker follows KIP-588's draft (profile `kip-588`)",
+    Fact.ASKS_FOR_NEW_EPOCH: "InitProducerId asks for a new epoch after a transaction: there is nothing to abort",
+    Fact.NOT_STARTED: "it is not certain that any request of the transaction has reached a broker: there is nothing to abort",
+    Fact.EARLIER_BATCH_OPEN: "an earlier batch of the partition has no response yet, and is sent again first",
+    Fact.SHARED: "several producers write to the transaction: the batch with this number may be another one's",
+    Fact.SINGLE_RECORD: "the batch is a single record, which cannot be split",
+    Fact.ABORTING: "the producer aborts",
+    Fact.PREPARED: "the producer commits a prepared transaction, which it does not abort if the commit is refused",
+    Fact.NO_NEW_EPOCH: "the coordinator has no InitProducerId 3, and the cluster no transaction version 2",
+}
+"""Fact -> its description, in the order of `RULES`."""
+
+
+class Rule(NamedTuple):
+    """A kind that replaces another one while a fact holds."""
+
+    fact: Fact
+    requests: frozenset[Request]
+    replaced: int | Kind
+    """An error code, or a kind whatever the code is."""
+    kind: Kind
+
+
+_ANY: Final = frozenset(Request)
+_TO_COORDINATOR: Final = _ANY - {Request.PRODUCE}
+_INIT: Final = frozenset({Request.INIT_PRODUCER_ID, Request.FIND_COORDINATOR})
+_COMMIT: Final = frozenset({Request.END_TXN_COMMIT, Request.FIND_COORDINATOR})
+_ABORT: Final = frozenset({Request.END_TXN_ABORT})
+_FIND: Final = frozenset({Request.FIND_COORDINATOR})
+_PRODUCE: Final = frozenset({Request.PRODUCE})
+
+RULES: Final = (
+    Rule(Fact.KIP_588_DRAFT, _TO_COORDINATOR, TIMED_OUT_DRAFT, Kind.ABORTABLE_WITH_BUMP),
+    Rule(Fact.KIP_588_DRAFT, _TO_COORDINATOR, FENCED_DRAFT, Kind.RECOVERABLE),
+    Rule(Fact.ASKS_FOR_NEW_EPOCH, _INIT, _E.TRANSACTION_ABORTABLE, Kind.RETRY),
+    Rule(Fact.NOT_STARTED, _ABORT, _E.INVALID_TXN_STATE, Kind.SUCCESS),
+    Rule(Fact.EARLIER_BATCH_OPEN, _PRODUCE, _E.OUT_OF_ORDER_SEQUENCE_NUMBER, Kind.RETRY),
+    Rule(Fact.SHARED, _PRODUCE, _E.DUPLICATE_SEQUENCE_NUMBER, Kind.ABORTABLE),
+    Rule(Fact.SINGLE_RECORD, _PRODUCE, Kind.SPLIT, Kind.ABORTABLE),
+    Rule(Fact.ABORTING, _FIND, Kind.ABORTABLE, Kind.FATAL),
+    *(
+        Rule(Fact.PREPARED, _COMMIT, kind, Kind.RECOVERABLE)
+        for kind in (Kind.ABORT_TO_LEARN, Kind.ABORTABLE, Kind.ABORTABLE_WITH_BUMP)
+    ),
+    Rule(Fact.NO_NEW_EPOCH, _ANY, Kind.ABORTABLE_WITH_BUMP, Kind.RECOVERABLE),
+)
+"""Applied in this order; each sees the kind that the rules before it have left."""
 
 _FATAL_CLASSES: Final[dict[int, type[FatalError]]] = {
     _E.INVALID_PRODUCER_EPOCH: ProducerFencedError,
@@ -222,18 +284,20 @@ _REJECTED: Final = frozenset(
 _UNDELIVERED: Final = frozenset(RETRIABLE) | {_E.INVALID_REQUIRED_ACKS}
 
 
-def kind_of(request: Request, code: int, draft: bool = False) -> Kind:
-    """Return the kind of an error code in the response to a request. 0 is SUCCESS. `draft`: see DRAFT_NAMES."""
+def kind_of(request: Request, code: int, facts: Fact = NO_FACTS) -> Kind:
+    """Return the kind of an error code in the response to a request, while these facts hold. 0 is SUCCESS."""
     if not code:
         return Kind.SUCCESS
-    if draft and code in _DRAFT and request is not Request.PRODUCE:
-        return _DRAFT[code]
-    return TABLE[request].get(code, DEFAULT_KINDS[request])
+    kind = TABLE[request].get(code, DEFAULT_KINDS[request])
+    for rule in RULES if facts else ():
+        if rule.fact in facts and request in rule.requests and rule.replaced in (code, kind):
+            kind = rule.kind
+    return kind
 
 
-def fatal_class(kind: Kind, code: int, draft: bool = False) -> type[FatalError]:
+def fatal_class(kind: Kind, code: int, facts: Fact = NO_FACTS) -> type[FatalError]:
     """Return the class of the error that is raised for a fatal kind."""
-    if draft and code in _DRAFT and kind is Kind.RECOVERABLE:
+    if Fact.KIP_588_DRAFT in facts and code in DRAFT_NAMES and kind is Kind.RECOVERABLE:
         return ProducerFencedError
     return _FATAL_CLASSES.get(code) or _CLASS_OF_KIND.get(kind, UnexpectedError)
 

@@ -23,7 +23,7 @@ from stuntbroker.client.producer.batches import (
     RecordFuture,
 )
 from stuntbroker.client.producer.connections import Connections
-from stuntbroker.client.producer.error_table import Kind, Request, failure_type, kind_of
+from stuntbroker.client.producer.error_table import NO_FACTS, Fact, Kind, Request, failure_type, kind_of
 from stuntbroker.client.producer.errors import (
     ApplicationRecoverableError,
     DisconnectedError,
@@ -42,7 +42,6 @@ from stuntbroker.client.producer.states import State
 from stuntbroker.client.telemetry import ProducerTelemetry
 from stuntbroker.protocol.api_keys import PRODUCE
 from stuntbroker.protocol.batches.records import read_header
-from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
 from stuntbroker.protocol.topic_names import TopicPartition
@@ -301,31 +300,31 @@ class Sender:
     def _judge(self, batch: Batch, part: PartitionProduceResponse) -> None:
         """Handle the response for a batch according to the error table."""
         queue, code = batch.queue, part.error_code
-        kind = kind_of(Request.PRODUCE, code)
-        if kind is Kind.SUCCESS and not (code and self._session.is_shared):
+        facts = self._facts_of(batch) if code else NO_FACTS
+        kind = kind_of(Request.PRODUCE, code, facts)
+        if kind is Kind.SUCCESS:
             queue.acknowledged = True
             # For a duplicate, the leader does not always return the offset.
             offset = part.base_offset if not code else -1
             self._resolve(batch, None, offset, part.log_append_time_ms, part.log_start_offset)
             return
-        what = f"Produce to {queue.topic}-{queue.partition}"
-        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.batches and queue.batches[0] is not batch:
-            self._retry(batch, ResponseError(what, code, part.error_message))  # The batch before it is resent first.
-            return
-        if kind is Kind.SPLIT and batch.can_be_split:
+        if kind is Kind.SPLIT:
             self._split(batch)
             return
+        what = f"Produce to {queue.topic}-{queue.partition}"
         cause = ResponseError(what, code, part.error_message)
         if kind in (Kind.RETRY, Kind.REFRESH):
             self._retry(batch, cause, refresh=kind is Kind.REFRESH)
             return
         self._session.needs_new_epoch = True  # The leader still expects the sequence numbers of this batch.
-        if kind in (Kind.SPLIT, Kind.SUCCESS):  # A duplicate in a joined transaction is another producer's batch.
-            self._session.fail_abortable(cause)
-        else:
-            self._session.judge(Request.PRODUCE, code, what, part.error_message)
+        self._session.judge(Request.PRODUCE, code, what, part.error_message, facts)
         self._resolve(batch, _failed(cause, failure_type(code)))
         self.drop()
+
+    def _facts_of(self, batch: Batch) -> Fact:
+        facts, batches = self._session.facts, batch.queue.batches
+        facts |= Fact.EARLIER_BATCH_OPEN if batches and batches[0] is not batch else NO_FACTS
+        return facts if batch.can_be_split else facts | Fact.SINGLE_RECORD
 
     def _retry(self, batch: Batch, cause: ProducerError, refresh: bool = False) -> None:
         """Resend a batch later, unless it has expired or its transaction has to be aborted."""

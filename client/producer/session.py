@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedTxnState
-from stuntbroker.client.producer.error_table import DRAFT_NAMES, Kind, Request, fatal_class, kind_of
+from stuntbroker.client.producer.error_table import DRAFT_NAMES, NO_FACTS, Fact, Kind, Request, fatal_class, kind_of
 from stuntbroker.client.producer.errors import (
     CommitFailedError,
     FatalError,
@@ -167,26 +167,39 @@ class Session:
             self.error = error
             self.move(State.FATAL_ERROR)
 
-    def judge(self, request: Request, code: int, what: str, message: str | None = None) -> Kind:
+    @property
+    def facts(self) -> Fact:
+        """Facts about the cluster and the transaction on which the meaning of an error code depends."""
+        is_committing = self.state is State.COMMITTING_TRANSACTION
+        facts = Fact.KIP_588_DRAFT if self.draft_codes else NO_FACTS
+        facts |= NO_FACTS if self.is_version_2 or self.can_get_new_epoch else Fact.NO_NEW_EPOCH
+        facts |= NO_FACTS if self.has_started else Fact.NOT_STARTED
+        facts |= Fact.PREPARED if is_committing and self.prepared is not None else NO_FACTS
+        facts |= Fact.ABORTING if self.state is State.ABORTING_TRANSACTION else NO_FACTS
+        return facts | (Fact.SHARED if self.is_shared else NO_FACTS)
+
+    def judge(self, request: Request, code: int, what: str, message: str | None = None, facts: Fact = NO_FACTS) -> Kind:
         """Return the kind of an error code, and go to the error state if the error is final.
 
+        `facts`: those that only the caller knows.
         For a kind other than SUCCESS, RETRY, REFRESH, SPLIT and ABORT_TO_LEARN, the state is ABORTABLE_ERROR or FATAL_ERROR
         afterwards, or still ABORTING_TRANSACTION: an abortable error does not stop an abort.
         """
-        kind = kind_of(request, code, self.draft_codes)
+        facts |= self.facts
+        kind = kind_of(request, code, facts)
         if kind in _HARMLESS:
             return kind
         cause = self.response_error(what, code, message)
-        match kind:
-            case Kind.ABORTABLE:
-                self.fail_abortable(cause)
-            case Kind.ABORTABLE_WITH_BUMP if self.is_version_2 or self.can_get_new_epoch:
-                self.fail_abortable(cause, bump=True)
-            case _:
-                fatal = Kind.RECOVERABLE if kind is Kind.ABORTABLE_WITH_BUMP else kind
-                error = fatal_class(fatal, code, self.draft_codes)(f"{self.transactional_id!r}: {cause.args[0]}", code)
-                error.reason = message
-                self.fail_fatal(error)
+        if kind in (Kind.ABORTABLE, Kind.ABORTABLE_WITH_BUMP):
+            self.fail_abortable(cause, bump=kind is Kind.ABORTABLE_WITH_BUMP)
+            return kind
+        text = f"{self.transactional_id!r}: {cause.args[0]}"
+        if Fact.PREPARED in facts and kind is Kind.RECOVERABLE:
+            # Other systems may have committed, so that nothing else is tried: a new producer can still commit (KIP-939).
+            text += "; the prepared transaction is not committed: start again with init_transactions(keep_prepared_txn=True)"
+        error = fatal_class(kind, code, facts)(text, code)
+        error.reason = message
+        self.fail_fatal(error)
         return kind
 
     def response_error(self, what: str, code: int, message: str | None = None) -> ResponseError:

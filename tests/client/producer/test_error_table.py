@@ -6,7 +6,11 @@ import pytest
 
 from stuntbroker.client.producer.error_table import (
     DEFAULT_KINDS,
+    FACTS,
+    NO_FACTS,
+    RULES,
     TABLE,
+    Fact,
     Kind,
     Request,
     failure_type,
@@ -146,6 +150,52 @@ def test_the_response_to_a_batch_is_handled_as_in_java(code: int, kind: Kind) ->
 
 
 @pytest.mark.parametrize(
+    ("facts", "request_kind", "code", "before", "after"),
+    [
+        (Fact.KIP_588_DRAFT, Request.ADD_OFFSETS, 90, Kind.RECOVERABLE, Kind.ABORTABLE_WITH_BUMP),
+        (Fact.KIP_588_DRAFT, Request.END_TXN_COMMIT, 90, Kind.ABORT_TO_LEARN, Kind.ABORTABLE_WITH_BUMP),
+        (Fact.KIP_588_DRAFT, Request.END_TXN_ABORT, 91, Kind.FATAL, Kind.RECOVERABLE),
+        (Fact.KIP_588_DRAFT, Request.PRODUCE, 90, Kind.RECOVERABLE, Kind.RECOVERABLE),
+        (Fact.KIP_588_DRAFT | Fact.NO_NEW_EPOCH, Request.ADD_OFFSETS, 90, Kind.RECOVERABLE, Kind.RECOVERABLE),
+        (Fact.KIP_588_DRAFT | Fact.PREPARED, Request.END_TXN_COMMIT, 90, Kind.ABORT_TO_LEARN, Kind.RECOVERABLE),
+        (Fact.ASKS_FOR_NEW_EPOCH, Request.INIT_PRODUCER_ID, 120, Kind.ABORTABLE, Kind.RETRY),
+        (Fact.ASKS_FOR_NEW_EPOCH, Request.FIND_COORDINATOR, 120, Kind.ABORTABLE, Kind.RETRY),
+        (Fact.NOT_STARTED, Request.END_TXN_ABORT, 48, Kind.FATAL, Kind.SUCCESS),
+        (Fact.NOT_STARTED, Request.END_TXN_COMMIT, 48, Kind.ABORT_TO_LEARN, Kind.ABORT_TO_LEARN),
+        (Fact.EARLIER_BATCH_OPEN, Request.PRODUCE, 45, Kind.ABORTABLE_WITH_BUMP, Kind.RETRY),
+        (Fact.SHARED, Request.PRODUCE, 46, Kind.SUCCESS, Kind.ABORTABLE),
+        (Fact.SINGLE_RECORD, Request.PRODUCE, 10, Kind.SPLIT, Kind.ABORTABLE),
+        (Fact.ABORTING, Request.FIND_COORDINATOR, 120, Kind.ABORTABLE, Kind.FATAL),
+        (Fact.ABORTING, Request.FIND_GROUP_COORDINATOR, 30, Kind.ABORTABLE, Kind.ABORTABLE),
+        (Fact.PREPARED, Request.END_TXN_COMMIT, 48, Kind.ABORT_TO_LEARN, Kind.RECOVERABLE),
+        (Fact.PREPARED, Request.FIND_COORDINATOR, 120, Kind.ABORTABLE, Kind.RECOVERABLE),
+        (Fact.PREPARED, Request.END_TXN_COMMIT, 51, Kind.RETRY, Kind.RETRY),
+        (Fact.NO_NEW_EPOCH, Request.PRODUCE, 47, Kind.ABORTABLE_WITH_BUMP, Kind.RECOVERABLE),
+        (Fact.NO_NEW_EPOCH, Request.PRODUCE, 120, Kind.ABORTABLE, Kind.ABORTABLE),
+    ],
+)
+def test_versions_and_what_happened_before_replace_a_kind(
+    facts: Fact, request_kind: Request, code: int, before: Kind, after: Kind
+) -> None:
+    assert kind_of(request_kind, code) is before
+    assert kind_of(request_kind, code, facts) is after
+    assert kind_of(request_kind, 0, facts) is Kind.SUCCESS
+
+
+def test_every_rule_applies_to_a_cell_and_every_fact_is_described_in_the_order_of_the_rules() -> None:
+    for rule in RULES:
+        others = Fact.KIP_588_DRAFT if rule.replaced is Kind.ABORTABLE_WITH_BUMP else NO_FACTS
+        codes = [*ErrorCode, 90, 91]
+        assert any(
+            kind_of(request, code, rule.fact | others) is rule.kind is not kind_of(request, code, others)
+            for request in rule.requests
+            for code in codes
+        ), rule
+    assert list(FACTS) == list(dict.fromkeys(rule.fact for rule in RULES))
+    assert set(FACTS) == set(Fact)
+
+
+@pytest.mark.parametrize(
     ("kind", "code", "expected"),
     [
         (Kind.RECOVERABLE, 90, ProducerFencedError),
@@ -167,7 +217,7 @@ def test_a_fatal_error_has_the_class_that_says_what_to_do(kind: Kind, code: int,
 
 
 def test_a_number_of_the_draft_is_a_fence_only_where_a_broker_follows_it() -> None:
-    assert fatal_class(Kind.RECOVERABLE, 91, draft=True) is ProducerFencedError
+    assert fatal_class(Kind.RECOVERABLE, 91, Fact.KIP_588_DRAFT) is ProducerFencedError
     assert fatal_class(Kind.FATAL, 91) is UnexpectedError
 
 
