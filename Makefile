@@ -56,6 +56,8 @@ run: $(VENV)/run  ## start a broker on localhost:9092 (ARGS="--port 9093 ..." fo
 demo: $(VENV)/pipeline need-java  ## run a Spark query from orders to payments while everything is killed, then the audit (ARGS="--open")
 	@$(BIN)/python demo/run.py $(ARGS)
 
+# Tests start hundreds of processes, which would compile the same files again where Python is told not to keep bytecode.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/dev check-java  ## run the tests, except those of tests/long_tests.py (ARGS="tests/groups -k name" for some)
 	@! command -v "$(JAVA)c" >/dev/null || $(BIN)/python tools/jars.py >/dev/null
 	$(BIN)/python -m pytest $(or $(ARGS),-n $(WORKERS) -m "not long")

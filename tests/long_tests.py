@@ -12,7 +12,7 @@ from typing import Final
 LONG_TESTS: Final[dict[str, str | None]] = {
     # Every interleaving: the remaining tests cover each protocol under each transaction version.
     "coordinator/exploration/test_exploration.py::test_every_interleaving_keeps_the_promises":
-        r"TV\d(, (last epoch|a late copy|two transactions|clients of TV1))?|2PC TV\d|KIP-588 TV\d|batches (2PC )?TV\d|power TV2",
+        r"TV\d(, (last epoch|a late copy|two transactions|clients of TV1))?|2PC TV\d|KIP-588 TV\d|batches 2PC TV\d|power TV2",
     # The scripted broker also sends each error at each call under transaction version 2.
     "client/producer/test_every_error.py::test_an_error_stops_the_process_only_if_it_is_fatal": "level 2, .*",
     "client/producer/test_every_error.py::test_a_commit_whose_response_was_lost_is_never_reported_as_failed": ".*-2",
@@ -24,11 +24,16 @@ LONG_TESTS: Final[dict[str, str | None]] = {
     # Random sequences that hardly involve transactions; `make conformance` runs any number of them.
     "conformance/test_random.py::test_random_sequences_get_the_replies_of_kafka": "(?!topics|mixed).*",
     "conformance/test_random.py::test_random_sequences_over_whatever_expires_get_the_replies_of_kafka": None,
+    # Long requests are cut alike under both durabilities and in all versions: each is there once.
+    "broker/records/test_long_produce.py::test_every_partition_has_its_answer_and_its_record": "9-process|12-power",
+    "broker/records/test_long_produce.py::test_a_transaction_takes_a_long_request_as_several_short_ones": "power",
     "broker/records/test_bombs.py::test_no_request_costs_more_than_its_allowance": "(?!compacted-[13]00,000 records).*",
     "pipeline/test_chaos.py::test_every_row_is_there_once": "1|3|9",
     "pipeline/test_on_kafka.py::test_transactions_one_after_the_other": "tv2",
     "pipeline/report/test_findings_on_the_page.py::test_a_finding_has_a_row_and_a_section_with_the_batches_that_it_is_about":
         ".*-small",
+    # The compiler takes a minute and more; mypy checks the same modules, and the other tests run them as they are.
+    "house/test_build.py::test_a_compiled_wheel_serves_clients_right_and_wrong": None,
     # Kills around a real Spark; tests/pipeline has the same kills around the writer that the sink uses.
     "spark/killing/test_faults.py": None,
     "spark/killing/test_faults_cluster.py": None,
