@@ -170,12 +170,12 @@ class Session:
     @property
     def facts(self) -> Fact:
         """Facts about the cluster and the transaction on which the meaning of an error code depends."""
-        is_committing = self.state is State.COMMITTING_TRANSACTION
+        is_committing = self.state == State.COMMITTING_TRANSACTION
         facts = Fact.KIP_588_DRAFT if self.draft_codes else NO_FACTS
         facts |= NO_FACTS if self.is_version_2 or self.can_get_new_epoch else Fact.NO_NEW_EPOCH
         facts |= NO_FACTS if self.has_started else Fact.NOT_STARTED
         facts |= Fact.PREPARED if is_committing and self.prepared is not None else NO_FACTS
-        facts |= Fact.ABORTING if self.state is State.ABORTING_TRANSACTION else NO_FACTS
+        facts |= Fact.ABORTING if self.state == State.ABORTING_TRANSACTION else NO_FACTS
         return facts | (Fact.SHARED if self.is_shared else NO_FACTS)
 
     def judge(self, request: Request, code: int, what: str, message: str | None = None, facts: Fact = NO_FACTS) -> Kind:
@@ -191,10 +191,10 @@ class Session:
             return kind
         cause = self.response_error(what, code, message)
         if kind in (Kind.ABORTABLE, Kind.ABORTABLE_WITH_BUMP):
-            self.fail_abortable(cause, bump=kind is Kind.ABORTABLE_WITH_BUMP)
+            self.fail_abortable(cause, bump=kind == Kind.ABORTABLE_WITH_BUMP)
             return kind
         text = f"{self.transactional_id!r}: {cause.args[0]}"
-        if Fact.PREPARED in facts and kind is Kind.RECOVERABLE:
+        if Fact.PREPARED in facts and kind == Kind.RECOVERABLE:
             # Other systems may have committed, so that nothing else is tried: a new producer can still commit (KIP-939).
             text += "; the prepared transaction is not committed: start again with init_transactions(keep_prepared_txn=True)"
         error = fatal_class(kind, code, facts)(text, code)
