@@ -45,7 +45,7 @@ LONG_TESTS: Final[dict[str, str | None]] = {
     "spark/auditing/test_audit.py::test_what_a_broker_leaves_is_seen_alike": "ours",
     # Decision stores: one store of each mode remains.
     "spark/sink/test_sink_writes.py::test_a_version_whose_write_was_killed_at_any_step_is_there_once_when_it_is_repeated":
-        "2pc-dir",
+        "2pc-dir-(decided|half)",
     "spark/sink/test_sink_writes.py::test_a_version_that_was_committed_or_a_lower_one_is_not_written_again": "single-kafka",
     # Against Apache Kafka; the same tests against our broker remain.
     "spark/sink/test_sink_single.py::test_a_commit_that_fails_is_looked_up_when_the_query_starts_again": "ours-.*",
