@@ -1,0 +1,117 @@
+"""A producer that is called at random, whatever happens on the way, and what contradicts what it has reported."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from stuntbroker.client import FatalError, OperationTimedOutError, TransactionAbortableError, TransactionalProducer
+
+PARTITIONS = 2
+
+
+class RandomCalls:
+    """Transactions of random size and order of calls, each with values of its own: "number:place" to partition place % 2.
+
+    A fatal error ends a producer, and the next transaction is that of a new one, as after a restart of the application.
+    """
+
+    def __init__(
+        self,
+        chance: random.Random,
+        transactions: int,
+        topic: str,
+        options: Mapping[str, Any],
+        time_out: Callable[[], bool] = lambda: False,
+        group: str = "group",
+    ) -> None:
+        """`options`: of the producer. `time_out`: lets the open transaction time out, and says whether there was one."""
+        self.reported: list[list[bytes]] = []
+        """Values of the transactions whose commit was reported as done."""
+        self.unknown: list[list[bytes]] = []
+        """Values of those whose commit ended with a fatal error: they may be committed or aborted."""
+        self.fatal = 0
+        self.timed_out = 0
+        self._chance = chance
+        self._transactions = transactions
+        self._topic = topic
+        self._options = options
+        self._time_out = time_out
+        self._group = group
+
+    async def run(self) -> None:
+        """Run the transactions with as many producers as fatal errors make necessary."""
+        done = 0
+        while done < self._transactions:
+            async with TransactionalProducer(
+                retry_backoff_ms=1,
+                max_batch_size=self._chance.choice([1, 200, 16384]),
+                linger_ms=self._chance.choice([0, 0, 1]),
+                **self._options,
+            ) as producer:
+                try:
+                    await _repeated(producer.init_transactions)
+                    while done < self._transactions:
+                        await self._transaction(producer, done)
+                        done += 1
+                except TransactionAbortableError:
+                    continue  # Of init_transactions: there is no transaction to abort.
+                except FatalError:
+                    self.fatal += 1
+                    done += 1
+
+    async def _transaction(self, producer: TransactionalProducer, number: int) -> None:
+        values = [b"%d:%d" % (number, place) for place in range(self._chance.randrange(1, 12))]
+        await producer.begin_transaction()
+        try:
+            for place, value in enumerate(values):
+                await producer.send(self._topic, value, partition=place % PARTITIONS)
+                if self._chance.random() < 0.1:
+                    await asyncio.sleep(0)
+                if self._chance.random() < 0.05:
+                    await _repeated(producer.flush)
+            if self._chance.random() < 0.5:
+                await producer.send_offsets_to_transaction({(self._topic, 0): number + 1}, self._group)
+            if self._chance.random() < 0.03:
+                self.timed_out += self._time_out()
+            if self._chance.random() < 0.2:
+                await _repeated(producer.abort_transaction)
+                return
+            self.unknown.append(values)
+            await _repeated(producer.commit_transaction)
+        except TransactionAbortableError:
+            if self.unknown and self.unknown[-1] is values:
+                self.unknown.pop()
+            await _repeated(producer.abort_transaction)
+        else:
+            self.reported.append(self.unknown.pop())
+
+    def problems(self, committed: Sequence[bytes]) -> list[str]:
+        """What contradicts the reports in the committed values, of which those of a partition are in order."""
+        by_transaction: dict[bytes, list[bytes]] = {}
+        for value in committed:
+            by_transaction.setdefault(value.split(b":")[0], []).append(value)
+        wrong = []
+        for values in self.reported:
+            actual = by_transaction.pop(values[0].split(b":")[0], [])
+            for partition in range(PARTITIONS):
+                written = [value for value in actual if int(value.split(b":")[1]) % PARTITIONS == partition]
+                if written != values[partition::PARTITIONS]:
+                    wrong.append(f"committed {actual}, sent {values}")
+        for values in self.unknown:
+            actual = by_transaction.pop(values[0].split(b":")[0], [])
+            if actual and sorted(actual) != sorted(values):
+                wrong.append(f"a part of {values} is committed: {actual}")
+        return wrong + [f"committed without a success: {values}" for values in by_transaction.values()]
+
+
+async def _repeated(call: Callable[[], Awaitable[object]]) -> None:
+    """Make a call; a time-out is followed by the same call."""
+    while True:
+        try:
+            await call()
+            return
+        except OperationTimedOutError:
+            continue
