@@ -32,7 +32,7 @@ from systems import ROOT, System, Unavailable, prepare
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from stuntbroker.client.channel import ChannelCluster
+    from stuntbroker.client.cluster import Cluster
 
 PARTITIONS = 4
 VALUE_BYTES = 100
@@ -72,11 +72,11 @@ class Bench:
             create_topic(cluster, name, PARTITIONS, if_not_exists=True)
         return name
 
-    def cluster(self) -> ChannelCluster:
-        from stuntbroker.client.channel import ChannelCluster
+    def cluster(self) -> Cluster:
+        from stuntbroker.client.cluster import Cluster
         from stuntbroker.protocol.addresses import parse_bootstrap
 
-        return ChannelCluster(parse_bootstrap(self.bootstrap))
+        return Cluster(parse_bootstrap(self.bootstrap))
 
     def run(self, frame: DataFrame, sink: str, options: dict[str, str]) -> float:
         """Run a query to its end; return the total duration of its batches in seconds, from planning to commit."""
@@ -291,7 +291,7 @@ def make_input(folder: Path, rows: int) -> None:
 @contextmanager
 def serving(system: System, data: Path) -> Iterator[int]:
     """Start a server with an empty data folder; yield its port as soon as it responds."""
-    from stuntbroker.client.channel import ChannelCluster
+    from stuntbroker.client.cluster import Cluster
     from stuntbroker.client.errors import ClientError
     from stuntbroker.protocol.addresses import parse_bootstrap
 
@@ -303,7 +303,7 @@ def serving(system: System, data: Path) -> Iterator[int]:
         deadline = time.monotonic() + READY_S
         while True:
             try:
-                with ChannelCluster(parse_bootstrap(f"127.0.0.1:{port}"), 2.0) as cluster:
+                with Cluster(parse_bootstrap(f"127.0.0.1:{port}"), 2.0) as cluster:
                     cluster.broker_ids()
                 break
             except ClientError:

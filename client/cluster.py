@@ -6,13 +6,22 @@ after a retriable failure, `Cluster.retrying` clears all routes and repeats it u
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
-from typing import Final, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
-from stuntbroker.client.connection import CLIENT_ID, Answer, Connection, Deadline
+from stuntbroker.client.connection import (
+    CLIENT_ID,
+    REQUEST_S_MAX,
+    Answer,
+    Connection,
+    Deadline,
+    check_process,
+    reason,
+)
 from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, NotFound, TimedOut, Unreachable, check
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import FIND_COORDINATOR, METADATA
@@ -23,30 +32,19 @@ from stuntbroker.protocol.messages.metadata_request import MetadataRequest, Meta
 from stuntbroker.protocol.messages.metadata_response import MetadataResponse
 from stuntbroker.protocol.primitives import INT16_MAX, Message
 
+if TYPE_CHECKING:
+    from stuntbroker.client.blocking import Connections, TransactionalProducer
+
 MANY_KEYS_FROM: Final = 4
 GROUP, TRANSACTION = 0, 1
 """Key types of FindCoordinator."""
 BACKOFF_S_MIN: Final = 0.05
 BACKOFF_S_MAX: Final = 1.0
 TIMEOUT_S: Final = 30.0
+PRODUCER_CLIENT_ID: Final = f"{CLIENT_ID}-producer"
+"""Differs from the client id of administration, by which a broker recognises what fenced a producer."""
 
 Result = TypeVar("Result")
-
-
-class Link(Protocol):
-    """Interface of a connection; implemented by `connection.Connection` and `channel.Channel`."""
-
-    versions: dict[int, tuple[int, int]]
-    """API key -> (lowest, highest) version of the broker."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-    def version(self, key: int, least: int = 0, most: int = INT16_MAX) -> int:
-        """Return the highest version of an API, from `least` to `most`, that the broker serves. Raises UnsupportedVersion."""
-
-    def ask(self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline) -> Answer:
-        """Send a request and return its response. Raises ConnectionFailed, TimedOut."""
 
 
 class Partition(NamedTuple):
@@ -85,12 +83,17 @@ class Cluster:
         self.retry_unreachable = False
         """Whether to retry even if no address has ever answered, because one has answered another client."""
         self._reached = False
-        self._connections: dict[Address, Link] = {}
+        self._connections: dict[Address, Connection] = {}
         self._addresses: dict[int, Address] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         """(key type, key) -> node id."""
         self._turn = threading.RLock()
         """Held by the thread that uses the connections, for all attempts of an operation."""
+        self._process_id = os.getpid()
+        self._is_closed = False
+        self._producers: list[TransactionalProducer] = []
+        self._producer_connections: Connections | None = None
+        """Connections of all producers; they are served by a thread."""
 
     def __enter__(self) -> Self:
         return self
@@ -101,8 +104,60 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections. Open transactions of producers are not aborted."""
+        self._is_closed = True
         self.forget()
+        connections, self._producer_connections = self._producer_connections, None
+        if connections is None:
+            return
+        try:
+            for producer in self._producers:
+                producer.stop(leave_open=True)
+        finally:
+            connections.stop()
+
+    # --- producers
+
+    def producer(self, transactional_id: str, **options: Any) -> TransactionalProducer:
+        """Return a started producer, whose time-outs are that of the cluster. Raises ConnectionFailed, TimedOut."""
+        from stuntbroker.client.blocking import TransactionalProducer
+        from stuntbroker.client.producer.states import State
+
+        check_process("these connections belong", self._process_id)
+        if self._is_closed:
+            raise ClientError("the cluster's connections are closed")
+        if self._producer_connections is None:
+            self._producer_connections = self.retrying(self._connect_producers)
+        timeout_ms = max(1, int(self._timeout_s * 1000))
+        producer = TransactionalProducer(
+            connections=self._producer_connections,
+            transactional_id=transactional_id,
+            max_block_ms=timeout_ms,
+            delivery_timeout_ms=timeout_ms,
+            **options,
+        )
+        producer.start()
+        self._producers = [each for each in self._producers if each.state is not State.CLOSED]
+        self._producers.append(producer)
+        return producer
+
+    def _connect_producers(self) -> Connections:
+        from aiokafka.errors import KafkaError
+
+        from stuntbroker.client.blocking import Connections
+
+        connections = Connections(
+            bootstrap_servers=[str(address) for address in self.bootstrap],
+            client_id=PRODUCER_CLIENT_ID,
+            request_timeout_ms=max(1, int(min(REQUEST_S_MAX, self._timeout_s) * 1000)),
+        )
+        try:
+            connections.start()
+        except KafkaError as fault:
+            raise ConnectionFailed(
+                f"cannot connect to {self.bootstrap[0]}: {reason(fault.__cause__ or fault)}"
+            ) from fault
+        return connections
 
     # --- operations
 
@@ -137,19 +192,19 @@ class Cluster:
     def version(self, node_id: int, key: int, least: int = 0) -> int:
         """Return the highest version of an API, from `least` on, that broker and client have. Raises UnsupportedVersion."""
         with self._turn:
-            return self._node(node_id).version(key, least)
+            return self.connection(node_id).version(key, least)
 
     def api_versions(self, node_id: int) -> dict[int, tuple[int, int]]:
         """Return API key -> (lowest, highest) version of a broker."""
         with self._turn:
-            return dict(self._node(node_id).versions)
+            return dict(self.connection(node_id).versions)
 
     def ask(
         self, node_id: int, key: int, request: Message, answer: type[Answer], least: int = 0, most: int = INT16_MAX
     ) -> Answer:
         """Send a request to a broker, at the highest common version from `least` to `most`, and return the response."""
         with self._turn:
-            connection = self._node(node_id)
+            connection = self.connection(node_id)
             return connection.ask(key, connection.version(key, least, most), request, answer, self._deadline)
 
     # --- routes
@@ -247,7 +302,8 @@ class Cluster:
 
     # --- connections
 
-    def _node(self, node_id: int) -> Link:
+    def connection(self, node_id: int) -> Connection:
+        """Return the connection to a broker, opened when it is first needed. Raises ConnectionFailed, NotFound."""
         if node_id not in self._addresses:
             self.metadata([])
         address = self._addresses.get(node_id)
@@ -258,7 +314,7 @@ class Cluster:
         except ConnectionFailed as fault:
             raise ConnectionFailed(f"broker {node_id} is known to the cluster as {address}: {fault}") from fault
 
-    def _any(self) -> Link:
+    def _any(self) -> Connection:
         """Return an open connection, or else a new one to the first address that answers."""
         for connection in self._connections.values():
             return connection
@@ -272,15 +328,12 @@ class Cluster:
             raise faults[0]
         raise Unreachable("; ".join(map(str, faults)))
 
-    def _connect(self, address: Address) -> Link:
+    def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)
         if connection is None:
-            connection = self._connections[address] = self._open(address)
+            connection = self._connections[address] = Connection(address, self._deadline, self._client_id)
             self._reached = True
         return connection
-
-    def _open(self, address: Address) -> Link:
-        return Connection(address, self._deadline, self._client_id)
 
     def forget(self) -> None:
         """Close all connections and clear all routes; the known brokers stay as addresses to try."""

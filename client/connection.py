@@ -1,25 +1,27 @@
-"""One connection to one broker, with one request in flight at a time.
+"""One connection to one broker, for blocking callers: commands, the source and the recovery of the pipeline.
 
 request   size int32 | key int16 | version int16 | correlation id int32 | client id | tags, if flexible | message
 answer    size int32 | correlation id int32 | tags, if flexible and not ApiVersions | message
 
-There are two layers below `cluster`: this one, on a socket, for commands that send a few requests and exit, and `channel`,
-on aiokafka, for producers, which need many in-flight requests. Importing aiokafka takes 60 ms; all of `stuntbroker txn list`
-takes 40 ms.
+Transactional producers have connections of their own, those of aiokafka (`producer.connections`): they need an event loop, and
+importing aiokafka takes 60 ms, where all of `stuntbroker txn list` takes 40 ms.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from struct import pack, unpack_from
-from typing import Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from stuntbroker.client.errors import BrokerError, ConnectionFailed, UnsupportedVersion
+from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, UnsupportedVersion
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.features import TRANSACTION_VERSION
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.primitives import INT16_MAX, DecodeError, Message, skip_tags
@@ -28,6 +30,7 @@ API_VERSIONS_FIRST: Final = 3
 """ApiVersions version tried first. An older broker responds at version 0, with an error and its own versions."""
 FRAME_SIZE_MAX: Final = 100 << 20
 """Maximum bytes of a response; Kafka's limit for requests (`socket.request.max.bytes`) is the same."""
+READ_BYTES_MAX: Final = 1 << 20
 CONNECT_S_MAX: Final = 5.0
 REQUEST_S_MAX: Final = 30.0
 WAIT_S_MIN: Final = 0.001
@@ -51,13 +54,64 @@ class Deadline:
         return max(0.0, min(self._at_s - self._now_s(), most_s))
 
 
+class Pending(Generic[Answer]):
+    """The response to a request that was sent, which arrives while a caller waits for it or for a later one."""
+
+    __slots__ = ("_answer", "_connection", "_correlation_id", "_key", "_response", "_version")
+
+    def __init__(
+        self, connection: Connection, key: int, version: int, correlation_id: int, answer: type[Answer]
+    ) -> None:
+        self._connection = connection
+        self._key = key
+        self._version = version
+        self._correlation_id = correlation_id
+        self._answer = answer
+        self._response: Answer | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the request."""
+        return APIS[self._key].name
+
+    def result(self, deadline: Deadline) -> Answer:
+        """Wait for the response and return it. Raises ConnectionFailed."""
+        while self._response is None:
+            self._connection.receive(self.name, deadline)
+        return self._response
+
+    def accept(self, frame: bytes) -> None:
+        """Decode the response. Raises DecodeError, IndexError."""
+        (correlation_id,) = unpack_from(">i", frame)
+        if correlation_id != self._correlation_id:
+            raise DecodeError(f"the answer is one to request {correlation_id}, not {self._correlation_id}", 0)
+        version, start = self._version, 4
+        if self._key == API_VERSIONS:
+            # The response header is the same in all versions; the body is version 0 if the broker does not know ours.
+            unknown = frame[4:6] == pack(">h", ErrorCode.UNSUPPORTED_VERSION)
+            version = 0 if unknown else version
+        elif version >= APIS[self._key].flexible_from:
+            start = skip_tags(frame, 4)
+        self._response = self._answer.decode(frame, version, start)
+
+
 class Connection:
-    """A connection with negotiated versions: the constructor connects. After ConnectionFailed, it cannot be used any more."""
+    """A connection with negotiated versions: the constructor connects. After ConnectionFailed, it cannot be used any more.
+
+    Requests are sent, and answered, in the order of the calls. A connection belongs to the process that opened it: after a
+    fork, the child has to make its own, and any use of this one raises ClientError.
+    """
 
     def __init__(self, address: Address, deadline: Deadline, client_id: str = CLIENT_ID) -> None:
         self.address = address
+        self.transaction_version = 0
+        """Finalized level of `transaction.version` in the cluster; 0 if there is none."""
         self._client_id = client_id.encode()
         self._correlation_id = 0
+        self._process_id = os.getpid()
+        self._pending: deque[Pending[Any]] = deque()
+        self._fault: str | None = None
+        """Why the connection was closed."""
         try:
             self._socket = socket.create_connection(address, max(WAIT_S_MIN, deadline.left_s(CONNECT_S_MAX)))
         except (OSError, ValueError, OverflowError) as fault:  # Metadata may name an invalid host or port.
@@ -71,7 +125,8 @@ class Connection:
             raise
 
     def close(self) -> None:
-        """Close the socket."""
+        """Close the socket. In a forked process, this leaves the parent's connection open."""
+        self._fault = self._fault or "the connection is closed"
         self._socket.close()
 
     def version(self, key: int, least: int = 0, most: int = INT16_MAX) -> int:
@@ -80,28 +135,53 @@ class Connection:
 
     def ask(self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline) -> Answer:
         """Send a request, wait for its response, and return it. Raises ConnectionFailed."""
-        flexible = version >= APIS[key].flexible_from
+        deadline = Deadline(deadline.left_s(REQUEST_S_MAX))
+        return self.send(key, version, request, answer, deadline).result(deadline)
+
+    def send(
+        self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline
+    ) -> Pending[Answer]:
+        """Send a request without waiting for the response. Raises ConnectionFailed."""
+        self._check(APIS[key].name)
         self._correlation_id = self._correlation_id % 0x7FFF_FFFF + 1
         body = bytearray(pack(">hhih", key, version, self._correlation_id, len(self._client_id)) + self._client_id)
-        if flexible:
+        if version >= APIS[key].flexible_from:
             body.append(0)
         request.encode(body, version)
-        deadline = Deadline(deadline.left_s(REQUEST_S_MAX))
+        pending = Pending(self, key, version, self._correlation_id, answer)
         try:
             self._socket.settimeout(max(WAIT_S_MIN, deadline.left_s()))
             self._socket.sendall(pack(">i", len(body)) + body)
-            frame = self._receive(deadline)
-            (correlation_id,) = unpack_from(">i", frame)
-            if correlation_id != self._correlation_id:
-                raise DecodeError(f"the answer is one to request {correlation_id}, not {self._correlation_id}", 0)
-            if key == API_VERSIONS:
-                # The response header is the same in all versions; the body is version 0 if the broker does not know ours.
-                unknown = frame[4:6] == pack(">h", ErrorCode.UNSUPPORTED_VERSION)
-                return answer.decode(frame, 0 if unknown else version, 4)
-            return answer.decode(frame, version, skip_tags(frame, 4) if flexible else 4)
-        except (OSError, DecodeError, IndexError) as fault:
+        except OSError as fault:
+            raise self._failed(pending.name, fault) from fault
+        except BaseException:  # Half of it may have been sent.
             self.close()
-            raise ConnectionFailed(f"{APIS[key].name} to {self.address}: {reason(fault)}") from fault
+            raise
+        self._pending.append(pending)
+        return pending
+
+    def receive(self, name: str, deadline: Deadline) -> None:
+        """Read the response to the oldest request in flight, for a caller that waits for `name`. Raises ConnectionFailed."""
+        self._check(name)
+        try:
+            self._pending[0].accept(self._receive(deadline))
+        except (OSError, DecodeError, IndexError) as fault:
+            raise self._failed(name, fault) from fault
+        except BaseException:  # Half of it may have been read.
+            self.close()
+            raise
+        self._pending.popleft()
+
+    def _check(self, name: str) -> None:
+        check_process("this connection belongs", self._process_id)
+        if self._fault is not None:
+            raise ConnectionFailed(f"{name} to {self.address}: {self._fault}")
+
+    def _failed(self, name: str, fault: Exception) -> ConnectionFailed:
+        """Close the connection, of which nothing more can be read, and return the error."""
+        self._fault = reason(fault)
+        self.close()
+        return ConnectionFailed(f"{name} to {self.address}: {self._fault}")
 
     def _agree(self, deadline: Deadline) -> dict[int, tuple[int, int]]:
         """Request and return the versions of all APIs."""
@@ -111,6 +191,9 @@ class Connection:
             answer = self.ask(API_VERSIONS, 0, request, ApiVersionsResponse, deadline)
         if answer.error_code:
             raise BrokerError(f"ApiVersions to {self.address}", answer.error_code)
+        for feature in answer.finalized_features:
+            if feature.name == TRANSACTION_VERSION:
+                self.transaction_version = feature.max_version_level
         return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
     def _receive(self, deadline: Deadline) -> bytes:
@@ -120,14 +203,23 @@ class Connection:
         return self._read(size, deadline)
 
     def _read(self, size: int, deadline: Deadline) -> bytes:
-        data = bytearray()
-        while len(data) < size:
+        parts = []
+        while size > 0:
             self._socket.settimeout(max(WAIT_S_MIN, deadline.left_s()))
-            more = self._socket.recv(min(size - len(data), 1 << 20))
-            if not more:
+            part = self._socket.recv(min(size, READ_BYTES_MAX))
+            if not part:
                 raise ConnectionResetError("the broker closed the connection before its answer was whole")
-            data += more
-        return bytes(data)
+            parts.append(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def check_process(what: str, process_id: int) -> None:
+    """Raise ClientError unless this is the process that opened the connections which `what` names."""
+    if os.getpid() != process_id:
+        raise ClientError(
+            f"{what} to process {process_id}, not to its child {os.getpid()}: make a new one after the fork"
+        )
 
 
 def chosen_version(address: Address, versions: dict[int, tuple[int, int]], key: int, least: int, most: int) -> int:

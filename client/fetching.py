@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from stuntbroker.client.channel import ChannelCluster, Pending
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.connection import Deadline, Pending
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, check
 from stuntbroker.client.reader import FETCH_NAMES_MAX
 from stuntbroker.protocol.api_keys import FETCH, LIST_OFFSETS, METADATA
@@ -54,7 +54,7 @@ class FetchSizes(NamedTuple):
     wait_ms_max: int = 500
 
 
-def find_topics(cluster: ChannelCluster, names: Collection[str] | None) -> dict[str, Topic]:
+def find_topics(cluster: Cluster, names: Collection[str] | None) -> dict[str, Topic]:
     """Return those of these topics that exist (None: all topics). Raises BrokerError, for example for an invalid name."""
 
     def attempt() -> dict[str, Topic]:
@@ -74,9 +74,7 @@ def find_topics(cluster: ChannelCluster, names: Collection[str] | None) -> dict[
     return cluster.retrying(attempt)
 
 
-def list_offsets(
-    cluster: ChannelCluster, wanted: Mapping[TopicPartition, int], isolation: int
-) -> dict[TopicPartition, int]:
+def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int], isolation: int) -> dict[TopicPartition, int]:
     """Return for each partition the first offset whose timestamp is at least the wanted one (ms since 1970), or -1.
 
     reader.EARLIEST stands for the log start offset, reader.LATEST for the last stable offset, or with READ_UNCOMMITTED
@@ -104,7 +102,7 @@ def list_offsets(
     return cluster.retrying(attempt) if wanted else {}
 
 
-def _by_leader(cluster: ChannelCluster, wanted: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+def _by_leader(cluster: Cluster, wanted: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
     """Group partitions by leader id. Raises NotFound, or a retriable BrokerError while a partition has no leader."""
     leaders = {
         TopicPartition(partition.topic, partition.partition): partition.leader_id
@@ -123,7 +121,7 @@ def _by_leader(cluster: ChannelCluster, wanted: Iterable[TopicPartition]) -> dic
 class PartitionFetch:
     """Consecutive fetches from one partition; the next may be in flight while the last response is processed."""
 
-    def __init__(self, cluster: ChannelCluster, where: TopicPartition, isolation: int, sizes: FetchSizes) -> None:
+    def __init__(self, cluster: Cluster, where: TopicPartition, isolation: int, sizes: FetchSizes) -> None:
         self._cluster = cluster
         self._where = where
         self._isolation = isolation
@@ -135,8 +133,6 @@ class PartitionFetch:
         """Send the Fetch for `offset` without waiting for the response. If sending fails, `take` sends it again."""
         try:
             self._ahead = offset, self._send(offset, bytes_max)
-            # The loop runs only inside `run`: one iteration sends the request.
-            self._cluster.loop.run(asyncio.sleep(0))
         except ConnectionFailed:
             self._ahead = None
 
@@ -162,7 +158,7 @@ class PartitionFetch:
         topic, partition = self._where
         if self._leader_id is None:
             self._leader_id = self._cluster.leader(topic, partition)
-        channel = self._cluster.channel(self._leader_id)
+        connection = self._cluster.connection(self._leader_id)
         sizes = self._sizes
         part_bytes_max = min(sizes.partition_bytes_max, bytes_max)
         wanted = FetchPartition(partition, -1, offset, partition_max_bytes=part_bytes_max)
@@ -173,16 +169,11 @@ class PartitionFetch:
             isolation_level=self._isolation,
             topics=[FetchTopic(topic, partitions=[wanted])],
         )
-        return channel.send(FETCH, channel.version(FETCH, most=FETCH_NAMES_MAX), request, FetchResponse)
+        version = connection.version(FETCH, most=FETCH_NAMES_MAX)
+        return connection.send(FETCH, version, request, FetchResponse, Deadline(ANSWER_S_MAX))
 
     def _answer(self, offset: int, pending: Pending[FetchResponse]) -> PartitionData:
-        assert self._leader_id is not None
-        channel = self._cluster.channel(self._leader_id)
-        channel.wait([pending], ANSWER_S_MAX)
-        if not pending.done():
-            channel.close()
-            raise ConnectionFailed(f"Fetch of {self._where} at offset {offset}: no answer in time")
-        answer = pending.result()
+        answer = pending.result(Deadline(ANSWER_S_MAX))
         check(f"Fetch of {self._where}", answer.error_code)
         if not answer.responses or not answer.responses[0].partitions:
             raise BrokerError(f"Fetch of {self._where}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

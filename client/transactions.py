@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from stuntbroker.client.channel import ChannelCluster, Pending, wait_for
-from stuntbroker.client.errors import ClientError, ConnectionFailed, TimedOut, producer_error
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.connection import Deadline, Pending
+from stuntbroker.client.errors import ClientError, TimedOut, producer_error
 from stuntbroker.client.prepared_state import (
     END_TXN_V2_FROM,
     NO_PRODUCER,
@@ -60,22 +61,22 @@ class Ended(NamedTuple):
     pair: PreparedTxnState
 
 
-def transaction_version(cluster: ChannelCluster, node_id: int) -> int:
+def transaction_version(cluster: Cluster, node_id: int) -> int:
     """Return the transaction version to use: 2 if the cluster has it and both sides support its requests, else 1."""
-    channel = cluster.channel(node_id)
-    if channel.transaction_version < 2 or channel.version(END_TXN) < END_TXN_V2_FROM:
+    connection = cluster.connection(node_id)
+    if connection.transaction_version < 2 or connection.version(END_TXN) < END_TXN_V2_FROM:
         return 1
-    return 2 if channel.version(PRODUCE) >= PRODUCE_V2_FROM else 1
+    return 2 if connection.version(PRODUCE) >= PRODUCE_V2_FROM else 1
 
 
-def end_txn_version(cluster: ChannelCluster, node_id: int) -> int:
+def end_txn_version(cluster: Cluster, node_id: int) -> int:
     """Return the version of EndTxn to use: below 5 when the cluster's `transaction.version` is below 2."""
     first = transaction_version(cluster, node_id) < 2
-    return cluster.channel(node_id).version(END_TXN, most=END_TXN_V2_FROM - 1 if first else INT16_MAX)
+    return cluster.connection(node_id).version(END_TXN, most=END_TXN_V2_FROM - 1 if first else INT16_MAX)
 
 
 def init_producer(
-    cluster: ChannelCluster,
+    cluster: Cluster,
     transactional_id: str,
     timeout_ms: int,
     *,
@@ -106,7 +107,7 @@ def init_producer(
     return cluster.retrying(attempt)
 
 
-def end_all(cluster: ChannelCluster, ends: Sequence[End]) -> list[Ended]:
+def end_all(cluster: Cluster, ends: Sequence[End]) -> list[Ended]:
     """End these transactions concurrently, with requests in flight to all coordinators at the same time.
 
     Retriable errors are retried until the time-out of an operation is over. Then TimedOut is raised, and any of the
@@ -119,7 +120,7 @@ def end_all(cluster: ChannelCluster, ends: Sequence[End]) -> list[Ended]:
         left = [index for index in range(len(ends)) if index not in ended]
         progressed, last = False, "nothing was asked"
         try:
-            for index, code, pair in _round(cluster, ends, left, deadline.left_s):
+            for index, code, pair in _round(cluster, ends, left, deadline):
                 if code in RETRIABLE:
                     progressed |= code != ErrorCode.CONCURRENT_TRANSACTIONS
                     last = str(producer_error(str(ends[index]), code))
@@ -140,7 +141,7 @@ def end_all(cluster: ChannelCluster, ends: Sequence[End]) -> list[Ended]:
 
 
 def _round(
-    cluster: ChannelCluster, ends: Sequence[End], left: Sequence[int], left_s: Callable[[], float]
+    cluster: Cluster, ends: Sequence[End], left: Sequence[int], deadline: Deadline
 ) -> Iterator[tuple[int, int, PreparedTxnState]]:
     """Send EndTxn once for each index in `left`; yield (index, error code, next producer id and epoch) per response."""
     nodes = cluster.coordinators(list(dict.fromkeys(ends[index].transactional_id for index in left)))
@@ -151,10 +152,8 @@ def _round(
             end = ends[index]
             node = nodes[end.transactional_id]
             request = EndTxnRequest(*end)
-            sent.append((index, cluster.channel(node).send(END_TXN, versions[node], request, EndTxnResponse)))
-        wait_for(cluster.loop, [pending for _, pending in sent], left_s())
+            connection = cluster.connection(node)
+            sent.append((index, connection.send(END_TXN, versions[node], request, EndTxnResponse, deadline)))
         for index, pending in sent:
-            if not pending.done():
-                raise ConnectionFailed(f"{ends[index]}: no answer in time")
-            answer = pending.result()
+            answer = pending.result(deadline)
             yield index, answer.error_code, PreparedTxnState(answer.producer_id, answer.producer_epoch)

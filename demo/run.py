@@ -26,7 +26,7 @@ from faults import FAULTS
 
 from stuntbroker.cli.data_folder.audit_spark import SparkError, need_java
 from stuntbroker.client.admin import Admin
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset, read_partition
 from stuntbroker.client.topics import create_topic
 from stuntbroker.pipeline.counting import count as counted
@@ -71,7 +71,7 @@ class Broker:
         self._process.wait()
 
 
-def write_orders(cluster: ChannelCluster, count: int) -> None:
+def write_orders(cluster: Cluster, count: int) -> None:
     """Write `count` orders in WRITERS transactions, some with an aborted attempt before."""
     create_topic(cluster, "orders", PARTITIONS, if_not_exists=True)
     create_topic(cluster, "payments", PARTITIONS, if_not_exists=True)
@@ -129,7 +129,7 @@ def names(folder: Path) -> set[str]:
     return {each.name for each in folder.iterdir() if each.suffix in (".struck", ".again")}
 
 
-def numbers(cluster: ChannelCluster, topic: str) -> collections.Counter[int]:
+def numbers(cluster: Cluster, topic: str) -> collections.Counter[int]:
     """Count the committed records of each order in a topic."""
     counts: collections.Counter[int] = collections.Counter()
     for partition in range(PARTITIONS):
@@ -168,14 +168,14 @@ def main() -> int:
     began = time.monotonic()
     broker = Broker(FOLDER / "data", FOLDER / "faults" / "broker.pid")
     try:
-        with ChannelCluster([broker.address]) as cluster:
+        with Cluster([broker.address]) as cluster:
             many = counted(chosen.rows, "order goes", "orders go")
             say(f"{many} to the topic `orders`, {WRITERS // 5} of {WRITERS} transactions in a second attempt")
             write_orders(cluster, chosen.rows)
             offsets = sum(end_offset(cluster, "orders", each, READ_UNCOMMITTED) for each in range(PARTITIONS))
             say("Spark makes payments of them, and is not left in peace:")
         drivers = run_query(broker, -(-offsets // BATCHES), set(before))
-        with ChannelCluster([broker.address]) as cluster:
+        with Cluster([broker.address]) as cluster:
             orders, payments = numbers(cluster, "orders"), numbers(cluster, "payments")
             listed = Admin(cluster).list_transactions(states=("Ongoing", "PrepareCommit", "PrepareAbort")).listings
             held = sum(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import DecisionFolder, Decisions
 
@@ -33,7 +33,7 @@ def decisions_place(text: str) -> DecisionsPlace:
     return DecisionsPlace(kind, name)
 
 
-def open_decisions(place: DecisionsPlace, sink_id: str, cluster: ChannelCluster) -> Decisions:
+def open_decisions(place: DecisionsPlace, sink_id: str, cluster: Cluster) -> Decisions:
     """Open the store at a place; `cluster` holds the topic of a `kafka:TOPIC` place."""
     if place.is_topic:
         return DecisionTopic(cluster, place.name, sink_id)

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import topic_config
 from stuntbroker.client.errors import NotFound, ProducerFenced
 from stuntbroker.client.producing import now_ms
@@ -43,7 +43,7 @@ State = dict[str, Any]
 class DecisionTopic:
     """Decisions of one sink in a topic. Like its cluster, it must not be shared between threads or used across a fork."""
 
-    def __init__(self, cluster: ChannelCluster, topic: str, sink_id: str) -> None:
+    def __init__(self, cluster: Cluster, topic: str, sink_id: str) -> None:
         check_sink_id(sink_id)
         self._cluster = cluster
         self._topic = topic
@@ -150,7 +150,7 @@ class DecisionTopic:
         raise AssertionError("the last attempt returns or raises")
 
 
-def make_decision_topic(cluster: ChannelCluster, topic: str) -> None:
+def make_decision_topic(cluster: Cluster, topic: str) -> None:
     """Create the compacted topic for decisions if missing. Raises DecisionError if the existing topic is not compacted."""
     create_topic(cluster, topic, 1, CONFIGS, if_not_exists=True)
     policy = topic_config(cluster, topic, "cleanup.policy")

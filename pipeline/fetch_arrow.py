@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.connection import Deadline
 from stuntbroker.client.errors import BrokerError, NotFound, TimedOut
 from stuntbroker.client.fetching import FetchSizes, PartitionFetch, TopicPartition, list_offsets
@@ -40,7 +40,7 @@ class Wanted(NamedTuple):
     """Maximum time without any batch from the broker."""
 
 
-def fetch_range(cluster: ChannelCluster, wanted: Wanted, lost: Callable[[str], None]) -> Iterator[Columns]:
+def fetch_range(cluster: Cluster, wanted: Wanted, lost: Callable[[str], None]) -> Iterator[Columns]:
     """Yield the records in these offsets, in order, without control batches and, with READ_COMMITTED, aborted records.
 
     `lost` is called for deleted offsets and may raise; otherwise the remaining records follow. Offsets removed by
@@ -87,7 +87,7 @@ def _bytes_for(record_bytes: float, count: int) -> int:
 
 
 def _after_loss(
-    cluster: ChannelCluster, wanted: Wanted, at: int, fault: NotFound | BrokerError, lost: Callable[[str], None]
+    cluster: Cluster, wanted: Wanted, at: int, fault: NotFound | BrokerError, lost: Callable[[str], None]
 ) -> int:
     """Report the loss and return the next offset to read if `at` no longer exists; raise any other fault again."""
     where, end = wanted.where, wanted.end

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from stuntbroker.client.admin import Admin, Description
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NAMES, UnsupportedVersion
 from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.transactions import End, Ended, end_all, init_producer
@@ -97,7 +97,7 @@ def plan(last: Stored | None, descriptions: Iterable[Description] = ()) -> Plan:
     return Plan(tuple(commits), last.decision.batch_id if last and not last.done else None, tuple(aborts))
 
 
-def settle(cluster: ChannelCluster, store: Decisions, sink_id: str) -> Settled:
+def settle(cluster: Cluster, store: Decisions, sink_id: str) -> Settled:
     """Commit the decided transactions of the sink and abort all others. The caller must have taken or resumed the sink.
 
     May be repeated after any interruption. Raises Superseded, DecisionLost, ClientError.
@@ -131,7 +131,7 @@ def running(admin: Admin, sink_id: str) -> list[Description]:
     return [item for item in described.values() if item is not None]
 
 
-def _end(cluster: ChannelCluster, admin: Admin, ends: Sequence[End], empty: Collection[str]) -> None:
+def _end(cluster: Cluster, admin: Admin, ends: Sequence[End], empty: Collection[str]) -> None:
     """End transactions; `empty` are ids that had no transaction when they were listed."""
     faults = [ended for ended in end_all(cluster, ends) if ended.code]
     gone = [ended for ended in faults if ended.code in OUTDATED_PRODUCER_ERRORS]
@@ -156,7 +156,7 @@ def _end(cluster: ChannelCluster, admin: Admin, ends: Sequence[End], empty: Coll
         raise DecisionLost(f"{end}: it was not decided, but the coordinator refuses it: {_name(ended)}")
 
 
-def _end_kept(cluster: ChannelCluster, end: End) -> bool:
+def _end_kept(cluster: Cluster, end: End) -> bool:
     """Keep a transaction that another client has kept (KIP-939), then end it; return False if it had already ended."""
     try:
         initialised = init_producer(cluster, end.transactional_id, TIMEOUT_MS, two_phase=True, keep=True)

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, Self
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from stuntbroker.client.blocking import SentRecord, TransactionalProducer
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import (
     BrokerError,
     ClientError,
@@ -71,7 +71,7 @@ class TransactionalWriter:
     After TransactionAbortable, only abort() is allowed; after any other error, only a new init().
     """
 
-    def __init__(self, cluster: ChannelCluster, transactional_id: str, timeout_ms: int = TIMEOUT_MS) -> None:
+    def __init__(self, cluster: Cluster, transactional_id: str, timeout_ms: int = TIMEOUT_MS) -> None:
         """Use the producer connections and the time-out of `cluster`."""
         self.transactional_id = transactional_id
         self._cluster = cluster

@@ -136,12 +136,10 @@ class _Transaction:
         """Produce records in a transaction; return the appended batches and the outcome. Raises ClientError."""
         from aiokafka.errors import KafkaError
 
-        from stuntbroker.client.channel import ChannelCluster
         from stuntbroker.client.producer.errors import OperationTimedOutError
 
-        with Cluster(self._addresses, self._timeout_s) as plain:  # Fails immediately if there is no broker.
-            partitions = partition_count(plain, topic)
-        with ChannelCluster(self._addresses, self._timeout_s) as cluster:
+        with Cluster(self._addresses, self._timeout_s) as cluster:
+            partitions = partition_count(cluster, topic)  # Fails immediately if there is no broker.
             producer = cluster.producer(self._transactional_id, transaction_timeout_ms=self._timeout_ms)
             is_left_open = False
             logging.disable()  # The final message reports what would be logged on the way.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import topic_config
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, TimedOut
 from stuntbroker.client.reader import LastValues
@@ -26,7 +26,7 @@ LOOKS: Final = 15
 PAUSE_S: Final = 0.2
 """While the brokers create a topic, it is looked up LOOKS times with this pause in between."""
 
-_clusters: dict[tuple[int, str, int], ChannelCluster] = {}
+_clusters: dict[tuple[int, str, int], Cluster] = {}
 """Clusters by process id, bootstrap addresses and time-out (ms)."""
 _stores: dict[tuple[int, SinkOptions], Decisions] = {}
 _values: dict[tuple[int, SinkOptions], LastValues] = {}
@@ -47,12 +47,12 @@ def explaining_timeouts(option: str) -> Iterator[None]:
 
 
 @contextmanager
-def connected(options: SinkOptions) -> Iterator[ChannelCluster]:
+def connected(options: SinkOptions) -> Iterator[Cluster]:
     """Yield the cached cluster; after any exception, the next caller gets new connections."""
     key = os.getpid(), options.bootstrap, options.delivery_timeout_ms
     cluster = _clusters.get(key)
     if cluster is None:
-        cluster = ChannelCluster(parse_bootstrap(options.bootstrap), options.delivery_timeout_ms / 1000)
+        cluster = Cluster(parse_bootstrap(options.bootstrap), options.delivery_timeout_ms / 1000)
         cluster.retry_unreachable = True  # Wait for unreachable brokers, already for the first batch.
         _clusters[key] = cluster
     try:
@@ -70,7 +70,7 @@ def _forget_stores() -> None:
 
 
 def close_connections() -> None:
-    """Close all connections of this process; asyncio warns about connections that are open at exit."""
+    """Close all connections of this process."""
     _forget_stores()
     for key in [key for key in _clusters if key[0] == os.getpid()]:
         _clusters.pop(key).close()
@@ -79,7 +79,7 @@ def close_connections() -> None:
 atexit.register(close_connections)
 
 
-def store_of(cluster: ChannelCluster, options: SinkOptions) -> Decisions:
+def store_of(cluster: Cluster, options: SinkOptions) -> Decisions:
     """Return the cached store of the sink's decisions."""
     key = os.getpid(), options
     if key not in _stores:
@@ -87,7 +87,7 @@ def store_of(cluster: ChannelCluster, options: SinkOptions) -> Decisions:
     return _stores[key]
 
 
-def values_of(cluster: ChannelCluster, options: SinkOptions) -> dict[bytes, bytes]:
+def values_of(cluster: Cluster, options: SinkOptions) -> dict[bytes, bytes]:
     """Return the currently committed values of the decision topic."""
     key = os.getpid(), options
     if key not in _values:
@@ -96,7 +96,7 @@ def values_of(cluster: ChannelCluster, options: SinkOptions) -> dict[bytes, byte
     return _values[key].values
 
 
-def partition_counts(cluster: ChannelCluster) -> Callable[[str], int]:
+def partition_counts(cluster: Cluster) -> Callable[[str], int]:
     """Return a cached look-up of partition counts, which creates topics if the brokers auto-create them."""
     known: dict[str, int] = {}
 
@@ -108,7 +108,7 @@ def partition_counts(cluster: ChannelCluster) -> Callable[[str], int]:
     return count
 
 
-def batch_limits(cluster: ChannelCluster) -> Callable[[str], int]:
+def batch_limits(cluster: Cluster) -> Callable[[str], int]:
     """Return a cached look-up of a topic's maximum batch size in bytes."""
     known: dict[str, int] = {}
 
@@ -124,7 +124,7 @@ def batch_limits(cluster: ChannelCluster) -> Callable[[str], int]:
     return limit
 
 
-def _partitions(cluster: ChannelCluster, topic: str) -> int:
+def _partitions(cluster: Cluster, topic: str) -> int:
     """Return the number of partitions; retry, as Kafka reports an auto-created topic as unknown at first. Raises NotFound."""
     for _ in range(LOOKS):
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.pipeline.spark.connections import partition_counts
 from stuntbroker.pipeline.spark.rows import BadRows
 from stuntbroker.protocol.addresses import parse_bootstrap
@@ -24,7 +24,7 @@ def partitioned(frame: DataFrame, topic: str, bootstrap: str, tasks: int | None 
     Existing non-null values of `partition` are kept. Otherwise the key determines the partition, as in Kafka's clients; rows
     without a key are spread by their value. `key` and `value` are strings or binary.
     """
-    with ChannelCluster(parse_bootstrap(bootstrap)) as cluster:
+    with Cluster(parse_bootstrap(bootstrap)) as cluster:
         count = partition_counts(cluster)(topic)
     return by_partition(frame, count).repartitionById(tasks or count, COLUMN)
 

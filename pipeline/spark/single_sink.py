@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, ProducerUnknown
 from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedTxnState
 from stuntbroker.client.producing import now_ms
@@ -88,7 +88,7 @@ class SingleSink:
                 )
             return Taken(claim, last, pair)
 
-    def _state(self, cluster: ChannelCluster) -> dict[str, Any]:
+    def _state(self, cluster: Cluster) -> dict[str, Any]:
         text = values_of(cluster, self._options).get(self._options.sink_id.encode(), b'{"owner": 0}')
         state: dict[str, Any] = json.loads(text)
         return state

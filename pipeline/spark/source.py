@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.connection import Deadline
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.fetching import TopicPartition, find_topics, list_offsets
@@ -81,12 +81,12 @@ class _Reader:
         if schema.simpleString() != expected:
             raise SourceError(f"the schema of this source is fixed, it is {expected}: leave out .schema(...)")
 
-    def _open(self) -> ChannelCluster:
-        cluster = ChannelCluster(self.options.bootstrap, self.options.timeout_s)
+    def _open(self) -> Cluster:
+        cluster = Cluster(self.options.bootstrap, self.options.timeout_s)
         cluster.retry_unreachable = True  # Wait for unreachable brokers, already for the first batch.
         return cluster
 
-    def _partitions(self, cluster: ChannelCluster, all_of_them: bool) -> list[TopicPartition]:
+    def _partitions(self, cluster: Cluster, all_of_them: bool) -> list[TopicPartition]:
         """Return the subscribed partitions that exist. With `all_of_them`, raise SourceError if one does not exist."""
         wanted: Subscription = self.options.subscription
         if wanted.pattern is not None:
@@ -105,10 +105,10 @@ class _Reader:
             raise SourceError(f"assign names {', '.join(map(str, absent))}, which is not there: {_counts(there)}")
         return [item for item in wanted.partitions if item in set(there)]
 
-    def _listing(self, cluster: ChannelCluster) -> Callable[[Mapping[TopicPartition, int]], Offsets]:
+    def _listing(self, cluster: Cluster) -> Callable[[Mapping[TopicPartition, int]], Offsets]:
         return lambda wanted: list_offsets(cluster, wanted, self.options.isolation)
 
-    def _offsets(self, cluster: ChannelCluster, partitions: Collection[TopicPartition], which: int) -> Offsets:
+    def _offsets(self, cluster: Cluster, partitions: Collection[TopicPartition], which: int) -> Offsets:
         return list_offsets(cluster, dict.fromkeys(partitions, which), self.options.isolation)
 
     def _lost(self, what: str) -> None:
@@ -183,7 +183,7 @@ class BatchReader(_Reader, DataSourceReader):
         with self._open() as cluster, _telling_what_to_do():
             return self._pieces(self._ranges(cluster))
 
-    def _ranges(self, cluster: ChannelCluster) -> list[Range]:
+    def _ranges(self, cluster: Cluster) -> list[Range]:
         partitions = self._partitions(cluster, all_of_them=True)
         start = resolve(self.options.start, partitions, self._listing(cluster)).offsets
         end, moving = resolve(self.options.end, partitions, self._listing(cluster))
@@ -218,7 +218,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         super().__init__(options, schema, streaming=True)
-        self._cluster: ChannelCluster | None = None
+        self._cluster: Cluster | None = None
         self._initial: Offsets | None = None
         self._moving: frozenset[TopicPartition] = frozenset()
         self._begun = False
@@ -338,7 +338,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
         return self._offsets(self._connected(), partitions, EARLIEST) if partitions else {}
 
-    def _connected(self) -> ChannelCluster:
+    def _connected(self) -> Cluster:
         if self._cluster is None:
             self._cluster = self._open()
         return self._cluster

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark import TaskContext
 
 from stuntbroker.client.admin import Admin
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, TimedOut, UnsupportedVersion
 from stuntbroker.client.prepared_state import NO_PRODUCER, TWO_PHASE_FROM, PreparedTxnState
 from stuntbroker.client.transactions import init_producer
@@ -183,13 +183,13 @@ def _gate(sink_id: str) -> str:
     return f"{sink_id}-gate"
 
 
-def _close(cluster: ChannelCluster, sink_id: str, gate: PreparedTxnState) -> None:
+def _close(cluster: Cluster, sink_id: str, gate: PreparedTxnState) -> None:
     """Close the gate: attempts with this producer id and epoch cannot begin from now on."""
     with suppress(ProducerFenced):  # Another driver has already bumped the gate's epoch.
         init_producer(cluster, _gate(sink_id), TIMEOUT_MS, owner=gate)
 
 
-def check_two_phase_commit(cluster: ChannelCluster, sink_id: str) -> None:
+def check_two_phase_commit(cluster: Cluster, sink_id: str) -> None:
     """Check before the tasks whether the coordinator supports two-phase commit. Raises NoTwoPhaseCommit."""
     name = transactional_id(sink_id, 0, 0)
 
@@ -202,7 +202,7 @@ def check_two_phase_commit(cluster: ChannelCluster, sink_id: str) -> None:
         raise _no_two_phase_commit(fault) from fault
 
 
-def _check_permission(cluster: ChannelCluster, sink_id: str) -> None:
+def _check_permission(cluster: Cluster, sink_id: str) -> None:
     """Check the TWO_PHASE_COMMIT permission with the gate's id, which has no transaction. Raises NoTwoPhaseCommit, NotAllowed."""
     with _asking_for_two_phase(_gate(sink_id), sink_id):
         init_producer(cluster, _gate(sink_id), TIMEOUT_MS, two_phase=True)
@@ -234,7 +234,7 @@ def _no_two_phase_commit(fault: ClientError) -> NoTwoPhaseCommit:
 class Attempt:
     """The transaction of one task attempt: the first batch begins it, and a failure aborts it."""
 
-    def __init__(self, cluster: ChannelCluster, sink_id: str, gate: PreparedTxnState, task: int, number: int) -> None:
+    def __init__(self, cluster: Cluster, sink_id: str, gate: PreparedTxnState, task: int, number: int) -> None:
         self.transaction: Transaction | None = None
         self._cluster = cluster
         self._sink_id = sink_id

@@ -12,7 +12,7 @@ from typing import Self
 
 from free_ports import free_port
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.reader import READ_COMMITTED, READ_UNCOMMITTED, end_offset, read_partition
 from stuntbroker.client.topics import create_topic
 from stuntbroker.protocol.addresses import Address
@@ -55,11 +55,11 @@ class LiveBroker:
             self._process.communicate(timeout=DEADLINE_S)
             self._process = None
 
-    def cluster(self, timeout_s: float = DEADLINE_S) -> ChannelCluster:
-        return ChannelCluster([self.address], timeout_s)
+    def cluster(self, timeout_s: float = DEADLINE_S) -> Cluster:
+        return Cluster([self.address], timeout_s)
 
 
-def make_topic(cluster: ChannelCluster, topic: str, partitions: int = 1) -> None:
+def make_topic(cluster: Cluster, topic: str, partitions: int = 1) -> None:
     create_topic(cluster, topic, partitions, if_not_exists=True)
 
 
@@ -67,13 +67,13 @@ def batch(*values: str, key: bytes | None = None) -> bytearray:
     return build_batch([(key, value.encode()) for value in values], START_MS)
 
 
-def committed(cluster: ChannelCluster, topic: str, partitions: int = 1) -> list[str]:
+def committed(cluster: Cluster, topic: str, partitions: int = 1) -> list[str]:
     """Every value that a read_committed consumer gets, sorted."""
     rows = [row for index in range(partitions) for row in read_partition(cluster, topic, index)]
     return sorted((row.value or b"").decode() for row in rows)
 
 
-def held_back(cluster: ChannelCluster, topic: str, partitions: int = 1) -> list[int]:
+def held_back(cluster: Cluster, topic: str, partitions: int = 1) -> list[int]:
     """Partitions whose last stable offset is not their end."""
     return [
         index

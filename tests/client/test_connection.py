@@ -1,4 +1,4 @@
-"""One connection: versions are agreed upon, answers belong to their requests, and whatever is no answer is a failure."""
+"""One connection: versions are agreed upon, responses belong to their requests in order, and what is no response is a failure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from fake_broker import API_VERSIONS, METADATA, FakeBroker
 
-from stuntbroker.client.connection import FRAME_SIZE_MAX, Connection, Deadline
+from stuntbroker.client.connection import FRAME_SIZE_MAX, Connection, Deadline, Pending
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, UnsupportedVersion
 from stuntbroker.protocol.addresses import Address
-from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.api_keys import APIS, END_TXN
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest
 from stuntbroker.protocol.messages.metadata_response import MetadataResponse
 
@@ -125,6 +127,54 @@ def test_an_answer_in_pieces_is_put_together_and_half_of_one_is_none(broker: Fak
     broker.handlers[METADATA] = lambda request, version: pack(">i", 100) + b"\0" * 50
     with connected(broker) as connection, pytest.raises(ConnectionFailed, match="no answer in time"):
         ask(connection, timeout_s=SHORT_S)
+
+
+def send(connection: Connection, number: int) -> Pending[EndTxnResponse]:
+    return connection.send(END_TXN, 5, EndTxnRequest("t", number, 0, True), EndTxnResponse, Deadline(LONG_S))
+
+
+def test_responses_to_many_requests_in_flight_belong_to_their_requests(broker: FakeBroker) -> None:
+    broker.handlers[END_TXN] = lambda request, version: EndTxnResponse(0, 0, request.producer_id, 0)
+    with connected(broker) as connection:
+        pending = [send(connection, number) for number in range(100)]
+        last = pending[70].result(Deadline(LONG_S))
+
+        assert last.producer_id == 70
+        assert [each.result(Deadline(LONG_S)).producer_id for each in pending] == list(range(100))
+
+
+def test_a_connection_that_breaks_fails_every_request_in_flight(broker: FakeBroker) -> None:
+    answers = {2: b"", 3: b"", 4: None}  # No response, and then the end.
+    broker.handlers[END_TXN] = lambda request, version: answers.get(request.producer_id, EndTxnResponse())
+    with connected(broker) as connection:
+        pending = [send(connection, number) for number in range(5)]
+
+        for number, each in enumerate(pending):
+            if number < 2:
+                assert each.result(Deadline(LONG_S)) == EndTxnResponse()
+            else:
+                with pytest.raises(
+                    ConnectionFailed, match=r"EndTxn to 127\.0\.0\.1:\d+: (the broker closed|Connection reset)"
+                ):
+                    each.result(Deadline(LONG_S))
+        with pytest.raises(ConnectionFailed, match="EndTxn to "):
+            send(connection, 5)
+
+
+def test_a_wait_that_is_interrupted_closes_the_connection_as_half_a_response_may_have_been_read(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.handlers[END_TXN] = lambda request, version: EndTxnResponse()
+
+    def interrupted(self: Connection, deadline: Deadline) -> bytes:
+        raise KeyboardInterrupt
+
+    with connected(broker) as connection:
+        monkeypatch.setattr(Connection, "_receive", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            send(connection, 1).result(Deadline(LONG_S))
+        with pytest.raises(ConnectionFailed, match="the connection is closed"):
+            send(connection, 2)
 
 
 def test_a_refusal_of_api_versions_is_the_brokers_answer_and_not_a_broken_connection(broker: FakeBroker) -> None:

@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 from fake_broker import FakeBroker
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.requests import Call
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
@@ -45,7 +45,7 @@ def test_flags_of_two_phase_commit_travel_in_version_6(broker: FakeBroker) -> No
     """aiokafka's own InitProducerId knows version 0 only."""
     broker.handlers[22] = lambda request, version: InitProducerIdResponse(0, 0, 5, 6, 7, 8)
     wanted = InitProducerIdRequest("t", 60_000, -1, -1, True, True)
-    with ChannelCluster([broker.address]) as cluster:
+    with Cluster([broker.address]) as cluster:
         answer = cluster.retrying(lambda: cluster.ask(1, 22, wanted, InitProducerIdResponse, least=6))
 
     assert [(version, request) for name, version, request in broker.seen if name == "InitProducerId"] == [(6, wanted)]

@@ -9,15 +9,16 @@ import pytest
 from fake_broker import FakeBroker, HandClock
 from live_broker import LiveBroker, batch, committed, held_back, make_topic
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError
 from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.reader import LastValues, read_partition
-from stuntbroker.client.transactions import End, end_all
-from stuntbroker.protocol.api_keys import END_TXN
+from stuntbroker.client.transactions import End, end_all, init_producer
+from stuntbroker.protocol.api_keys import END_TXN, INIT_PRODUCER_ID
 from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
+from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +33,13 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def cluster(live: LiveBroker, topic: str) -> Iterator[ChannelCluster]:
+def cluster(live: LiveBroker, topic: str) -> Iterator[Cluster]:
     with live.cluster() as cluster:
         make_topic(cluster, topic, 2)
         yield cluster
 
 
-def test_ends_may_be_repeated_and_each_has_a_result(cluster: ChannelCluster, topic: str) -> None:
+def test_ends_may_be_repeated_and_each_has_a_result(cluster: Cluster, topic: str) -> None:
     ends = []
     for number in range(40):
         producer = cluster.producer(f"{topic}-{number}", enable_2pc=True)
@@ -78,7 +79,7 @@ def test_an_end_is_asked_for_until_it_is_answered_for_good(
 ) -> None:
     clock, left = HandClock(), list(codes)
     coordinator(broker, level, left)
-    with ChannelCluster([broker.address], 30.0, clock.now_s, clock.sleep) as cluster:
+    with Cluster([broker.address], 30.0, clock.now_s, clock.sleep) as cluster:
         (ended,) = end_all(cluster, [End("w", 7, 0, True)])
     assert (left, ended.code) == ([], codes[-1])
     assert ended.pair == ((7, 1) if level == 2 else (-1, -1))
@@ -88,14 +89,14 @@ def test_an_end_that_is_never_answered_is_a_time_out(broker: FakeBroker) -> None
     clock = HandClock()
     coordinator(broker, 2, [14] * 1_000)
     with (
-        ChannelCluster([broker.address], 5.0, clock.now_s, clock.sleep) as cluster,
+        Cluster([broker.address], 5.0, clock.now_s, clock.sleep) as cluster,
         pytest.raises(ClientError, match="1 of 1 transactions are not known to have ended"),
     ):
         end_all(cluster, [End("w", 7, 0, True)])
     assert 4 < clock.s < 6
 
 
-def test_the_last_committed_value_of_every_key(cluster: ChannelCluster, topic: str) -> None:
+def test_the_last_committed_value_of_every_key(cluster: Cluster, topic: str) -> None:
     producer = cluster.producer(topic)
     producer.init_transactions()
     last = LastValues(cluster, topic, 0)
@@ -117,9 +118,7 @@ def test_the_last_committed_value_of_every_key(cluster: ChannelCluster, topic: s
     assert fresh.values == last.values
 
 
-def test_a_long_partition_is_read_to_its_end(
-    cluster: ChannelCluster, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_partition_is_read_to_its_end(cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stuntbroker.client.reader.FETCH_BYTES_MAX", 3_000)
     producer = cluster.producer(topic)
     producer.init_transactions()
@@ -155,3 +154,13 @@ def test_the_pair_of_no_producer_is_no_prepared_state_as_in_java() -> None:
 def test_what_is_no_prepared_state_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no prepared state"):
         PreparedTxnState.parse(text)
+
+
+def test_a_busy_coordinator_is_asked_again_on_the_same_connection(broker: FakeBroker) -> None:
+    """CONCURRENT_TRANSACTIONS says that all is where it was: nothing has to be looked up."""
+    clock, codes = HandClock(), [51, 51, 0]
+    broker.handlers[INIT_PRODUCER_ID] = lambda request, version: InitProducerIdResponse(0, codes.pop(0), 4, 0)
+    with Cluster([broker.address], 10.0, clock.now_s, clock.sleep) as cluster:
+        assert init_producer(cluster, "t", 1_000).pair == (4, 0)
+    assert broker.names().count("FindCoordinator") == 1
+    assert len(clock.slept) == 2

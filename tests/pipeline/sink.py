@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from live_broker import batch
 
 from stuntbroker.client.admin import Admin
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.pipeline.decisions import Decision, Decisions, Stored, Transaction, is_decided
 from stuntbroker.pipeline.recovery import Settled, settle, transactional_id
 from stuntbroker.pipeline.writer import TransactionalWriter
@@ -17,16 +17,14 @@ QUERY = "query-1"
 TOPIC = "out"
 PARTITIONS = 2
 
-OpenStore = Callable[[ChannelCluster], Decisions]
+OpenStore = Callable[[Cluster], Decisions]
 """A store for the sink, as each process of a driver opens it."""
 
 
 class Driver:
     """One run of the query. Planning, committing and aborting are different processes: each opens the store anew."""
 
-    def __init__(
-        self, cluster: ChannelCluster, open_store: OpenStore, query_id: str = QUERY, two_phase: bool = True
-    ) -> None:
+    def __init__(self, cluster: Cluster, open_store: OpenStore, query_id: str = QUERY, two_phase: bool = True) -> None:
         self.cluster = cluster
         self.query_id = query_id
         self.claim = 0
@@ -79,7 +77,7 @@ class Driver:
         self.commit(batch_id, [self.task(index, batch_id, rows[index::tasks]) for index in range(tasks)])
 
 
-def running(cluster: ChannelCluster) -> list[str]:
+def running(cluster: Cluster) -> list[str]:
     """Ids of the sink that have a transaction."""
     actual = Admin(cluster).list_transactions(states=("Ongoing", "PrepareCommit", "PrepareAbort")).listings
     return [each.transactional_id for each in actual]

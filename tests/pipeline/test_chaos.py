@@ -11,7 +11,7 @@ import sink
 from live_broker import LiveBroker, committed, held_back, make_topic
 from sink import Driver, running
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError
 from stuntbroker.client.transactions import End, end_all, init_producer
 from stuntbroker.pipeline.decision_topic import DecisionTopic
@@ -38,7 +38,7 @@ class Died(Exception):
 class Chaos:
     """A query that is started again until its batch is decided, and every step of which may be the last one."""
 
-    def __init__(self, random: Random, broker: LiveBroker, cluster: ChannelCluster, folder: Path) -> None:
+    def __init__(self, random: Random, broker: LiveBroker, cluster: Cluster, folder: Path) -> None:
         self.random = random
         self.broker = broker
         self.cluster = cluster
@@ -47,7 +47,7 @@ class Chaos:
         self.zombies: list[tuple[Driver, int, list[Transaction | None]]] = []
         self.acts: list[str] = []
 
-    def open_store(self, cluster: ChannelCluster) -> Decisions:
+    def open_store(self, cluster: Cluster) -> Decisions:
         if self.by_topic:
             return DecisionTopic(cluster, "decisions", sink.SINK)
         return DecisionFolder(self.folder, sink.SINK)

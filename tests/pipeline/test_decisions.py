@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from live_broker import LiveBroker
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import topic_config
 from stuntbroker.client.reader import read_partition
 from stuntbroker.client.topics import create_topic
@@ -49,7 +49,7 @@ Open = Callable[[], Decisions]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChannelCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with LiveBroker(tmp_path_factory.mktemp("broker") / "data") as broker, broker.cluster() as created:
         yield created
 
@@ -60,7 +60,7 @@ def sink(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(params=["folder", "topic"])
-def opened(request: pytest.FixtureRequest, sink: str, tmp_path: Path, cluster: ChannelCluster) -> Open:
+def opened(request: pytest.FixtureRequest, sink: str, tmp_path: Path, cluster: Cluster) -> Open:
     where = {"folder": f"dir:{tmp_path / 'decisions'}", "topic": "kafka:decisions"}[request.param]
     return lambda: open_decisions(decisions_place(where), sink, cluster)
 
@@ -213,7 +213,7 @@ def test_who_only_looks_shuts_nobody_out(opened: Open) -> None:
     owner.check()
 
 
-def test_who_only_looks_does_not_wait_for_the_change_of_another_sink(cluster: ChannelCluster) -> None:
+def test_who_only_looks_does_not_wait_for_the_change_of_another_sink(cluster: Cluster) -> None:
     """That one may hold back the topic until its time-out. What is hidden by it is not seen."""
     store = DecisionTopic(cluster, "held", "s")
     store.take()
@@ -227,7 +227,7 @@ def test_who_only_looks_does_not_wait_for_the_change_of_another_sink(cluster: Ch
     dead.abort()
 
 
-def test_sinks_do_not_know_of_each_other(opened: Open, cluster: ChannelCluster, tmp_path: Path) -> None:
+def test_sinks_do_not_know_of_each_other(opened: Open, cluster: Cluster, tmp_path: Path) -> None:
     mine = opened()
     mine.take()
     decide(mine, 5)
@@ -249,7 +249,7 @@ def test_a_decision_of_many_transactions(store: Decisions) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "ä", "x" * 181])
-def test_a_sink_id_that_is_no_name_is_refused(name: str, tmp_path: Path, cluster: ChannelCluster) -> None:
+def test_a_sink_id_that_is_no_name_is_refused(name: str, tmp_path: Path, cluster: Cluster) -> None:
     with pytest.raises(ValueError, match="sink id"):
         DecisionFolder(tmp_path, name)
     with pytest.raises(ValueError, match="sink id"):
@@ -395,20 +395,20 @@ def test_old_decisions_go(tmp_path: Path) -> None:
 # --- the topic
 
 
-def test_the_topic_is_made_to_be_compacted(cluster: ChannelCluster) -> None:
+def test_the_topic_is_made_to_be_compacted(cluster: Cluster) -> None:
     DecisionTopic(cluster, "made", "s").take()
 
     assert topic_config(cluster, "made", "cleanup.policy") == "compact"
     assert len(cluster.partitions(["made"])) == 1
 
 
-def test_a_topic_that_forgets_is_refused(cluster: ChannelCluster) -> None:
+def test_a_topic_that_forgets_is_refused(cluster: Cluster) -> None:
     create_topic(cluster, "forgetful", 1, {"cleanup.policy": "delete"})
     with pytest.raises(DecisionError, match=r"cleanup\.policy=delete"):
         DecisionTopic(cluster, "forgetful", "s").take()
 
 
-def test_a_decision_is_a_record_that_can_be_read(cluster: ChannelCluster) -> None:
+def test_a_decision_is_a_record_that_can_be_read(cluster: Cluster) -> None:
     store = DecisionTopic(cluster, "readable", "s")
     store.take()
     store.decide(decision(3, A))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from live_broker import START_MS, LiveBroker, make_topic
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound, TimedOut
 from stuntbroker.client.fetching import FetchSizes, PartitionFetch, TopicPartition, find_topics, list_offsets
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, read_partition
@@ -43,7 +43,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
 
 
 @pytest.fixture(scope="module")
-def cluster(broker: LiveBroker) -> Iterator[ChannelCluster]:
+def cluster(broker: LiveBroker) -> Iterator[Cluster]:
     """With 40 transactions of three producers, one third of them aborted, and one that is open."""
     with broker.cluster() as created:
         make_topic(created, "mixed")
@@ -75,7 +75,7 @@ def never(what: str) -> None:
 
 
 def fetched(
-    cluster: ChannelCluster,
+    cluster: Cluster,
     where: TopicPartition,
     start: int,
     end: int,
@@ -90,15 +90,13 @@ def fetched(
     return actual
 
 
-def offset_of(cluster: ChannelCluster, where: TopicPartition, which: int, isolation: int = READ_COMMITTED) -> int:
+def offset_of(cluster: Cluster, where: TopicPartition, which: int, isolation: int = READ_COMMITTED) -> int:
     return list_offsets(cluster, {where: which}, isolation)[where]
 
 
 @pytest.mark.parametrize("isolation", [READ_COMMITTED, READ_UNCOMMITTED])
 @pytest.mark.parametrize("pieces", [1, 2, 17])
-def test_pieces_together_are_the_records_that_a_consumer_gets(
-    cluster: ChannelCluster, isolation: int, pieces: int
-) -> None:
+def test_pieces_together_are_the_records_that_a_consumer_gets(cluster: Cluster, isolation: int, pieces: int) -> None:
     """A piece may begin in the middle of a batch, and in the middle of an aborted transaction."""
     expected = [tuple(row)[:4] for row in read_partition(cluster, "mixed", 0, isolation)]
     end = offset_of(cluster, MIXED, LATEST, isolation)
@@ -112,7 +110,7 @@ def test_pieces_together_are_the_records_that_a_consumer_gets(
     assert len(actual) > 1_000
 
 
-def test_offsets_are_listed_for_all_partitions_at_once(cluster: ChannelCluster) -> None:
+def test_offsets_are_listed_for_all_partitions_at_once(cluster: Cluster) -> None:
     make_topic(cluster, "three", 3)
     writer = TransactionalWriter(cluster, "three")
     writer.init(False)
@@ -136,7 +134,7 @@ def test_offsets_are_listed_for_all_partitions_at_once(cluster: ChannelCluster) 
         list_offsets(cluster, {TopicPartition("three", 3): LATEST}, READ_COMMITTED)
 
 
-def produced(cluster: ChannelCluster, topic: str, count: int) -> TopicPartition:
+def produced(cluster: Cluster, topic: str, count: int) -> TopicPartition:
     """One batch for every offset."""
     make_topic(cluster, topic)
     writer = TransactionalWriter(cluster, topic)
@@ -147,7 +145,7 @@ def produced(cluster: ChannelCluster, topic: str, count: int) -> TopicPartition:
     return TopicPartition(topic, 0)
 
 
-def test_records_that_were_deleted_are_told_and_the_rest_is_read(cluster: ChannelCluster) -> None:
+def test_records_that_were_deleted_are_told_and_the_rest_is_read(cluster: Cluster) -> None:
     where = produced(cluster, "shortened", 10)
     request = DeleteRecordsRequest([DeleteRecordsTopic(where.topic, [DeleteRecordsPartition(0, 6)])], 30_000)
     answer = cluster.ask(cluster.leader(*where), DELETE_RECORDS, request, DeleteRecordsResponse)
@@ -162,7 +160,7 @@ def test_records_that_were_deleted_are_told_and_the_rest_is_read(cluster: Channe
     assert said[2:] == ["partition shortened-0 ends before offset 90, those up to 94 are gone"]
 
 
-def test_a_topic_that_is_deleted_while_it_is_read_is_told(cluster: ChannelCluster) -> None:
+def test_a_topic_that_is_deleted_while_it_is_read_is_told(cluster: Cluster) -> None:
     where = produced(cluster, "deleted", 300)
     said: list[str] = []
     actual: list[int] = []
@@ -178,7 +176,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_told(cluster: ChannelCluste
 
 
 def test_a_partition_that_is_missing_for_a_moment_is_not_lost(
-    cluster: ChannelCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker that has not heard of it yet was asked."""
     where, take, faults = produced(cluster, "moment", 10), PartitionFetch.take, [NotFound("no such partition")]
@@ -192,7 +190,7 @@ def test_a_partition_that_is_missing_for_a_moment_is_not_lost(
     assert len(fetched(cluster, where, 0, 10)) == 10
 
 
-def test_what_was_asked_for_ahead_is_no_answer_to_another_offset(cluster: ChannelCluster) -> None:
+def test_what_was_asked_for_ahead_is_no_answer_to_another_offset(cluster: Cluster) -> None:
     where = produced(cluster, "ahead", 5)
     fetch = PartitionFetch(cluster, where, READ_COMMITTED, SMALL)
     fetch.prefetch(3, 1)
@@ -200,7 +198,7 @@ def test_what_was_asked_for_ahead_is_no_answer_to_another_offset(cluster: Channe
     assert [find_batches(fetch.take(offset, 1).records or b"").next_offset for offset in (0, 1)] == [1, 2]
 
 
-def test_nothing_for_too_long_is_a_fault(cluster: ChannelCluster) -> None:
+def test_nothing_for_too_long_is_a_fault(cluster: Cluster) -> None:
     """An end that was never there: the last stable offset is below it."""
     end = offset_of(cluster, MIXED, LATEST)
     wanted = Wanted(MIXED, end, end + 1, READ_COMMITTED, SMALL._replace(wait_ms_max=10), False, 0.05)
@@ -209,7 +207,7 @@ def test_nothing_for_too_long_is_a_fault(cluster: ChannelCluster) -> None:
         list(fetch_range(cluster, wanted, never))
 
 
-def test_a_fault_that_is_none_of_loss_is_raised(cluster: ChannelCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_that_is_none_of_loss_is_raised(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(fetch: PartitionFetch, offset: int, bytes_max: int) -> None:
         raise BrokerError("Fetch", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 

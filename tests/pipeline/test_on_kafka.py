@@ -15,7 +15,7 @@ import sink
 from live_broker import START_MS, batch, committed, held_back, make_topic, rows
 from sink import Driver, running
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ProducerFenced, UnsupportedVersion
 from stuntbroker.client.reader import read_partition
 from stuntbroker.client.transactions import End, end_all, init_producer
@@ -45,18 +45,18 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def cluster(
     kafka: tuple[str, str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[ChannelCluster]:
+) -> Iterator[Cluster]:
     """With a sink and a topic for this test only."""
     own = request.node.name.partition("[")[0] + "".join(each for each in request.node.name if each.isdigit())
     monkeypatch.setattr("sink.SINK", own)
     monkeypatch.setattr("sink.TOPIC", own)
-    with ChannelCluster(parse_bootstrap(kafka[1])) as created:
+    with Cluster(parse_bootstrap(kafka[1])) as created:
         make_topic(created, own, 2)
         yield created
 
 
 @pytest.fixture
-def topic(cluster: ChannelCluster) -> str:
+def topic(cluster: Cluster) -> str:
     return sink.TOPIC
 
 
@@ -65,11 +65,11 @@ def two_phase(kafka: tuple[str, str]) -> bool:
     return kafka[0] == "enable2pc"
 
 
-def driver_of(cluster: ChannelCluster, topic: str, two_phase: bool) -> Driver:
+def driver_of(cluster: Cluster, topic: str, two_phase: bool) -> Driver:
     return Driver(cluster, lambda cluster: DecisionTopic(cluster, "decisions", topic), two_phase=two_phase)
 
 
-def check_exactly(cluster: ChannelCluster, topic: str, *expected: list[str]) -> None:
+def check_exactly(cluster: Cluster, topic: str, *expected: list[str]) -> None:
     """Once the markers are written, which Kafka does behind its answer to EndTxn."""
     deadline = time.monotonic() + MARKERS_S_MAX
     while any(name.startswith(f"{topic}-") for name in running(cluster)) or held_back(cluster, topic, 2):
@@ -78,7 +78,7 @@ def check_exactly(cluster: ChannelCluster, topic: str, *expected: list[str]) -> 
     assert committed(cluster, topic, 2) == sorted(row for some in expected for row in some)
 
 
-def test_transactions_one_after_the_other(cluster: ChannelCluster, topic: str, two_phase: bool) -> None:
+def test_transactions_one_after_the_other(cluster: Cluster, topic: str, two_phase: bool) -> None:
     writer = TransactionalWriter(cluster, f"{topic}-0-0")
     writer.init(two_phase)
     expected = []
@@ -94,9 +94,7 @@ def test_transactions_one_after_the_other(cluster: ChannelCluster, topic: str, t
     check_exactly(cluster, topic, expected)
 
 
-def test_columns_that_were_encoded_are_the_rows_that_are_read(
-    cluster: ChannelCluster, topic: str, two_phase: bool
-) -> None:
+def test_columns_that_were_encoded_are_the_rows_that_are_read(cluster: Cluster, topic: str, two_phase: bool) -> None:
     """Kafka checks every record of a batch before it takes it."""
     count = 20_000
     keys = [None if number % 5 == 0 else b"key-%d" % number for number in range(count)]
@@ -113,7 +111,7 @@ def test_columns_that_were_encoded_are_the_rows_that_are_read(
     assert [(row.timestamp_ms, row.key, row.value) for row in actual] == list(zip(times, keys, values, strict=True))
 
 
-def test_who_comes_later_fences_who_was_before(cluster: ChannelCluster, topic: str, two_phase: bool) -> None:
+def test_who_comes_later_fences_who_was_before(cluster: Cluster, topic: str, two_phase: bool) -> None:
     old = TransactionalWriter(cluster, f"{topic}-0-0")
     old.init(two_phase)
     old.produce(topic, 0, batch("old"))
@@ -129,7 +127,7 @@ def test_who_comes_later_fences_who_was_before(cluster: ChannelCluster, topic: s
     check_exactly(cluster, topic, ["new"])
 
 
-def test_ends_of_many_and_again(cluster: ChannelCluster, topic: str, two_phase: bool) -> None:
+def test_ends_of_many_and_again(cluster: Cluster, topic: str, two_phase: bool) -> None:
     ends = []
     for number in range(32):
         writer = TransactionalWriter(cluster, f"{topic}-{number}-0")
@@ -142,7 +140,7 @@ def test_ends_of_many_and_again(cluster: ChannelCluster, topic: str, two_phase: 
     check_exactly(cluster, topic, [f"{number:02d}" for number in range(32)])
 
 
-def test_batches_with_losers(cluster: ChannelCluster, topic: str, two_phase: bool) -> None:
+def test_batches_with_losers(cluster: Cluster, topic: str, two_phase: bool) -> None:
     driver = driver_of(cluster, topic, two_phase)
     for batch_id, some in enumerate((FIRST, SECOND)):
         driver.begin()
@@ -152,9 +150,7 @@ def test_batches_with_losers(cluster: ChannelCluster, topic: str, two_phase: boo
 
 
 @pytest.mark.parametrize("ended", [0, 1, 2])
-def test_a_driver_that_dies_after_its_decision(
-    ended: int, cluster: ChannelCluster, topic: str, two_phase: bool
-) -> None:
+def test_a_driver_that_dies_after_its_decision(ended: int, cluster: Cluster, topic: str, two_phase: bool) -> None:
     dead = driver_of(cluster, topic, two_phase)
     dead.begin()
     prepared = [dead.task(index, 0, FIRST[index::2]) for index in range(2)]
@@ -166,9 +162,7 @@ def test_a_driver_that_dies_after_its_decision(
     check_exactly(cluster, topic, list(FIRST))
 
 
-def test_a_driver_that_dies_before_its_decision_and_comes_back(
-    cluster: ChannelCluster, topic: str, two_phase: bool
-) -> None:
+def test_a_driver_that_dies_before_its_decision_and_comes_back(cluster: Cluster, topic: str, two_phase: bool) -> None:
     zombie = driver_of(cluster, topic, two_phase)
     zombie.begin()
     lost = [zombie.task(index, 0, FIRST) for index in range(3)]
@@ -183,7 +177,7 @@ def test_a_driver_that_dies_before_its_decision_and_comes_back(
     check_exactly(cluster, topic, list(FIRST))
 
 
-def test_keeping_is_refused_with_a_clear_error(cluster: ChannelCluster, topic: str, two_phase: bool) -> None:
+def test_keeping_is_refused_with_a_clear_error(cluster: Cluster, topic: str, two_phase: bool) -> None:
     kind: type[Exception] = BrokerError if two_phase else UnsupportedVersion
     with pytest.raises(kind, match="UNSUPPORTED_VERSION" if two_phase else "needed is version 6"):
         init_producer(cluster, f"{topic}-0-0", 60_000, two_phase=True, keep=True)

@@ -13,7 +13,7 @@ from sink import PARTITIONS, SINK, TOPIC, Driver, OpenStore, running
 
 from stuntbroker.broker.requests.patterns import SIMPLE, SIMPLE_STARS_MAX
 from stuntbroker.client.admin import Description
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError, ProducerFenced
 from stuntbroker.client.transactions import End, end_all, init_producer
 from stuntbroker.pipeline.decision_topic import DecisionTopic
@@ -48,7 +48,7 @@ def broker(tmp_path: Path) -> Iterator[LiveBroker]:
 
 
 @pytest.fixture
-def cluster(broker: LiveBroker) -> Iterator[ChannelCluster]:
+def cluster(broker: LiveBroker) -> Iterator[Cluster]:
     with broker.cluster() as created:
         make_topic(created, TOPIC, PARTITIONS)
         yield created
@@ -61,7 +61,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     return lambda cluster: DecisionTopic(cluster, "decisions", SINK)
 
 
-def check_exactly(cluster: ChannelCluster, *expected: Sequence[str]) -> None:
+def check_exactly(cluster: Cluster, *expected: Sequence[str]) -> None:
     assert running(cluster) == []
     assert held_back(cluster, TOPIC, PARTITIONS) == []
     assert committed(cluster, TOPIC, PARTITIONS) == sorted(row for some in expected for row in some)
@@ -141,7 +141,7 @@ def test_a_sink_id_that_is_no_name_is_refused(sink: str) -> None:
 # --- the cases
 
 
-def test_without_faults(cluster: ChannelCluster, open_store: OpenStore) -> None:
+def test_without_faults(cluster: Cluster, open_store: OpenStore) -> None:
     driver = Driver(cluster, open_store)
     driver.run(0, FIRST)
     driver.run(1, SECOND)
@@ -149,7 +149,7 @@ def test_without_faults(cluster: ChannelCluster, open_store: OpenStore) -> None:
     check_exactly(cluster, FIRST, SECOND)
 
 
-def test_a_retry_of_a_task_in_the_last_batch_leaves_no_loser(cluster: ChannelCluster, open_store: OpenStore) -> None:
+def test_a_retry_of_a_task_in_the_last_batch_leaves_no_loser(cluster: Cluster, open_store: OpenStore) -> None:
     """Case A. The loser has no time-out: without the abort in commit() it would hold back the rows of the winner."""
     driver = Driver(cluster, open_store)
     driver.begin()
@@ -159,7 +159,7 @@ def test_a_retry_of_a_task_in_the_last_batch_leaves_no_loser(cluster: ChannelClu
     check_exactly(cluster, FIRST)
 
 
-def test_a_speculative_loser_that_still_runs_is_shut_out(cluster: ChannelCluster, open_store: OpenStore) -> None:
+def test_a_speculative_loser_that_still_runs_is_shut_out(cluster: Cluster, open_store: OpenStore) -> None:
     """Case B: of two that wrote, and of one that has only begun."""
     driver = Driver(cluster, open_store)
     driver.begin()
@@ -178,7 +178,7 @@ def test_a_speculative_loser_that_still_runs_is_shut_out(cluster: ChannelCluster
     check_exactly(cluster, FIRST)
 
 
-def test_a_driver_that_dies_before_its_decision(cluster: ChannelCluster, open_store: OpenStore) -> None:
+def test_a_driver_that_dies_before_its_decision(cluster: Cluster, open_store: OpenStore) -> None:
     """Case C: prepared transactions never expire; the next driver aborts them and writes the batch again."""
     dead = Driver(cluster, open_store)
     dead.run(0, FIRST)
@@ -193,7 +193,7 @@ def test_a_driver_that_dies_before_its_decision(cluster: ChannelCluster, open_st
 
 
 @pytest.mark.parametrize("ended", [0, 1, 2])
-def test_a_driver_that_dies_after_its_decision(ended: int, cluster: ChannelCluster, open_store: OpenStore) -> None:
+def test_a_driver_that_dies_after_its_decision(ended: int, cluster: Cluster, open_store: OpenStore) -> None:
     """Cases D and G: whatever of it was committed, the next driver commits the rest, and its tasks write nothing."""
     dead = Driver(cluster, open_store)
     dead.begin()
@@ -212,7 +212,7 @@ def test_a_driver_that_dies_after_its_decision(ended: int, cluster: ChannelClust
 
 @pytest.mark.parametrize("is_decided", [False, True])
 def test_a_broker_that_is_killed_between_prepare_and_complete(
-    is_decided: bool, broker: LiveBroker, cluster: ChannelCluster, open_store: OpenStore
+    is_decided: bool, broker: LiveBroker, cluster: Cluster, open_store: OpenStore
 ) -> None:
     """Case E: kill -9. The same driver goes on, over the same connections."""
     driver = Driver(cluster, open_store)
@@ -230,7 +230,7 @@ def test_a_broker_that_is_killed_between_prepare_and_complete(
     check_exactly(cluster, FIRST)
 
 
-def test_a_broker_that_is_killed_while_a_task_writes(broker: LiveBroker, cluster: ChannelCluster) -> None:
+def test_a_broker_that_is_killed_while_a_task_writes(broker: LiveBroker, cluster: Cluster) -> None:
     """Whatever was acknowledged and what was not: sent again with the same sequence, each is there once."""
     writer = TransactionalWriter(cluster, transactional_id(SINK, 0, 0))
     writer.init(two_phase=True)
@@ -271,7 +271,7 @@ def test_epochs_that_run_out_while_batches_are_written(tmp_path: Path, open_stor
         assert len(producer_ids) > 1
 
 
-def test_fewer_tasks_than_before(cluster: ChannelCluster, open_store: OpenStore) -> None:
+def test_fewer_tasks_than_before(cluster: Cluster, open_store: OpenStore) -> None:
     """Case H: ids that are not used any more are found by listing, those of other sinks are left alone."""
     dead = Driver(cluster, open_store)
     dead.begin()
@@ -299,9 +299,7 @@ ZOMBIES: dict[str, Step] = {
 
 
 @pytest.mark.parametrize("step", ZOMBIES)
-def test_a_driver_that_was_thought_dead_can_do_nothing(
-    step: str, cluster: ChannelCluster, open_store: OpenStore
-) -> None:
+def test_a_driver_that_was_thought_dead_can_do_nothing(step: str, cluster: Cluster, open_store: OpenStore) -> None:
     """Case I: two drivers of the same query, from the same checkpoint. The claim of the first is over."""
     zombie = Driver(cluster, open_store)
     zombie.run(0, FIRST)
@@ -318,7 +316,7 @@ def test_a_driver_that_was_thought_dead_can_do_nothing(
 
 
 def test_a_driver_that_is_overtaken_after_its_listing_aborts_nothing(
-    cluster: ChannelCluster, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Case I, the narrow one: what it has listed is its successor's, whose transactions it must not end."""
     zombie = Driver(cluster, open_store)
@@ -338,7 +336,7 @@ def test_a_driver_that_is_overtaken_after_its_listing_aborts_nothing(
     check_exactly(cluster, FIRST)
 
 
-def test_an_abort_after_a_decision_commits(cluster: ChannelCluster, open_store: OpenStore) -> None:
+def test_an_abort_after_a_decision_commits(cluster: Cluster, open_store: OpenStore) -> None:
     """Case J: Spark calls abort() after commit() has raised, even when the decision was durable."""
     driver = Driver(cluster, open_store)
     driver.begin()
@@ -354,7 +352,7 @@ def test_an_abort_after_a_decision_commits(cluster: ChannelCluster, open_store: 
     check_exactly(cluster, FIRST, SECOND)
 
 
-def test_an_abort_before_a_decision_aborts(cluster: ChannelCluster, open_store: OpenStore) -> None:
+def test_an_abort_before_a_decision_aborts(cluster: Cluster, open_store: OpenStore) -> None:
     driver = Driver(cluster, open_store)
     driver.begin()
     driver.task(0, 0, FIRST)
@@ -368,7 +366,7 @@ def test_an_abort_before_a_decision_aborts(cluster: ChannelCluster, open_store: 
 # --- transactions that somebody else has touched
 
 
-def test_what_was_kept_by_a_late_task_is_ended_all_the_same(cluster: ChannelCluster, open_store: OpenStore) -> None:
+def test_what_was_kept_by_a_late_task_is_ended_all_the_same(cluster: Cluster, open_store: OpenStore) -> None:
     """KIP-939: to keep a transaction fences its pair. It is ended with the pair of who keeps it next."""
     driver = Driver(cluster, open_store)
     driver.begin()
@@ -381,9 +379,7 @@ def test_what_was_kept_by_a_late_task_is_ended_all_the_same(cluster: ChannelClus
     check_exactly(cluster, FIRST)
 
 
-def test_a_decided_transaction_that_was_aborted_by_hand_is_an_error(
-    cluster: ChannelCluster, open_store: OpenStore
-) -> None:
+def test_a_decided_transaction_that_was_aborted_by_hand_is_an_error(cluster: Cluster, open_store: OpenStore) -> None:
     """Never passed over in silence: rows are missing. Nothing else of the sink is ended then."""
     driver = Driver(cluster, open_store)
     driver.begin()
@@ -398,9 +394,7 @@ def test_a_decided_transaction_that_was_aborted_by_hand_is_an_error(
     assert running(cluster) == [transactional_id(SINK, 1, 0)]
 
 
-def test_a_transaction_that_was_aborted_with_its_own_pair_is_an_error(
-    cluster: ChannelCluster, open_store: OpenStore
-) -> None:
+def test_a_transaction_that_was_aborted_with_its_own_pair_is_an_error(cluster: Cluster, open_store: OpenStore) -> None:
     driver = Driver(cluster, open_store)
     driver.begin()
     prepared = driver.task(0, 0, FIRST)
@@ -415,7 +409,7 @@ def test_a_transaction_that_was_aborted_with_its_own_pair_is_an_error(
 # --- what the stores refuse, while transactions are open
 
 
-def test_a_batch_is_decided_once_and_in_order_and_for_one_query(cluster: ChannelCluster, open_store: OpenStore) -> None:
+def test_a_batch_is_decided_once_and_in_order_and_for_one_query(cluster: Cluster, open_store: OpenStore) -> None:
     driver = Driver(cluster, open_store)
     driver.run(4, FIRST)
     driver.begin()
@@ -429,7 +423,7 @@ def test_a_batch_is_decided_once_and_in_order_and_for_one_query(cluster: Channel
     check_exactly(cluster, FIRST)
 
 
-def test_a_forked_worker_writes_what_its_parent_commits(cluster: ChannelCluster, open_store: OpenStore) -> None:
+def test_a_forked_worker_writes_what_its_parent_commits(cluster: Cluster, open_store: OpenStore) -> None:
     """As PySpark does: workers are forked, the transaction is handed over by its name."""
     driver = Driver(cluster, open_store)
     driver.begin()
@@ -437,7 +431,7 @@ def test_a_forked_worker_writes_what_its_parent_commits(cluster: ChannelCluster,
     child = os.fork()
     if child == 0:
         try:
-            with ChannelCluster(cluster.bootstrap) as mine:
+            with Cluster(cluster.bootstrap) as mine:
                 driver.cluster = mine
                 prepared = driver.task(0, 0, FIRST)
                 assert prepared
@@ -469,9 +463,9 @@ def test_a_thousand_open_transactions_are_settled(shared_broker: LiveBroker, tmp
 
 
 def test_a_cluster_that_is_gone_is_an_error_and_nothing_is_lost(
-    broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+    broker: LiveBroker, cluster: Cluster, tmp_path: Path
 ) -> None:
-    def open_store(cluster: ChannelCluster) -> DecisionFolder:
+    def open_store(cluster: Cluster) -> DecisionFolder:
         return DecisionFolder(tmp_path / "decisions", SINK)
 
     driver = Driver(cluster, open_store)

@@ -12,7 +12,7 @@ from live_broker import LiveBroker, batch, committed, held_back, make_topic, row
 from model_broker import Fault, ModelBroker
 
 from stuntbroker.client.admin import Admin
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import (
     BrokerError,
     ClientError,
@@ -42,18 +42,18 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def cluster(live: LiveBroker, topic: str) -> Iterator[ChannelCluster]:
+def cluster(live: LiveBroker, topic: str) -> Iterator[Cluster]:
     with live.cluster() as created:
         make_topic(created, topic, 2)
         yield created
 
 
-def check_exactly(cluster: ChannelCluster, topic: str, expected: list[str]) -> None:
+def check_exactly(cluster: Cluster, topic: str, expected: list[str]) -> None:
     assert held_back(cluster, topic, 2) == []
     assert committed(cluster, topic, 2) == sorted(expected)
 
 
-def test_a_batch_is_on_its_way_when_produce_returns(live: LiveBroker, cluster: ChannelCluster, topic: str) -> None:
+def test_a_batch_is_on_its_way_when_produce_returns(live: LiveBroker, cluster: Cluster, topic: str) -> None:
     """The producer does nothing more than that."""
     writer = TransactionalWriter(cluster, topic)
     writer.init()
@@ -65,7 +65,7 @@ def test_a_batch_is_on_its_way_when_produce_returns(live: LiveBroker, cluster: C
     check_exactly(cluster, topic, ["early"])
 
 
-def test_two_producers_of_one_transaction(live: LiveBroker, cluster: ChannelCluster, topic: str) -> None:
+def test_two_producers_of_one_transaction(live: LiveBroker, cluster: Cluster, topic: str) -> None:
     """With one pair, over two connections, each for its own partition; the end is one for both."""
     owner = TransactionalWriter(cluster, topic)
     owner.init()
@@ -82,7 +82,7 @@ def test_two_producers_of_one_transaction(live: LiveBroker, cluster: ChannelClus
     check_exactly(cluster, topic, ["a0", "a1", "a2", "b0", "b1", "b2"])
 
 
-def test_a_second_producer_for_the_same_partition_is_refused(cluster: ChannelCluster, topic: str) -> None:
+def test_a_second_producer_for_the_same_partition_is_refused(cluster: Cluster, topic: str) -> None:
     owner = TransactionalWriter(cluster, topic)
     owner.init()
     pair = owner.pair
@@ -98,7 +98,7 @@ def test_a_second_producer_for_the_same_partition_is_refused(cluster: ChannelClu
 
 
 @pytest.mark.parametrize("two_phase", [False, True])
-def test_transactions_one_after_the_other(two_phase: bool, cluster: ChannelCluster, topic: str) -> None:
+def test_transactions_one_after_the_other(two_phase: bool, cluster: Cluster, topic: str) -> None:
     writer = TransactionalWriter(cluster, topic)
     writer.init(two_phase)
     expected = []
@@ -115,7 +115,7 @@ def test_transactions_one_after_the_other(two_phase: bool, cluster: ChannelClust
     check_exactly(cluster, topic, expected)
 
 
-def test_what_was_written_is_told_with_its_offsets(cluster: ChannelCluster, topic: str) -> None:
+def test_what_was_written_is_told_with_its_offsets(cluster: Cluster, topic: str) -> None:
     writer = TransactionalWriter(cluster, topic)
     writer.init()
     writer.produce(topic, 0, [batch("a", "b"), batch("c")])
@@ -126,7 +126,7 @@ def test_what_was_written_is_told_with_its_offsets(cluster: ChannelCluster, topi
     assert writer.written == {}
 
 
-def test_an_empty_transaction_is_no_request(cluster: ChannelCluster, topic: str) -> None:
+def test_an_empty_transaction_is_no_request(cluster: Cluster, topic: str) -> None:
     writer = TransactionalWriter(cluster, topic)
     writer.init(two_phase=True)
     pair = writer.pair
@@ -135,7 +135,7 @@ def test_an_empty_transaction_is_no_request(cluster: ChannelCluster, topic: str)
     assert writer.pair == pair
 
 
-def test_an_instance_that_was_replaced_is_fenced_in_all_it_does(cluster: ChannelCluster, topic: str) -> None:
+def test_an_instance_that_was_replaced_is_fenced_in_all_it_does(cluster: Cluster, topic: str) -> None:
     old = TransactionalWriter(cluster, topic)
     old.init()
     old.produce(topic, 0, batch("old"))
@@ -152,7 +152,7 @@ def test_an_instance_that_was_replaced_is_fenced_in_all_it_does(cluster: Channel
     check_exactly(cluster, topic, ["new"])
 
 
-def test_a_batch_that_is_too_large_leaves_a_transaction_to_abort(cluster: ChannelCluster, topic: str) -> None:
+def test_a_batch_that_is_too_large_leaves_a_transaction_to_abort(cluster: Cluster, topic: str) -> None:
     writer = TransactionalWriter(cluster, topic)
     writer.init()
     writer.produce(topic, 0, batch("a"))
@@ -166,7 +166,7 @@ def test_a_batch_that_is_too_large_leaves_a_transaction_to_abort(cluster: Channe
     check_exactly(cluster, topic, ["b"])
 
 
-def test_a_transaction_that_an_admin_aborted_cannot_be_committed(cluster: ChannelCluster, topic: str) -> None:
+def test_a_transaction_that_an_admin_aborted_cannot_be_committed(cluster: Cluster, topic: str) -> None:
     writer = TransactionalWriter(cluster, topic)
     writer.init(two_phase=True)
     writer.produce(topic, 0, batch("a"))
@@ -196,7 +196,7 @@ def test_both_transaction_versions(level: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_prepared", [True, False])
-def test_a_transaction_is_kept_for_who_asks_for_it(is_prepared: bool, cluster: ChannelCluster, topic: str) -> None:
+def test_a_transaction_is_kept_for_who_asks_for_it(is_prepared: bool, cluster: Cluster, topic: str) -> None:
     """KIP-939: whoever comes back finds what was open, and can add nothing."""
     writer = TransactionalWriter(cluster, topic)
     writer.init(two_phase=True)
@@ -212,7 +212,7 @@ def test_a_transaction_is_kept_for_who_asks_for_it(is_prepared: bool, cluster: C
     assert not TransactionalWriter(cluster, topic).init(two_phase=True, keep=True)
 
 
-def test_who_ends_leaves_the_transaction_as_it_is(live: LiveBroker, cluster: ChannelCluster, topic: str) -> None:
+def test_who_ends_leaves_the_transaction_as_it_is(live: LiveBroker, cluster: Cluster, topic: str) -> None:
     with live.cluster() as another:
         writer = TransactionalWriter(another, topic)
         writer.init()
@@ -224,7 +224,7 @@ def test_who_ends_leaves_the_transaction_as_it_is(live: LiveBroker, cluster: Cha
     check_exactly(cluster, topic, ["a"])
 
 
-def test_init_comes_first(cluster: ChannelCluster, topic: str) -> None:
+def test_init_comes_first(cluster: Cluster, topic: str) -> None:
     with pytest.raises(ClientError, match=r"init\(\) comes first"):
         TransactionalWriter(cluster, topic).produce(topic, 0, batch("a"))
 
@@ -257,7 +257,7 @@ ANSWERS: dict[tuple[str, int], type[ClientError]] = {
 def test_an_error_of_a_broker_is_the_pipelines_own(model: ModelBroker, request_kind: str, code: int) -> None:
     model.script = lambda kind, count: Fault(code) if kind == request_kind else None
     expected = ANSWERS[request_kind, code]
-    with ChannelCluster([model.address], 0.2 if expected is TimedOut else 10.0) as cluster:
+    with Cluster([model.address], 0.2 if expected is TimedOut else 10.0) as cluster:
         writer = TransactionalWriter(cluster, "w")
         writer.init()
         with pytest.raises(ClientError) as raised:
@@ -268,9 +268,7 @@ def test_an_error_of_a_broker_is_the_pipelines_own(model: ModelBroker, request_k
     assert str(raised.value).startswith("'w'")
 
 
-def test_a_process_that_forks_gets_an_error_instead_of_its_parents_connections(
-    cluster: ChannelCluster, topic: str
-) -> None:
+def test_a_process_that_forks_gets_an_error_instead_of_its_parents_connections(cluster: Cluster, topic: str) -> None:
     writer = TransactionalWriter(cluster, topic)
     writer.init()
     child = os.fork()
@@ -290,7 +288,7 @@ def test_a_process_that_forks_gets_an_error_instead_of_its_parents_connections(
 
 def test_two_phase_commit_needs_a_broker_that_has_it(model: ModelBroker) -> None:
     model.versions[22] = (0, 5)
-    with ChannelCluster([model.address]) as cluster:
+    with Cluster([model.address]) as cluster:
         writer = TransactionalWriter(cluster, "w")
         for options in ({"two_phase": True}, {"keep": True}):
             with pytest.raises(UnsupportedVersion, match="InitProducerId 0-5, needed is version 6-6"):
@@ -300,7 +298,7 @@ def test_two_phase_commit_needs_a_broker_that_has_it(model: ModelBroker) -> None
             writer.prepare()
 
 
-def test_a_topic_that_does_not_exist_is_not_created(cluster: ChannelCluster, topic: str) -> None:
+def test_a_topic_that_does_not_exist_is_not_created(cluster: Cluster, topic: str) -> None:
     with TransactionalWriter(cluster, topic) as writer:
         writer.init()
         for wrong, partition in ((f"{topic}-unknown", 0), (topic, 7)):
@@ -312,7 +310,7 @@ def test_a_topic_that_does_not_exist_is_not_created(cluster: ChannelCluster, top
     assert all(each.topic != f"{topic}-unknown" for each in cluster.retrying(lambda: cluster.partitions(None)))
 
 
-def test_a_cluster_that_is_closed_has_no_producers(cluster: ChannelCluster, topic: str) -> None:
+def test_a_cluster_that_is_closed_has_no_producers(cluster: Cluster, topic: str) -> None:
     writer = TransactionalWriter(cluster, topic)
     writer.init()
     threads = threading.active_count()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from live_broker import LiveBroker
     from pyspark.sql import SparkSession
 
-    from stuntbroker.client.channel import ChannelCluster
+    from stuntbroker.client.cluster import Cluster
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
@@ -122,8 +122,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
 
 
 @pytest.fixture(scope="module")
-def cluster(broker: LiveBroker) -> Iterator[ChannelCluster]:
-    from stuntbroker.client.channel import ChannelCluster
+def cluster(broker: LiveBroker) -> Iterator[Cluster]:
+    from stuntbroker.client.cluster import Cluster
 
-    with ChannelCluster([broker.address]) as created:
+    with Cluster([broker.address]) as created:
         yield created

@@ -18,7 +18,7 @@ from live_broker import LiveBroker, batch, held_back, make_topic
 from spark_cluster import java_options
 
 from stuntbroker.client.admin import Admin
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset, read_partition
 from stuntbroker.pipeline.recovery import is_of_sink, pattern
 from stuntbroker.pipeline.spark import StuntbrokerDataSource
@@ -240,7 +240,7 @@ class World:
             self.broker.start()
 
 
-def fill(cluster: ChannelCluster, topic: str, batches: Sequence[Sequence[str]]) -> None:
+def fill(cluster: Cluster, topic: str, batches: Sequence[Sequence[str]]) -> None:
     """The input as a topic: of a transactional producer, who aborted something under way."""
     make_topic(cluster, topic, 2)
     writer = TransactionalWriter(cluster, f"{topic}.producer")
@@ -254,13 +254,13 @@ def fill(cluster: ChannelCluster, topic: str, batches: Sequence[Sequence[str]]) 
             writer.commit()
 
 
-def committed(cluster: ChannelCluster, topic: str) -> list[str]:
+def committed(cluster: Cluster, topic: str) -> list[str]:
     """What a read_committed consumer gets."""
     rows = [row for index in range(PARTITIONS) for row in read_partition(cluster, topic, index)]
     return [(row.value or b"").decode() for row in rows]
 
 
-def written(cluster: ChannelCluster, topic: str) -> list[int]:
+def written(cluster: Cluster, topic: str) -> list[int]:
     """The end of every partition, committed or not."""
     return [end_offset(cluster, topic, index, READ_UNCOMMITTED) for index in range(PARTITIONS)]
 
@@ -272,7 +272,7 @@ def difference(expected: Sequence[str], actual: Sequence[str]) -> dict[str, int]
     return {row: count for row, count in counted.items() if count}
 
 
-def open_transactions(cluster: ChannelCluster, sink: str) -> list[str]:
+def open_transactions(cluster: Cluster, sink: str) -> list[str]:
     """Ids of the sink, those of its own records too, that have a transaction."""
     admin = Admin(cluster)
     actual = []

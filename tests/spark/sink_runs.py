@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sink_faults import Faults, FaultySource
 
 from stuntbroker.client.admin import Admin
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.pipeline.spark.partitioning import partitioned
 
 PARTITIONS = 3
@@ -28,7 +28,7 @@ def lines(batch: int, count: int) -> list[str]:
 class Sink:
     """One sink id, one topic, one checkpoint; names are made of the test's."""
 
-    def __init__(self, spark: SparkSession, bootstrap: str, cluster: ChannelCluster, folder: Path, name: str) -> None:
+    def __init__(self, spark: SparkSession, bootstrap: str, cluster: Cluster, folder: Path, name: str) -> None:
         self.name = re.sub("[^A-Za-z0-9._-]", "-", name)
         self.expected: list[str] = []
         self.together = False

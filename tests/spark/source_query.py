@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from live_broker import batch
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.pipeline.writer import TransactionalWriter
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Query:
         return sorted(value for values in self.batches.values() for value in values)
 
 
-def produce(cluster: ChannelCluster, topic: str, partition: int, *values: str, commit: bool = True) -> None:
+def produce(cluster: Cluster, topic: str, partition: int, *values: str, commit: bool = True) -> None:
     writer = TransactionalWriter(cluster, f"{topic}-{partition}")
     writer.init(False)
     for value in values:

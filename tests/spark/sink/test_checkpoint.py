@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from live_broker import LiveBroker
     from pyspark.sql import SparkSession
 
-    from stuntbroker.client.channel import ChannelCluster
+    from stuntbroker.client.cluster import Cluster
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "spark.md"
 VERIFY = "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"
@@ -52,7 +52,7 @@ def test_what_is_no_metadata_names_nobody(text: str, tmp_path: Path) -> None:
 
 
 def test_the_documented_setting_starts_a_query_whose_driver_was_killed_while_it_wrote_its_first_offsets(
-    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+    spark: SparkSession, broker: LiveBroker, cluster: Cluster, tmp_path: Path
 ) -> None:
     """Spark refuses that checkpoint before it calls the sink, so the documentation has to say what to do."""
     sink = Sink(spark, str(broker.address), cluster, tmp_path, "first-offsets")

@@ -10,7 +10,7 @@ import pytest
 from live_broker import LiveBroker, make_topic
 from pyspark.sql.types import _parse_datatype_string
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import TimedOut
 from stuntbroker.pipeline.spark import connections, sink, source
 from stuntbroker.pipeline.spark.data_source import StuntbrokerDataSource
@@ -29,12 +29,12 @@ def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveBroker
             make_topic(cluster, "t")
         created.kill()
 
-        class Waiting(ChannelCluster):
+        class Waiting(Cluster):
             def __init__(self, *given: Any) -> None:
                 super().__init__(*given, sleep=lambda _: created.start() if created._process is None else None)
 
         for module in (connections, source):
-            monkeypatch.setattr(module, "ChannelCluster", Waiting)
+            monkeypatch.setattr(module, "Cluster", Waiting)
         yield created
         for cluster in connections._clusters.values():
             cluster.close()

@@ -11,7 +11,7 @@ from live_broker import make_topic
 if TYPE_CHECKING:
     from live_broker import LiveBroker
 
-    from stuntbroker.client.channel import ChannelCluster
+    from stuntbroker.client.cluster import Cluster
 
 TAKE = """
 import sys
@@ -23,7 +23,7 @@ TwoPhaseSink(sink_options(given, stream=True)).take()
 """
 
 
-def test_a_process_that_used_the_sink_ends_without_a_word(broker: LiveBroker, cluster: ChannelCluster) -> None:
+def test_a_process_that_used_the_sink_ends_without_a_word(broker: LiveBroker, cluster: Cluster) -> None:
     make_topic(cluster, "ends")
     done = subprocess.run([sys.executable, "-c", TAKE, str(broker.address)], capture_output=True, text=True, timeout=60)
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from live_broker import LiveBroker
     from pyspark.sql import SparkSession
 
-    from stuntbroker.client.channel import ChannelCluster
+    from stuntbroker.client.cluster import Cluster
 
 
 @pytest.fixture
 def sink(
-    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path, request: pytest.FixtureRequest
+    spark: SparkSession, broker: LiveBroker, cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Sink]:
     created = Sink(spark, str(broker.address), cluster, tmp_path, request.node.name)
     yield created

@@ -9,7 +9,7 @@ import pytest
 from live_broker import batch, committed, held_back, make_topic
 
 from stuntbroker.client.admin import Admin
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError
 from stuntbroker.client.prepared_state import NO_PRODUCER
 from stuntbroker.pipeline.decisions import Superseded, Transaction
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def options(broker: LiveBroker, cluster: ChannelCluster, request: pytest.FixtureRequest) -> SinkOptions:
+def options(broker: LiveBroker, cluster: Cluster, request: pytest.FixtureRequest) -> SinkOptions:
     name = re.sub("[^A-Za-z0-9]", "-", request.node.name)
     make_topic(cluster, name)
     return sink_options({"kafka.bootstrap.servers": str(broker.address), "topic": name, "sinkId": name}, stream=True)
 
 
-def attempt(cluster: ChannelCluster, options: SinkOptions, taken: Taken, task: int = 0, number: int = 0) -> Attempt:
+def attempt(cluster: Cluster, options: SinkOptions, taken: Taken, task: int = 0, number: int = 0) -> Attempt:
     return Attempt(cluster, options.sink_id, taken.pair, task, number)
 
 
@@ -43,7 +43,7 @@ def message(taken: Taken, transaction: Transaction | None) -> TaskMessage:
     return TaskMessage(taken.claim, taken.pair, "query", transaction, False, 1, {})
 
 
-def check(cluster: ChannelCluster, options: SinkOptions, *values: str) -> None:
+def check(cluster: Cluster, options: SinkOptions, *values: str) -> None:
     topic = options.topic or ""
     ids = {each.transactional_id for each in Admin(cluster).list_transactions(states=("Ongoing",)).listings}
     assert [each for each in ids if each.startswith(options.sink_id)] == []
@@ -52,7 +52,7 @@ def check(cluster: ChannelCluster, options: SinkOptions, *values: str) -> None:
 
 @pytest.mark.parametrize("messages", [True, False])
 def test_an_attempt_does_not_begin_when_its_batch_was_aborted(
-    cluster: ChannelCluster, options: SinkOptions, messages: bool
+    cluster: Cluster, options: SinkOptions, messages: bool
 ) -> None:
     sink = TwoPhaseSink(options)
     taken = sink.take()
@@ -65,7 +65,7 @@ def test_an_attempt_does_not_begin_when_its_batch_was_aborted(
     check(cluster, options)
 
 
-def test_an_attempt_does_not_begin_when_its_batch_was_committed(cluster: ChannelCluster, options: SinkOptions) -> None:
+def test_an_attempt_does_not_begin_when_its_batch_was_committed(cluster: Cluster, options: SinkOptions) -> None:
     """Of a task that is run twice, for speculation."""
     sink = TwoPhaseSink(options)
     taken = sink.take()
@@ -78,9 +78,7 @@ def test_an_attempt_does_not_begin_when_its_batch_was_committed(cluster: Channel
 
 
 @pytest.mark.parametrize("end", ["abort", "commit"])
-def test_an_attempt_that_has_begun_is_ended_with_its_batch(
-    cluster: ChannelCluster, options: SinkOptions, end: str
-) -> None:
+def test_an_attempt_that_has_begun_is_ended_with_its_batch(cluster: Cluster, options: SinkOptions, end: str) -> None:
     sink = TwoPhaseSink(options)
     taken = sink.take()
     won = written(attempt(cluster, options, taken), options, "won")
@@ -96,7 +94,7 @@ def test_an_attempt_that_has_begun_is_ended_with_its_batch(
     check(cluster, options, *(["won"] if end == "commit" else []))
 
 
-def test_attempts_do_not_take_each_others_transaction(cluster: ChannelCluster, options: SinkOptions) -> None:
+def test_attempts_do_not_take_each_others_transaction(cluster: Cluster, options: SinkOptions) -> None:
     """A stage that is run again counts its attempts from 0 again, while those before may still be at work."""
     sink = TwoPhaseSink(options)
     taken = sink.take()
@@ -108,7 +106,7 @@ def test_attempts_do_not_take_each_others_transaction(cluster: ChannelCluster, o
     check(cluster, options, "won")
 
 
-def test_tasks_of_a_driver_that_was_replaced_do_not_begin(cluster: ChannelCluster, options: SinkOptions) -> None:
+def test_tasks_of_a_driver_that_was_replaced_do_not_begin(cluster: Cluster, options: SinkOptions) -> None:
     old, new = TwoPhaseSink(options), TwoPhaseSink(options)
     before = old.take()
     lost = written(attempt(cluster, options, before), options, "lost")
@@ -123,7 +121,7 @@ def test_tasks_of_a_driver_that_was_replaced_do_not_begin(cluster: ChannelCluste
     check(cluster, options, "won")
 
 
-def test_an_attempt_that_fails_aborts_what_it_began(cluster: ChannelCluster, options: SinkOptions) -> None:
+def test_an_attempt_that_fails_aborts_what_it_began(cluster: Cluster, options: SinkOptions) -> None:
     taken = TwoPhaseSink(options).take()
     with pytest.raises(ZeroDivisionError), attempt(cluster, options, taken) as each:
         each.produce(options.topic or "", 0, batch("lost"))
@@ -131,6 +129,6 @@ def test_an_attempt_that_fails_aborts_what_it_began(cluster: ChannelCluster, opt
     check(cluster, options)
 
 
-def test_an_attempt_without_rows_begins_nothing(cluster: ChannelCluster, options: SinkOptions) -> None:
+def test_an_attempt_without_rows_begins_nothing(cluster: Cluster, options: SinkOptions) -> None:
     assert attempt(cluster, options, Taken(1, None, NO_PRODUCER)).finish() == {}
     check(cluster, options)

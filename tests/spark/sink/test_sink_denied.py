@@ -19,7 +19,7 @@ from stuntbroker.pipeline.spark.two_phase_sink import NotAllowed, TwoPhaseSink
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stuntbroker.client.channel import ChannelCluster
+    from stuntbroker.client.cluster import Cluster
 
 DENY = "stuntbroker.deny.two.phase.commit"
 ROWS = [pa.record_batch({"value": pa.array(["row"])})]
@@ -42,7 +42,7 @@ def options(broker: LiveBroker, sink_id: str, mode: str = "2pc") -> SinkOptions:
     return sink_options(given, stream=True)
 
 
-def ids(cluster: ChannelCluster, *states: str) -> list[str]:
+def ids(cluster: Cluster, *states: str) -> list[str]:
     return [each.transactional_id for each in Admin(cluster).list_transactions(states=states).listings]
 
 

@@ -12,7 +12,7 @@ from first_attempts import ROWS, FirstAttempt, another_process, run
 from live_broker import committed, held_back, make_topic
 
 from stuntbroker.client.admin import Admin
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError, ProducerFenced, TimedOut
 from stuntbroker.client.producing import now_ms
 from stuntbroker.client.topics import create_topic
@@ -42,7 +42,7 @@ def in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def name(cluster: ChannelCluster, request: pytest.FixtureRequest) -> str:
+def name(cluster: Cluster, request: pytest.FixtureRequest) -> str:
     """Of the topic and the sink."""
     created = re.sub("[^A-Za-z0-9]", "-", request.node.name)
     make_topic(cluster, created)
@@ -58,7 +58,7 @@ def options(broker: LiveBroker, name: str) -> Open:
     return log_with
 
 
-def check(cluster: ChannelCluster, name: str, rows: int) -> None:
+def check(cluster: Cluster, name: str, rows: int) -> None:
     actual = {each.transactional_id for each in Admin(cluster).list_transactions(states=("Ongoing",)).listings}
     assert [each for each in actual if each.startswith(name)] == []
     assert (committed(cluster, name), held_back(cluster, name)) == (["row"] * rows, [])
@@ -66,7 +66,7 @@ def check(cluster: ChannelCluster, name: str, rows: int) -> None:
 
 @pytest.mark.parametrize("mode", ["2pc", "single"])
 def test_an_open_change_of_another_sink_hides_no_decision(
-    mode: str, broker: LiveBroker, cluster: ChannelCluster, options: Open, name: str
+    mode: str, broker: LiveBroker, cluster: Cluster, options: Open, name: str
 ) -> None:
     """All sinks share the topic. A driver that died within a change holds it back until its time-out."""
     chosen = options(mode=mode)
@@ -99,7 +99,7 @@ def test_what_is_held_back_for_longer_than_the_time_out_is_an_error(
 
 @pytest.mark.parametrize(("old", "new"), [(SingleSink, TwoPhaseSink), (TwoPhaseSink, SingleSink)])
 def test_a_driver_with_another_mode_cannot_commit_what_its_successor_has_written(
-    old: type[Sink], new: type[Sink], cluster: ChannelCluster, options: Open, name: str
+    old: type[Sink], new: type[Sink], cluster: Cluster, options: Open, name: str
 ) -> None:
     modes = {SingleSink: options(mode="single"), TwoPhaseSink: options()}
     zombie, successor = old(modes[old]), new(modes[new])  # type: ignore[call-arg, index]
@@ -123,16 +123,14 @@ def test_tasks_that_write_to_one_partition_are_told_how_to_avoid_it(options: Ope
         sink.write(taken, "query", 0, ROWS * 2)
 
 
-def test_single_ends_what_two_phase_commit_has_left(cluster: ChannelCluster, options: Open, name: str) -> None:
+def test_single_ends_what_two_phase_commit_has_left(cluster: Cluster, options: Open, name: str) -> None:
     dead = TwoPhaseSink(options())
     dead.write(dead.take(), "query", 0, ROWS)
     run(SingleSink(options(mode="single")), 0)
     check(cluster, name, 1)
 
 
-def test_single_commits_what_was_decided_with_two_phase_commit(
-    cluster: ChannelCluster, options: Open, name: str
-) -> None:
+def test_single_commits_what_was_decided_with_two_phase_commit(cluster: Cluster, options: Open, name: str) -> None:
     dead = TwoPhaseSink(options())
     taken = dead.take()
     message = dead.write(taken, "query", 0, ROWS)
@@ -156,7 +154,7 @@ def test_a_checkpoint_that_is_older_than_the_sink_is_refused(options: Open) -> N
 
 
 def test_a_late_attempt_does_not_hide_that_a_decided_transaction_was_committed(
-    cluster: ChannelCluster, options: Open, name: str
+    cluster: Cluster, options: Open, name: str
 ) -> None:
     """The driver dies between the commit and its mark; then an attempt with the same number wants to begin."""
     sink = TwoPhaseSink(options())
@@ -176,7 +174,7 @@ def test_a_late_attempt_does_not_hide_that_a_decided_transaction_was_committed(
 
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_when_the_answer_to_a_decision_is_lost_what_is_stored_counts(
-    is_stored: bool, cluster: ChannelCluster, options: Open, name: str, monkeypatch: pytest.MonkeyPatch
+    is_stored: bool, cluster: Cluster, options: Open, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = TwoPhaseSink(options())
     message = sink.write(sink.take(), "query", 0, ROWS)
@@ -198,7 +196,7 @@ def test_when_the_answer_to_a_decision_is_lost_what_is_stored_counts(
     check(cluster, name, is_stored)
 
 
-def test_batches_are_as_small_as_the_topic_takes_them(broker: LiveBroker, cluster: ChannelCluster, name: str) -> None:
+def test_batches_are_as_small_as_the_topic_takes_them(broker: LiveBroker, cluster: Cluster, name: str) -> None:
     topic = f"{name}-small"
     create_topic(cluster, topic, 1, {"max.message.bytes": "20000"})
     given = {"kafka.bootstrap.servers": str(broker.address), "topic": topic, "sinkId": topic}
@@ -210,7 +208,7 @@ def test_batches_are_as_small_as_the_topic_takes_them(broker: LiveBroker, cluste
 
 @pytest.mark.parametrize("mode", ["2pc", "single"])
 def test_a_row_that_is_too_large_is_refused_with_every_way_out(
-    mode: str, broker: LiveBroker, cluster: ChannelCluster, name: str
+    mode: str, broker: LiveBroker, cluster: Cluster, name: str
 ) -> None:
     topic = f"{name}-small"
     create_topic(cluster, topic, 1, {"max.message.bytes": "2000"})
@@ -226,14 +224,14 @@ def test_a_row_that_is_too_large_is_refused_with_every_way_out(
 
 
 def test_two_drivers_that_start_at_once_leave_nothing_open(
-    cluster: ChannelCluster, options: Open, name: str, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, options: Open, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second one takes the sink between the claim and the gate of the first."""
     first, second = TwoPhaseSink(options()), TwoPhaseSink(options())
     init = two_phase_sink.init_producer
     taken = []
 
-    def interrupted(created: ChannelCluster, transactional_id: str, *more: object, **named: object) -> object:
+    def interrupted(created: Cluster, transactional_id: str, *more: object, **named: object) -> object:
         # Behind the look at the right.
         if transactional_id.endswith("-gate") and "two_phase" not in named and not taken:
             taken.append(None)

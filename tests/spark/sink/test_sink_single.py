@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sink_runs import Sink, lines
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.protocol.addresses import parse_bootstrap
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture
 def sink(spark: SparkSession, bootstrap: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Sink]:
-    with ChannelCluster(parse_bootstrap(bootstrap)) as cluster:
+    with Cluster(parse_bootstrap(bootstrap)) as cluster:
         created = Sink(spark, bootstrap, cluster, tmp_path, request.node.name)
         created.options["mode"] = "single"
         created.together = True

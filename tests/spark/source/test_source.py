@@ -12,7 +12,7 @@ from live_broker import START_MS, batch, make_topic
 from pyspark.errors import AnalysisException
 from pyspark.testing import assertDataFrameEqual
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.pipeline.encode import encode
 from stuntbroker.pipeline.writer import TransactionalWriter
 
@@ -25,7 +25,7 @@ ROWS = 400
 
 
 @pytest.fixture(scope="module")
-def topic(cluster: ChannelCluster) -> str:
+def topic(cluster: Cluster) -> str:
     """Two partitions: committed, aborted, committed, and one transaction that is open still."""
     make_topic(cluster, "mixed", 2)
     writer = TransactionalWriter(cluster, "mixed-writer")
@@ -112,7 +112,7 @@ def test_the_schema_is_fixed(spark: SparkSession, broker: LiveBroker, topic: str
 
 
 def test_headers_and_all_codecs_are_read_as_sparks_own_sink_wrote_them(
-    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster
+    spark: SparkSession, broker: LiveBroker, cluster: Cluster
 ) -> None:
     make_topic(cluster, "packed")
     rows = (

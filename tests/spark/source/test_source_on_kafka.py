@@ -11,7 +11,7 @@ from live_broker import make_topic, rows
 from pyspark.testing import assertDataFrameEqual
 from source_query import Query, produce
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.peers.brokers.kafka_broker import apache_kafka
 
@@ -26,9 +26,9 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def cluster(kafka: str) -> Iterator[ChannelCluster]:
+def cluster(kafka: str) -> Iterator[Cluster]:
     """With committed and aborted transactions in two partitions."""
-    with ChannelCluster(parse_bootstrap(kafka)) as created:
+    with Cluster(parse_bootstrap(kafka)) as created:
         make_topic(created, "seen", 2)
         for number in range(6):
             produce(created, "seen", number % 2, *rows(f"{number}", 40), commit=number not in (2, 3))
@@ -39,7 +39,7 @@ def committed() -> list[str]:
     return sorted(each for number in (0, 1, 4, 5) for each in rows(f"{number}", 40))
 
 
-def test_rows_are_those_of_sparks_own_source(spark: SparkSession, kafka: str, cluster: ChannelCluster) -> None:
+def test_rows_are_those_of_sparks_own_source(spark: SparkSession, kafka: str, cluster: Cluster) -> None:
     def read(form: str) -> DataFrame:
         reader = spark.read.format(form).option("kafka.bootstrap.servers", kafka).option("subscribe", "seen")
         return reader.option("minPartitions", 5).option("kafka.isolation.level", "read_committed").load()
@@ -50,7 +50,7 @@ def test_rows_are_those_of_sparks_own_source(spark: SparkSession, kafka: str, cl
 
 
 def test_a_stream_in_small_batches_gives_every_committed_row_once(
-    spark: SparkSession, kafka: str, cluster: ChannelCluster, tmp_path: Path
+    spark: SparkSession, kafka: str, cluster: Cluster, tmp_path: Path
 ) -> None:
     query = Query(spark, kafka, tmp_path, subscribe="seen", maxOffsetsPerTrigger=100)
     query.run()

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import _parse_datatype_string
 from source_query import Query, produce
 
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.fetching import TopicPartition
 from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 CREATE_PARTITIONS, DELETE_TOPICS = 37, 20
 
 
-def add_partition(cluster: ChannelCluster, topic: str, count: int) -> None:
+def add_partition(cluster: Cluster, topic: str, count: int) -> None:
     request = CreatePartitionsRequest([CreatePartitionsTopic(topic, count, None)], 30_000)
     answer = cluster.ask(cluster.controller_id(), CREATE_PARTITIONS, request, CreatePartitionsResponse)
     assert answer.results[0].error_code == 0, answer.results[0].error_message
 
 
-def delete_topic(cluster: ChannelCluster, topic: str) -> None:
+def delete_topic(cluster: Cluster, topic: str) -> None:
     request = DeleteTopicsRequest([DeleteTopicState(topic)], [topic], 30_000)
     answer = cluster.ask(cluster.controller_id(), DELETE_TOPICS, request, DeleteTopicsResponse)
     assert answer.responses[0].error_code == 0
 
 
 def test_every_row_once_over_limits_restarts_and_new_partitions(
-    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+    spark: SparkSession, broker: LiveBroker, cluster: Cluster, tmp_path: Path
 ) -> None:
     make_topic(cluster, "limited", 2)
     large, small = rows("large", 30), rows("small", 9)
@@ -72,7 +72,7 @@ def test_every_row_once_over_limits_restarts_and_new_partitions(
 
 
 def test_offsets_behind_the_latest_are_those_of_sparks_own_source(
-    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+    spark: SparkSession, broker: LiveBroker, cluster: Cluster, tmp_path: Path
 ) -> None:
     make_topic(cluster, "behind", 2)
     produce(cluster, "behind", 0, *rows("large", 20))
@@ -93,7 +93,7 @@ def test_offsets_behind_the_latest_are_those_of_sparks_own_source(
 
 
 def test_a_query_of_sparks_own_source_goes_on_from_its_checkpoint(
-    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+    spark: SparkSession, broker: LiveBroker, cluster: Cluster, tmp_path: Path
 ) -> None:
     make_topic(cluster, "moved")
     produce(cluster, "moved", 0, "first")
@@ -108,7 +108,7 @@ def test_a_query_of_sparks_own_source_goes_on_from_its_checkpoint(
 
 
 def test_a_stream_from_the_latest_offset_keeps_where_that_was_over_a_failure_before_its_first_commit(
-    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+    spark: SparkSession, broker: LiveBroker, cluster: Cluster, tmp_path: Path
 ) -> None:
     make_topic(cluster, "failing")
     produce(cluster, "failing", 0, "before")
@@ -126,7 +126,7 @@ def test_a_stream_from_the_latest_offset_keeps_where_that_was_over_a_failure_bef
 
 
 def test_what_was_deleted_is_an_error_unless_the_query_can_do_without(
-    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+    spark: SparkSession, broker: LiveBroker, cluster: Cluster, tmp_path: Path
 ) -> None:
     for topic in ("kept", "deleted"):
         make_topic(cluster, f"loss-{topic}")
@@ -146,7 +146,7 @@ def test_what_was_deleted_is_an_error_unless_the_query_can_do_without(
 
 @pytest.mark.parametrize("starts_anew", [True, False])
 def test_what_is_available_now_includes_partitions_that_are_missing_for_a_moment(
-    starts_anew: bool, broker: LiveBroker, cluster: ChannelCluster, monkeypatch: pytest.MonkeyPatch
+    starts_anew: bool, broker: LiveBroker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when a broker has just started. Spark asks for the end first, and for the start then."""
     topic = f"late-{starts_anew}"
@@ -156,11 +156,11 @@ def test_what_is_available_now_includes_partitions_that_are_missing_for_a_moment
     there = StreamReader._partitions
     answers = [slice(0), slice(2), slice(1), slice(2)] if starts_anew else [slice(1), slice(1), slice(2)]
 
-    def known(reader: StreamReader, cluster: ChannelCluster, all_of_them: bool) -> list[TopicPartition]:
+    def known(reader: StreamReader, cluster: Cluster, all_of_them: bool) -> list[TopicPartition]:
         return there(reader, cluster, all_of_them)[answers.pop(0)]
 
     monkeypatch.setattr(StreamReader, "_partitions", known)
-    monkeypatch.setattr(ChannelCluster, "pause", lambda *_: None)
+    monkeypatch.setattr(Cluster, "pause", lambda *_: None)
     given = {"kafka.bootstrap.servers": str(broker.address), "subscribe": topic, "startingOffsets": "earliest"}
     reader = StreamReader(given, _parse_datatype_string(StuntbrokerDataSource({}).schema()))
     reader.prepareForTriggerAvailableNow()
@@ -175,7 +175,7 @@ def test_what_is_available_now_includes_partitions_that_are_missing_for_a_moment
 
 
 def test_brokers_that_do_not_agree_on_a_topic_for_a_moment_are_asked_again(
-    broker: LiveBroker, cluster: ChannelCluster, monkeypatch: pytest.MonkeyPatch
+    broker: LiveBroker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One names its partitions, another one knows of no leader."""
     make_topic(cluster, "disputed")
@@ -187,7 +187,7 @@ def test_brokers_that_do_not_agree_on_a_topic_for_a_moment_are_asked_again(
         return listed(*given)
 
     monkeypatch.setattr(source, "list_offsets", list_offsets)
-    monkeypatch.setattr(ChannelCluster, "pause", lambda *_: None)
+    monkeypatch.setattr(Cluster, "pause", lambda *_: None)
     given = {"kafka.bootstrap.servers": str(broker.address), "subscribe": "disputed"}
     reader = StreamReader(given, _parse_datatype_string(StuntbrokerDataSource({}).schema()))
     assert reader.latestOffset({"disputed": {"0": 0}}, ReadAllAvailable()) == {"disputed": {"0": 0}}
@@ -195,7 +195,7 @@ def test_brokers_that_do_not_agree_on_a_topic_for_a_moment_are_asked_again(
 
 
 def test_a_batch_waits_for_enough_rows_but_not_the_first_nor_longer_than_the_delay(
-    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+    spark: SparkSession, broker: LiveBroker, cluster: Cluster, tmp_path: Path
 ) -> None:
     make_topic(cluster, "few")
     produce(cluster, "few", 0, "first")
@@ -217,7 +217,7 @@ def test_a_batch_waits_for_enough_rows_but_not_the_first_nor_longer_than_the_del
 
 
 def test_a_stream_that_stopped_behind_an_open_transaction_waits_for_it(
-    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster
+    spark: SparkSession, broker: LiveBroker, cluster: Cluster
 ) -> None:
     """As one does that read uncommitted records, with Spark's own source; nothing is lost there."""
     make_topic(cluster, "held")

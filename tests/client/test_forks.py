@@ -1,0 +1,82 @@
+"""A process that forks, and so shares its connections with a child."""
+
+from __future__ import annotations
+
+import gc
+import os
+import warnings
+from collections.abc import Callable
+
+from fake_broker import FakeBroker
+
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
+
+END_TXN = 26
+
+
+def in_a_child(work: Callable[[], str]) -> str:
+    """What a forked child says, and that it ended as it should."""
+    reading, writing = os.pipe()
+    process_id = os.fork()
+    if process_id == 0:
+        try:
+            os.write(writing, work().encode())
+        except BaseException as fault:
+            os.write(writing, f"{type(fault).__name__}: {fault}".encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        said = pipe.read()
+    assert os.waitpid(process_id, 0)[1] == 0
+    return said
+
+
+def ask(cluster: Cluster, producer_id: int = 1) -> int:
+    answer = cluster.ask(1, END_TXN, EndTxnRequest("t", producer_id, 2, True), EndTxnResponse)
+    return answer.error_code
+
+
+def test_what_was_made_before_a_fork_is_refused_in_the_child_and_goes_on_in_the_parent(broker: FakeBroker) -> None:
+    broker.handlers[END_TXN] = lambda request, version: EndTxnResponse()
+    with Cluster([broker.address]) as cluster:
+        assert ask(cluster) == 0
+
+        said = in_a_child(lambda: str(ask(cluster, producer_id=99)))
+
+        assert said.startswith("ClientError: this connection belongs to process ")
+        assert said.endswith("make a new one after the fork")
+        assert ask(cluster) == 0
+        assert [request.producer_id for name, _, request in broker.seen if name == "EndTxn"] == [1, 1]
+
+
+def test_a_child_that_forgets_what_it_inherited_leaves_it_to_its_parent(broker: FakeBroker) -> None:
+    broker.handlers[END_TXN] = lambda request, version: EndTxnResponse()
+    kept = [Cluster([broker.address])]
+    assert ask(kept[0]) == 0
+
+    def forget() -> str:
+        warnings.simplefilter("ignore")  # As errors they would keep the finalizers from what they do.
+        kept[0].close()
+        kept.clear()
+        gc.collect()
+        return "forgotten"
+
+    assert in_a_child(forget) == "forgotten"
+    with kept[0]:
+        assert ask(kept[0]) == 0
+
+
+def test_a_child_makes_its_own(broker: FakeBroker) -> None:
+    broker.handlers[END_TXN] = lambda request, version: EndTxnResponse()
+
+    def work() -> str:
+        with Cluster([broker.address]) as mine:
+            return str(ask(mine))
+
+    with Cluster([broker.address]) as cluster:
+        assert ask(cluster) == 0
+        assert [in_a_child(work), in_a_child(work)] == ["0", "0"]
+        assert ask(cluster) == 0
