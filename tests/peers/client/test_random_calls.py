@@ -1,0 +1,43 @@
+"""Random calls while connections break: what is readable at the end are exactly the transactions that reported success."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from tests.kit.transactions.random_calls import PARTITIONS, RandomCalls
+from tests.peers.aiokafka_steps import create_topic
+from tests.peers.brokers.judge import check_nothing_is_open
+from tests.peers.client.committed import committed, producing
+from tests.peers.client.faulty_wire import FaultyWire
+
+SEEDS = 6
+TRANSACTIONS = 12
+BLOCK_MS = 10_000
+
+
+async def test_what_is_readable_is_what_was_reported(
+    each_bootstrap: str, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = unsent = 0
+    for seed in range(SEEDS):
+        chance = random.Random(seed)
+        name = f"{own}-{seed}"
+        topic = await create_topic(each_bootstrap, name, partitions=PARTITIONS)
+        options = {"bootstrap_servers": each_bootstrap, "transactional_id": name, "max_block_ms": BLOCK_MS}
+        calls = RandomCalls(chance, TRANSACTIONS, topic, options, group=name)
+        wire = FaultyWire(chance, probability=0.12, faults_max=30)
+        with wire.installed(monkeypatch):
+            async with asyncio.timeout(60):
+                await calls.run()
+        async with producing(each_bootstrap, name):  # Fences what may be open, and aborts it.
+            pass
+
+        values = [await committed(each_bootstrap, topic, partition) for partition in range(PARTITIONS)]
+        assert calls.problems([value.encode() for part in values for value in part]) == [], seed
+        assert calls.fatal == 0, seed
+        check_nothing_is_open(each_bootstrap, topic, PARTITIONS)
+        lost, unsent = lost + wire.lost, unsent + wire.unsent
+    assert lost > SEEDS and unsent > 0
