@@ -21,6 +21,7 @@ LONG_TESTS: Final[dict[str, str | None]] = {
     "client/test_template_under_faults.py::test_a_rebalance_in_the_middle_of_a_transaction_costs_no_record_and_doubles_none":
         None,
     "client/test_template_under_faults.py::test_no_plan_costs_a_record_or_doubles_one": "(?!slow-broker|transaction-times-out).*",
+    "client/two_phase/test_two_phase.py::test_a_process_killed_at_any_step_leaves_database_and_topic_alike": ".*-(30|100)",
     # Random sequences that hardly involve transactions; `make conformance` runs any number of them.
     "conformance/test_random.py::test_random_sequences_get_the_replies_of_kafka": "(?!topics|mixed).*",
     "conformance/test_random.py::test_random_sequences_over_whatever_expires_get_the_replies_of_kafka": None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,8 +28,8 @@ class Connection(Protocol):
     def commit(self) -> None:
         """Commit the transaction."""
 
-    def rollback(self) -> None:
-        """Take the transaction back."""
+    def close(self) -> None:
+        """End, without what was not committed."""
 
 
 class Database:
@@ -37,9 +37,12 @@ class Database:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+
+    def create_tables(self) -> None:
+        """Create the tables, empty."""
         for table in TABLES:
-            connection.execute(table)
-        connection.commit()
+            self._connection.execute(table)
+        self._connection.commit()
 
     def write(self, number: int, state: PreparedTxnState) -> None:
         """Write both rows, uncommitted. Texts are our own: no parameter is needed, whose form the databases disagree about."""
@@ -51,9 +54,9 @@ class Database:
         """Commit what was written."""
         self._connection.commit()
 
-    def crash(self) -> None:
-        """What the end of the process does."""
-        self._connection.rollback()
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
 
     def state(self) -> PreparedTxnState:
         """Return the state that was committed last."""
@@ -65,18 +68,15 @@ class Database:
         return [row[0] for row in self._connection.execute("SELECT number FROM payments ORDER BY number").fetchall()]
 
 
-@contextmanager
-def sqlite(folder: Path) -> Iterator[Database]:
-    """A database in a file."""
-    with closing(sqlite3.connect(folder / "payments.db")) as connection:
-        yield Database(connection)
+def connect(address: str) -> Database:
+    """Return the database of a PostgreSQL at an address, or of SQLite in a file; it belongs to the calling process."""
+    return Database(psycopg.connect(address) if "://" in address else sqlite3.connect(address))
 
 
 @contextmanager
-def postgres(folder: Path) -> Iterator[Database]:
-    """A database of a PostgreSQL that runs as long as the block does."""
-    with postgres_server(folder) as address, psycopg.connect(address) as connection:
-        yield Database(connection)
+def sqlite_file(folder: Path) -> Iterator[str]:
+    """A database in a file: its path."""
+    yield str(folder / "payments.db")
 
 
 @contextmanager

@@ -1,10 +1,18 @@
-"""A broker with two-phase commit, and producers for it, whose process may end anywhere."""
+"""A broker with two-phase commit, and producers for it, whose process may end anywhere: as it seems, or by SIGKILL."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
+
+from databases import Database, connect
 
 from stuntbroker import run_broker
 from stuntbroker.client import TransactionalProducer
@@ -33,3 +41,89 @@ def producer_of(broker: Broker, name: str = "payer", **options: Any) -> Transact
 async def crash(producer: TransactionalProducer) -> None:
     """What the end of a process does: connections are closed, and nothing is aborted."""
     await producer.stop(leave_open=True)
+
+
+STEPS = ("begin", "send", "prepare", "write", "decide", "complete")
+"""Steps of a payment, after each of which its process may end."""
+
+
+def has_record(number: int) -> bool:
+    """A transaction without records is prepared too, but no request ends it."""
+    return number % 4 > 0
+
+
+class Payer:
+    """Processes that pay, one after the other, each killed in the middle of a payment.
+
+    They are forked from a process that has imported what they need, so that a thousand of them take seconds.
+    """
+
+    def __init__(self, broker: Broker, database: str) -> None:
+        command = [sys.executable, __file__, broker.bootstrap, database]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate(timeout=60)
+
+    def pay_and_be_killed(self, first: int, payments: int, step: str) -> None:
+        """Complete what was prepared before, make payments from number `first` on, and end after a step of another one."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(f"{first} {payments} {step}\n")
+        self._process.stdin.flush()
+        assert int(self._process.stdout.readline()) == -signal.SIGKILL
+
+
+def _fork_payers(bootstrap: str, database: str) -> None:
+    for line in sys.stdin:
+        first, payments, step = line.split()
+        process_id = os.fork()
+        if process_id == 0:
+            try:
+                asyncio.run(_run(bootstrap, connect(database), int(first), int(payments), step))
+            finally:
+                os._exit(1)  # It was not killed.
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1])}\n")
+        sys.stdout.flush()
+
+
+async def _run(bootstrap: str, database: Database, first: int, payments: int, step: str) -> None:
+    producer = TransactionalProducer(
+        bootstrap_servers=bootstrap, transactional_id="payer", enable_2pc=True, retry_backoff_ms=2
+    )
+    await producer.start()
+    await producer.init_transactions(keep_prepared_txn=True)
+    await producer.complete_transaction(database.state())
+    for number in range(first, first + payments):
+        await _payment(producer, database, number, None)
+    await _payment(producer, database, first + payments, step)
+
+
+async def _payment(producer: TransactionalProducer, database: Database, number: int, last: str | None) -> None:
+    """One payment, in the database and in the topic. The process ends after the step `last`."""
+
+    def after(step: str) -> None:
+        if step == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    await producer.begin_transaction()
+    after("begin")
+    if has_record(number):
+        await producer.send_and_wait("payments", b"%d" % number, partition=0)
+    after("send")
+    state = await producer.prepare_transaction()
+    after("prepare")
+    database.write(number, state)
+    after("write")
+    database.commit()
+    after("decide")
+    assert await producer.complete_transaction(state)
+    after("complete")
+
+
+if __name__ == "__main__":
+    _fork_payers(*sys.argv[1:])

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from databases import Database, postgres, sqlite
-from processes import Crash, broker_at, crash, producer_of
+from databases import connect, postgres_server, sqlite_file
+from processes import STEPS, Payer, broker_at, crash, has_record, producer_of
 
 from stuntbroker import run_broker
 from stuntbroker.client import (
@@ -23,9 +23,6 @@ from stuntbroker.client import (
 )
 from stuntbroker.fixture.broker import Broker
 
-STEPS = ("begin", "send", "prepare", "write", "decide", "complete")
-MakeDatabase = Callable[[Path], AbstractContextManager[Database]]
-
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
@@ -33,63 +30,38 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-def has_record(number: int) -> bool:
-    """A transaction without records is prepared too, but no request ends it."""
-    return number % 4 > 0
-
-
-async def pay(producer: TransactionalProducer, database: Database, number: int, crash_after: str | None) -> None:
-    """One payment, in the database and in the topic. Ends after one of the STEPS."""
-
-    def after(step: str) -> None:
-        if step == crash_after:
-            raise Crash(step)
-
-    await producer.begin_transaction()
-    after("begin")
-    if has_record(number):
-        await producer.send_and_wait("payments", b"%d" % number, partition=0)
-    after("send")
-    state = await producer.prepare_transaction()
-    after("prepare")
-    database.write(number, state)
-    after("write")
-    database.commit()
-    after("decide")
-    assert await producer.complete_transaction(state)
-    after("complete")
-
-
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("make_database", "level", "crashes"), [(sqlite, 0, 50), (sqlite, 1, 50), (sqlite, 2, 100), (postgres, 2, 1000)]
-)
-async def test_a_crash_at_any_step_leaves_database_and_topic_alike(
-    tmp_path: Path, make_database: MakeDatabase, level: int, crashes: int
+    ("start", "level", "kills"),
+    [
+        pytest.param(start, level, kills, id=f"{name}-{level}-{kills}")
+        for name, start, level, kills in (
+            ("sqlite", sqlite_file, 0, 30), ("sqlite", sqlite_file, 1, 30), ("sqlite", sqlite_file, 2, 30),
+            ("postgres", postgres_server, 2, 100), ("postgres", postgres_server, 2, 1000),
+        )
+    ],
+)  # fmt: skip
+async def test_a_process_killed_at_any_step_leaves_database_and_topic_alike(
+    tmp_path: Path, start: Callable[[Path], AbstractContextManager[str]], level: int, kills: int
 ) -> None:
-    chance, number = random.Random(939), 0
-    with make_database(tmp_path) as database, broker_at(level) as broker:
-        for _ in range(crashes):
-            producer = producer_of(broker)
-            await producer.start()
-            with pytest.raises(Crash):
-                await producer.init_transactions(keep_prepared_txn=True)
-                await producer.complete_transaction(database.state())
-                for _ in range(chance.randrange(3)):
-                    number += 1
-                    await pay(producer, database, number, None)
-                number += 1
-                await pay(producer, database, number, chance.choice(STEPS))
-            database.crash()
-            await crash(producer)
+    chance, number = random.Random(939), 1
+    with start(tmp_path) as address, broker_at(level) as broker:
+        database = connect(address)
+        database.create_tables()
+        with Payer(broker, address) as payer:
+            for _ in range(kills):
+                payments = chance.randrange(3)
+                payer.pay_and_be_killed(number, payments, chance.choice(STEPS))
+                number += payments + 1
         async with producer_of(broker) as last:
             await last.init_transactions(keep_prepared_txn=True)
             await last.complete_transaction(database.state())
         numbers = database.numbers()
+        database.close()
         written = [int(value or b"") for value in broker.values("payments")]
 
     assert written == [number for number in numbers if has_record(number)]
-    assert len(numbers) > crashes / 3
+    assert len(numbers) > kills / 3
 
 
 @pytest.mark.parametrize("is_prepared", [False, True])
