@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Collection
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, Unpack
 
 from aiokafka.client import ConnectionGroup
@@ -21,7 +22,7 @@ from aiokafka.protocol.group import LeaveGroupRequest, SyncGroupRequest
 from stuntbroker.client.consumer_types import ConsumerBase, ConsumerOptions, ConsumerRecord, TopicPartition
 from stuntbroker.client.producer.arguments import check_text
 from stuntbroker.client.producer.authentication import explained
-from stuntbroker.client.producer.connections import guard_connections
+from stuntbroker.client.producer.connections import guard_connections, leader_address
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, UnsupportedVersionError
 from stuntbroker.client.requests import Call
@@ -111,7 +112,8 @@ class TransactionalConsumer(ConsumerBase):
         )
         self._telemetry: ConsumerTelemetry | None = None
         if tracer is not None or on_measurement is not None:
-            self._telemetry = ConsumerTelemetry(tracer, on_measurement, self._client._client_id, group_id)
+            leader_of = partial(leader_address, self._client)
+            self._telemetry = ConsumerTelemetry(tracer, on_measurement, self._client._client_id, group_id, leader_of)
         self._group_name = group_id
         self._membership = GroupMetadata(group_id)
         """The membership with the current assignment. aiokafka drops its own as soon as the coordinator has dropped it."""

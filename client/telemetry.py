@@ -16,6 +16,7 @@ from stuntbroker.client.errors import NAMES
 from stuntbroker.client.producer.batches import Headers, RecordFuture
 from stuntbroker.client.producer.errors import ProducerError
 from stuntbroker.client.producer.states import State
+from stuntbroker.protocol.addresses import Address
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -133,7 +134,7 @@ class ProducerTelemetry(Telemetry):
     # --- records
 
     def begin_record(
-        self, topic: str, partition: int, headers: Headers, is_tombstone: bool
+        self, topic: str, partition: int, headers: Headers, is_tombstone: bool, leader: Address | None = None
     ) -> tuple[Span | None, Headers]:
         """Return the span of a record, and its headers with the trace context, to which consumers link.
 
@@ -144,21 +145,28 @@ class ProducerTelemetry(Telemetry):
         if self.tracer is None:
             return None, headers
         try:
-            return self._begin_record(self.tracer, topic, partition, headers, is_tombstone)
+            return self._begin_record(self.tracer, topic, partition, headers, is_tombstone, leader)
         except Exception:
             log.exception("the tracer raised an error")
             return None, headers
 
     def _begin_record(
-        self, tracer: Tracer, topic: str, partition: int, headers: Headers, is_tombstone: bool
+        self,
+        tracer: Tracer,
+        topic: str,
+        partition: int,
+        headers: Headers,
+        is_tombstone: bool,
+        leader: Address | None,
     ) -> tuple[Span, Headers]:
         from opentelemetry import propagate, trace
 
         context: Context | None = None
         if self._span is not None and not trace.get_current_span().get_span_context().is_valid:
             context = trace.set_span_in_context(self._span)
-        attributes: dict[str, str | bool] = {
+        attributes: dict[str, str | int] = {
             **self._attributes,
+            **server_attributes(leader),
             "messaging.operation.name": "send",
             "messaging.operation.type": "send",
             "messaging.destination.name": topic,
@@ -223,6 +231,11 @@ class ProducerTelemetry(Telemetry):
         self.measure(DURATION, seconds, attributes)
 
 
+def server_attributes(broker: Address | None) -> dict[str, str | int]:
+    """Return the attributes of a broker's address, none if it is not known."""
+    return {} if broker is None else {"server.address": broker.host, "server.port": broker.port}
+
+
 def _context_of(headers: Headers) -> SpanContext | None:
     """Return the trace context in the headers of a record, as the application's propagator reads it; None if there is none."""
     from opentelemetry import propagate, trace
@@ -244,8 +257,17 @@ def error_type(error: BaseException) -> str:
 class ConsumerTelemetry(Telemetry):
     """A span for each call that returned records, linked to those of their producers; counts of records."""
 
-    def __init__(self, tracer: Tracer | None, on_measurement: OnMeasurement | None, client_id: str, group: str) -> None:
+    def __init__(
+        self,
+        tracer: Tracer | None,
+        on_measurement: OnMeasurement | None,
+        client_id: str,
+        group: str,
+        leader_of: Callable[[str, int], Address | None],
+    ) -> None:
+        """`leader_of`: the address of the broker that a partition is read from, if it is known."""
         super().__init__(tracer, on_measurement)
+        self._leader_of = leader_of
         self._attributes = {
             **SYSTEM,
             "messaging.client.id": client_id,
@@ -269,9 +291,11 @@ class ConsumerTelemetry(Telemetry):
         if any(batches):
             self.measure(DURATION, max(0, time.time_ns() - since_ns) / 1e9, self._measured)
         if self.tracer is not None and any(batches):
-            self._trace([record for batch in batches for record in batch], since_ns)
+            leaders = {self._leader_of(batch[0].topic, batch[0].partition) for batch in batches if batch}
+            leader = leaders.pop() if len(leaders) == 1 else None
+            self._trace([record for batch in batches for record in batch], since_ns, leader)
 
-    def _trace(self, records: Sequence[Any], since_ns: int) -> None:
+    def _trace(self, records: Sequence[Any], since_ns: int, leader: Address | None) -> None:
         from opentelemetry import trace
 
         assert self.tracer is not None
@@ -280,7 +304,11 @@ class ConsumerTelemetry(Telemetry):
         for record in records[:LINKS_MAX]:
             if (context := _context_of(record.headers)) is not None:
                 links.append(trace.Link(context))
-        attributes: dict[str, str | int] = {**self._attributes, "messaging.batch.message_count": len(records)}
+        attributes: dict[str, str | int] = {
+            **self._attributes,
+            **server_attributes(leader),
+            "messaging.batch.message_count": len(records),
+        }
         name = "poll"
         if len(topics) == 1:
             attributes["messaging.destination.name"] = topic = topics.pop()

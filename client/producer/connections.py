@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -162,6 +163,11 @@ class Connections:
         self.is_open = False
         await close_client(self._client)
 
+    def __del__(self) -> None:
+        if getattr(self, "is_open", False):
+            text = f"connections of {self._client._client_id!r} were not closed: stop them, or the producer that has made them"
+            warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
+
     async def __aenter__(self) -> Self:
         try:
             await self.start()
@@ -213,6 +219,10 @@ class Connections:
         """Return the node id of a partition's leader, None while it is not known."""
         node_id = self._client.cluster.leader_for_partition(TopicPartition(topic, partition))
         return None if node_id is None or node_id == -1 else int(node_id)
+
+    def leader_address(self, topic: str, partition: int) -> Address | None:
+        """Return the address of a partition's leader, None while it is not known."""
+        return leader_address(self._client, topic, partition)
 
     def refresh(self) -> asyncio.Future[Any]:
         """Start a refresh of the metadata in the background; return its future."""
@@ -271,6 +281,13 @@ class Connections:
         """
         link = await self.link(node_id)
         return await _exchange(link.connection, Call(key, link.version(key, least, most), request, answer))
+
+
+def leader_address(client: AIOKafkaClient, topic: str, partition: int) -> Address | None:
+    """Return the address of a partition's leader, None while aiokafka's client does not know it."""
+    node_id = client.cluster.leader_for_partition(TopicPartition(topic, partition))
+    broker = None if node_id is None else client.cluster.broker_metadata(node_id)
+    return None if broker is None else Address(broker.host, broker.port)
 
 
 def check_shared(connections: SharedConnections | None, is_alone: bool) -> Connections | None:

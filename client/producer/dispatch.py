@@ -104,7 +104,8 @@ class Dispatcher:
             timestamp_ms = timestamp_of(timestamp_ms)
         if self._telemetry is None or self._telemetry.tracer is None:
             return self._sender.append(topic, partition, timestamp_ms, key, value, headers or [])
-        span, headers = self._telemetry.begin_record(topic, partition, headers or [], value is None)
+        leader = self._connections.leader_address(topic, partition)
+        span, headers = self._telemetry.begin_record(topic, partition, headers or [], value is None, leader)
         try:
             future = self._sender.append(topic, partition, timestamp_ms, key, value, headers)
         except BaseException as fault:

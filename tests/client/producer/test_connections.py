@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import aiokafka.client
@@ -100,3 +101,14 @@ async def test_metadata_that_is_not_answered_is_asked_for_again_over_another_con
         await producer.commit_transaction()
         assert fault.fired == 1
     stuntbroker.assert_committed("orders", ["x"])
+
+
+async def test_connections_that_nobody_closes_are_warned_of_by_name() -> None:
+    with ModelBroker(2) as broker:
+        connections: list[Connections] = [Connections(bootstrap_servers=str(broker.address), client_id="forgotten")]
+        await connections[0].start()
+        client = connections[0]._client
+        with pytest.warns(ResourceWarning, match="connections of 'forgotten' were not closed: stop them"):
+            connections.clear()
+            gc.collect()
+        await client.close()

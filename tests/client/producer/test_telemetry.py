@@ -103,6 +103,8 @@ async def test_a_transaction_and_its_records_are_spans(broker: ModelBroker, span
         "messaging.destination.name": "t",
         "messaging.destination.partition.id": "1",
         "messaging.kafka.offset": 7,
+        "server.address": broker.address.host,
+        "server.port": broker.address.port,
     }
     assert [span.parent and span.parent.span_id for span in (first, second)] == [
         span.context.span_id for span in (committed, aborted)
@@ -212,6 +214,7 @@ async def test_what_is_read_is_linked_to_what_was_sent(spans: Spans) -> None:
     assert linked == [span.context.span_id for span in spans.named("send t")]
     assert attributes(polls[0])["messaging.batch.message_count"] == 1
     assert attributes(polls[0])["messaging.consumer.group.name"] == "readers"
+    assert attributes(polls[0])["server.port"] == int(broker.bootstrap.split(":")[1])
     assert sum(each.value for each in measured if each.name == "messaging.client.consumed.messages") == 3
     assert {each.name for each in measured} == {
         "messaging.client.consumed.messages",
