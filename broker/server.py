@@ -258,7 +258,7 @@ class Broker:
             self.router.use_check(NodeGate(self).check, GATED)
         for listener, sockets in bind_all(self.listeners, self.config["socket.listen.backlog.size"]):
             await self._listen(listener, sockets)
-        self._begin_housekeeping()
+        self.begin_housekeeping()
 
     async def open_node(self, node_id: int) -> None:
         """Listen again on the addresses of a node. Raises CannotListen."""
@@ -287,7 +287,8 @@ class Broker:
                 raise CannotListen(listener, fault) from fault
             self._servers.setdefault(listener.node_id, []).append(server)
 
-    def _begin_housekeeping(self) -> None:
+    def begin_housekeeping(self) -> None:
+        """Start the periodic work: overdue transactions, expiry, retention, cleaning. `start` does it last."""
         from stuntbroker.broker.housekeeping import Housekeeping
 
         config, every = self.config, self.timers.every

@@ -182,7 +182,7 @@ def calls_of(rig: Rig, name: str) -> list[int]:
     method = getattr(transactions, name)
     setattr(transactions, name, lambda: (calls.append(1), method()))
     rig.broker.timers.close()
-    rig.broker._begin_housekeeping()
+    rig.broker.begin_housekeeping()
     return calls
 
 
