@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from aiokafka.abc import ConsumerRebalanceListener
 
@@ -38,6 +38,8 @@ class TransactionalConsumer:
         self._name = f"consumer of group {options['group_id']!r}"
         self._thread: LoopThread | None = None
         self._started: asynchronous.TransactionalConsumer | None = None
+        self._undelivered: dict[TopicPartition, int] = {}
+        """Offsets of records that a call has read and not returned, because a signal interrupted its caller."""
 
     # --- start and stop
 
@@ -90,7 +92,15 @@ class TransactionalConsumer:
         thread, consumer = self._thread, self._started
         if thread is None or consumer is None:
             raise IllegalStateError(f"{self._name} is not started, or closed")
-        return thread.call(lambda: work(consumer))
+
+        async def after_seeking_back() -> Result:
+            undelivered, self._undelivered = self._undelivered, {}
+            for partition, offset in undelivered.items():
+                if partition in consumer.assignment():
+                    consumer.seek(partition, offset)
+            return await work(consumer)
+
+        return thread.call(after_seeking_back)
 
     def _do(self, work: Callable[[Any], Result]) -> Result:
         """Run a function that does not block in the consumer's thread."""
@@ -106,11 +116,26 @@ class TransactionalConsumer:
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Return records by partition as soon as there are any, none after `timeout_ms`."""
-        return self._call(lambda twin: twin.getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records))
+
+        async def read(consumer: Any) -> dict[TopicPartition, list[ConsumerRecord]]:
+            records = await consumer.getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
+            self._undelivered = {partition: batch[0].offset for partition, batch in records.items()}
+            return cast(dict[TopicPartition, list[ConsumerRecord]], records)
+
+        records = self._call(read)
+        self._undelivered = {}
+        return records
 
     def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
         """Return the next record, waiting without a time-out."""
-        record: ConsumerRecord = self._call(lambda twin: twin.getone(*partitions))
+
+        async def read(consumer: Any) -> ConsumerRecord:
+            record = await consumer.getone(*partitions)
+            self._undelivered = {TopicPartition(record.topic, record.partition): record.offset}
+            return cast(ConsumerRecord, record)
+
+        record = self._call(read)
+        self._undelivered = {}
         return record
 
     def __iter__(self) -> Iterator[ConsumerRecord]:

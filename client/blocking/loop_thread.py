@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 from aiokafka.errors import KafkaError
 
@@ -41,6 +41,62 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     except ImportError:  # No wheel for this system: asyncio's own loop does the same, slower.
         loop = asyncio.new_event_loop()
     return loop
+
+
+class _Outcome(NamedTuple):
+    """How a call has ended."""
+
+    key: object
+    result: Any
+    error: Exception | None
+
+
+class Delivery:
+    """Keeps how a call has ended until its caller knows, whom an exception of a signal handler may interrupt while it waits.
+
+    The asyncio producer keeps the result of a call whose caller was cancelled; here it has been returned, but to nobody.
+    """
+
+    def __init__(self) -> None:
+        self._kept: _Outcome | None = None
+
+    def call(
+        self,
+        thread: LoopThread,
+        key: Callable[[], object],
+        work: Callable[[], Coroutine[Any, Any, Result]],
+        repeatable: tuple[type[Exception], ...],
+    ) -> Result:
+        """Run a coroutine in the thread, unless how it ended is kept. Return its result, or raise its error.
+
+        `key`: names the call and its arguments, asked for in the thread; the same key is the same call. `repeatable`: errors
+        that are not kept, because the call itself can be repeated.
+        """
+        outcome = thread.call(lambda: self._run(key, work, repeatable))
+        try:
+            if outcome.error is not None:
+                raise outcome.error
+            result: Result = outcome.result
+            return result
+        finally:
+            self._kept = None
+
+    async def _run(
+        self,
+        key: Callable[[], object],
+        work: Callable[[], Coroutine[Any, Any, Any]],
+        repeatable: tuple[type[Exception], ...],
+    ) -> _Outcome:
+        if self._kept is None or self._kept.key != key():
+            result, error = None, None
+            try:
+                result = await work()
+            except repeatable:
+                raise
+            except Exception as fault:
+                error = fault
+            self._kept = _Outcome(key(), result, error)
+        return self._kept
 
 
 class LoopThread:

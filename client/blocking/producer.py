@@ -23,14 +23,14 @@ from stuntbroker.client.blocking.handover import (
     check_headers,
     copy_bytes,
 )
-from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
+from stuntbroker.client.blocking.loop_thread import Delivery, LoopThread, same_options
 from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer import producer as asynchronous
 from stuntbroker.client.producer.arguments import Offsets, timestamp_of
 from stuntbroker.client.producer.batches import BatchLike, Headers, RecordMetadata, read_batch
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
-from stuntbroker.client.producer.errors import IllegalStateError, ProducerError
+from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, ProducerError
 from stuntbroker.client.producer.states import State
 
 Result = TypeVar("Result")
@@ -72,6 +72,7 @@ class TransactionalProducer:
         """Held while a record is handed over, and while a call that ends the transaction begins."""
         self._ending_call: str | None = None
         """Name of the call that is ending the transaction, if any."""
+        self._delivery = Delivery()
         self._partitions: dict[str, frozenset[int]] = {}
         self._handed: deque[Handed] = deque()
         self._handed_bytes = 0
@@ -156,7 +157,8 @@ class TransactionalProducer:
 
     def init_transactions(self, keep_prepared_txn: bool = False) -> None:
         """Initialise the transactional id and fence every other producer that uses it. Call this once, before other calls."""
-        self._call(lambda: self._twin.init_transactions(keep_prepared_txn))
+        work = self._after_records(lambda: self._twin.init_transactions(keep_prepared_txn))
+        self._end("init_transactions", work, keep_prepared_txn)
 
     def join_transaction(self, identity: PreparedTxnState | str) -> None:
         """Join a transaction that another producer with this transactional id has shared (`share_transaction`)."""
@@ -204,7 +206,7 @@ class TransactionalProducer:
 
     def complete_transaction(self, state: PreparedTxnState | str) -> bool:
         """Commit the prepared transaction if `state` identifies it, else abort it (KIP-939). Return whether it was committed."""
-        return self._end("complete_transaction", lambda: self._twin.complete_transaction(state))
+        return self._end("complete_transaction", lambda: self._twin.complete_transaction(state), str(state))
 
     # --- records and offsets
 
@@ -353,8 +355,12 @@ class TransactionalProducer:
 
         return drop_records
 
-    def _end(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    def _end(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None) -> Result:
         """Run a call that ends or prepares the transaction; meanwhile, `send` raises IllegalStateError."""
+
+        def key() -> object:
+            return name, argument, self._twin._session.transactions  # A later transaction has calls of its own.
+
         self._running().check()  # First: in a forked process the lock may be held for ever.
         is_mine = False
         try:
@@ -363,7 +369,7 @@ class TransactionalProducer:
                     raise IllegalStateError(f"{name}(): {self._ending_call}() of {self._name} has not ended")
                 is_mine = True  # First: Ctrl-C may come between any two steps.
                 self._ending_call = name
-            return self._running().call(work)
+            return self._delivery.call(self._running(), key, work, (OperationTimedOutError, IllegalStateError))
         finally:
             if is_mine:
                 self._ending_call = None
@@ -407,6 +413,8 @@ class TransactionalProducer:
     def _refuse(self, handed: Handed, error: Exception) -> None:
         """Fail a record, and its transaction: `send` has returned already, so that only the commit can raise the error."""
         cause = error if isinstance(error, ProducerError) else ProducerError(f"send(): {error}")
+        if cause is not error:
+            cause.__cause__ = error
         self._running_dispatcher().fail(cause)
         handed.sent.refuse(error)
 
