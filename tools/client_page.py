@@ -103,7 +103,7 @@ def _reference(cls: type, name: str) -> Iterator[str]:
     if fields := getattr(cls, "_fields", ()):  # Of a named tuple.
         yield f"Fields: {', '.join(f'`{field}: {_type_of(cls, field)}`' for field in fields)}.\n"
     if "__init__" in vars(cls) and vars(cls)["__init__"].__doc__:
-        yield f"**`{name}({_parameters(cls.__init__)})`**: {_text(cls.__init__)}\n"
+        yield f"**`{name}({parameters_of(cls.__init__)})`**: {_text(cls.__init__)}\n"
     for method_name, member in vars(cls).items():
         function = inspect.unwrap(member.__func__ if isinstance(member, staticmethod | classmethod) else member)
         if method_name.startswith("_") or not inspect.getdoc(function):
@@ -115,7 +115,7 @@ def _reference(cls: type, name: str) -> Iterator[str]:
         elif inspect.isfunction(function):
             start = "await " if inspect.iscoroutinefunction(function) else ""
             start = "async with " if inspect.isasyncgenfunction(function) else start
-            yield f"**`{start}{method_name}({_parameters(function)})`**: {_text(function)}\n"
+            yield f"**`{start}{method_name}({parameters_of(function)})`**: {_text(function)}\n"
 
 
 def _type_of(cls: type, field: str) -> str:
@@ -131,7 +131,7 @@ def _inherited() -> Iterator[str]:
         if name.startswith("_") or name in vars(client.TransactionalConsumer) or not inspect.getdoc(method):
             continue
         start = "await " if inspect.iscoroutinefunction(getattr(client.TransactionalConsumer, name)) else ""
-        yield f"| `{start}{name}({_parameters(method)})` | {' '.join(_text(method).split())} |"
+        yield f"| `{start}{name}({parameters_of(method)})` | {' '.join(_text(method).split())} |"
     yield ""
 
 
@@ -150,13 +150,15 @@ def _text(thing: Any) -> str:
     return "\n".join(lines)
 
 
-def _parameters(function: Any) -> str:
+def parameters_of(function: Any) -> str:
+    """Return the parameters of a method as Python writes them, without types."""
     signature = inspect.signature(function)
     named = [parameter for parameter in signature.parameters.values() if parameter.name not in ("self", "cls")]
+    by_name = [parameter for parameter in named if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+    needs_star = by_name and all(parameter.kind is not inspect.Parameter.VAR_POSITIONAL for parameter in named)
     shown = []
     for parameter in named:
-        is_first_by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in "".join(shown)
-        if is_first_by_name and shown:
+        if needs_star and parameter is by_name[0]:
             shown.append("*")
         shown.append(_parameter(parameter))
     return ", ".join(shown)

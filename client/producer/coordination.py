@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -16,7 +16,7 @@ from stuntbroker.client.prepared_state import (
     PreparedTxnState,
 )
 from stuntbroker.client.producer.connections import Connections, Link
-from stuntbroker.client.producer.error_table import NO_FACTS, TIMED_OUT_DRAFT, Fact, Kind, Request, kind_of
+from stuntbroker.client.producer.error_table import NO_FACTS, TIMED_OUT_DRAFT, Fact, Kind, Request, worst
 from stuntbroker.client.producer.errors import (
     DisconnectedError,
     FatalError,
@@ -91,8 +91,6 @@ class GroupMetadata(NamedTuple):
 
 
 _BEGINNING: Final = frozenset({Request.ADD_PARTITIONS, Request.ADD_OFFSETS})
-_NOT_ATTEMPTED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
-"""This code only means that another partition of the request was rejected."""
 _RUNNING: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
 _OF_TRANSACTION: Final = frozenset({Request.ADD_PARTITIONS, Request.ADD_OFFSETS, Request.TXN_OFFSET_COMMIT})
 
@@ -149,16 +147,13 @@ class Coordination:
             )
             self._session.identity = PreparedTxnState(answer.producer_id, answer.producer_epoch)
             self._session.needs_new_epoch = False
-            await self._read_transaction_version()
+            await self._read_first_transaction_version()
         return answer
 
     async def join(self) -> None:
         """Read the transaction version of the cluster, for a producer that joins another producer's transaction."""
         async with self._request_lock:
-            while self._link is None:
-                await self._read_transaction_version()
-                if self._link is None:
-                    await asyncio.sleep(self._backoff_s)
+            await self._read_first_transaction_version()
 
     async def add_partitions(self, missing: Callable[[], Sequence[TopicPartition]]) -> None:
         """Send AddPartitionsToTxn for the partitions that `missing` returns. Not needed under transaction version 2."""
@@ -304,6 +299,14 @@ class Coordination:
 
     # --- requests and retries
 
+    async def _read_first_transaction_version(self) -> None:
+        """Read the transaction version, again and again while there is no connection and none was read before."""
+        while True:
+            await self._read_transaction_version()
+            if self._link is not None:
+                return
+            await asyncio.sleep(self._backoff_s)
+
     async def _read_transaction_version(self) -> None:
         """Read the cluster's transaction version, and whether InitProducerId 3 exists, from the coordinator's connection."""
         try:
@@ -440,14 +443,8 @@ def _transaction_version(link: Link) -> int:
     return 2 if link.features.get(TRANSACTION_VERSION, 0) >= TRANSACTION_VERSION_2 and has_requests else 1
 
 
-def _worst(request: Request, codes: Iterable[int]) -> int:
-    """Return the most severe error code: a final one before a retriable one, and 0 if all are 0."""
-    order = {Kind.SUCCESS: 0, Kind.RETRY: 1, Kind.REFRESH: 2}
-    return max(codes, key=lambda code: (order.get(kind_of(request, code), 3), code != _NOT_ATTEMPTED), default=0)
-
-
 def _worst_partition(answer: AddPartitionsToTxnResponse) -> int:
-    return _worst(
+    return worst(
         Request.ADD_PARTITIONS,
         (
             part.partition_error_code
@@ -458,4 +455,4 @@ def _worst_partition(answer: AddPartitionsToTxnResponse) -> int:
 
 
 def _worst_offset(answer: TxnOffsetCommitResponse) -> int:
-    return _worst(Request.TXN_OFFSET_COMMIT, (part.error_code for topic in answer.topics for part in topic.partitions))
+    return worst(Request.TXN_OFFSET_COMMIT, (part.error_code for topic in answer.topics for part in topic.partitions))

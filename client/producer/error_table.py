@@ -7,6 +7,7 @@ replaces the kind that the table has.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum, Flag
 from typing import Final, NamedTuple
 
@@ -223,7 +224,8 @@ _PRODUCE: Final = frozenset({Request.PRODUCE})
 RULES: Final = (
     Rule(Fact.KIP_588_DRAFT, _TO_COORDINATOR, TIMED_OUT_DRAFT, Kind.ABORTABLE_WITH_BUMP),
     Rule(Fact.KIP_588_DRAFT, _TO_COORDINATOR, FENCED_DRAFT, Kind.RECOVERABLE),
-    Rule(Fact.ASKS_FOR_NEW_EPOCH, _INIT, _E.TRANSACTION_ABORTABLE, Kind.RETRY),
+    Rule(Fact.ASKS_FOR_NEW_EPOCH, _INIT, Kind.ABORTABLE, Kind.RETRY),
+    Rule(Fact.ASKS_FOR_NEW_EPOCH, _INIT, Kind.ABORTABLE_WITH_BUMP, Kind.RECOVERABLE),
     Rule(Fact.NOT_STARTED, _ABORT, _E.INVALID_TXN_STATE, Kind.SUCCESS),
     Rule(Fact.EARLIER_BATCH_OPEN, _PRODUCE, _E.OUT_OF_ORDER_SEQUENCE_NUMBER, Kind.RETRY),
     Rule(Fact.SHARED, _PRODUCE, _E.DUPLICATE_SEQUENCE_NUMBER, Kind.ABORTABLE),
@@ -268,6 +270,20 @@ _CLASS_OF_KIND: Final[dict[Kind, type[FatalError]]] = {
     Kind.CONFIGURATION: InvalidConfigurationError,
 }
 
+RANKS: Final[dict[Kind, int]] = {
+    Kind.SUCCESS: 0,
+    Kind.RETRY: 1,
+    Kind.REFRESH: 2,
+    Kind.SPLIT: 3,
+    Kind.ABORTABLE: 4,
+    Kind.ABORTABLE_WITH_BUMP: 5,
+    Kind.ABORT_TO_LEARN: 6,
+    Kind.RECOVERABLE: 7,
+    Kind.CONFIGURATION: 7,
+    Kind.FATAL: 7,
+}
+"""The error with the highest rank decides for several partitions. OPERATION_NOT_ATTEMPTED only says that another has failed."""
+
 _REJECTED: Final = frozenset(
     {
         _E.MESSAGE_TOO_LARGE,
@@ -293,6 +309,15 @@ def kind_of(request: Request, code: int, facts: Fact = NO_FACTS) -> Kind:
         if rule.fact in facts and request in rule.requests and rule.replaced in (code, kind):
             kind = rule.kind
     return kind
+
+
+def worst(request: Request, codes: Iterable[int]) -> int:
+    """Return the error code that decides about a response with one for each partition, 0 if all are 0: see RANKS."""
+
+    def rank(code: int) -> tuple[bool, bool, int]:
+        return bool(code), code != _E.OPERATION_NOT_ATTEMPTED, RANKS[kind_of(request, code)]
+
+    return max(codes, key=rank, default=0)
 
 
 def fatal_class(kind: Kind, code: int, facts: Fact = NO_FACTS) -> type[FatalError]:

@@ -8,6 +8,7 @@ from stuntbroker.client.producer.error_table import (
     DEFAULT_KINDS,
     FACTS,
     NO_FACTS,
+    RANKS,
     RULES,
     TABLE,
     Fact,
@@ -16,6 +17,7 @@ from stuntbroker.client.producer.error_table import (
     failure_type,
     fatal_class,
     kind_of,
+    worst,
 )
 from stuntbroker.client.producer.errors import (
     ApplicationRecoverableError,
@@ -160,6 +162,13 @@ def test_the_response_to_a_batch_is_handled_as_in_java(code: int, kind: Kind) ->
         (Fact.KIP_588_DRAFT | Fact.PREPARED, Request.END_TXN_COMMIT, 90, Kind.ABORT_TO_LEARN, Kind.RECOVERABLE),
         (Fact.ASKS_FOR_NEW_EPOCH, Request.INIT_PRODUCER_ID, 120, Kind.ABORTABLE, Kind.RETRY),
         (Fact.ASKS_FOR_NEW_EPOCH, Request.FIND_COORDINATOR, 120, Kind.ABORTABLE, Kind.RETRY),
+        (
+            Fact.ASKS_FOR_NEW_EPOCH | Fact.KIP_588_DRAFT,
+            Request.INIT_PRODUCER_ID,
+            90,
+            Kind.RECOVERABLE,
+            Kind.RECOVERABLE,
+        ),
         (Fact.NOT_STARTED, Request.END_TXN_ABORT, 48, Kind.FATAL, Kind.SUCCESS),
         (Fact.NOT_STARTED, Request.END_TXN_COMMIT, 48, Kind.ABORT_TO_LEARN, Kind.ABORT_TO_LEARN),
         (Fact.EARLIER_BATCH_OPEN, Request.PRODUCE, 45, Kind.ABORTABLE_WITH_BUMP, Kind.RETRY),
@@ -193,6 +202,32 @@ def test_every_rule_applies_to_a_cell_and_every_fact_is_described_in_the_order_o
         ), rule
     assert list(FACTS) == list(dict.fromkeys(rule.fact for rule in RULES))
     assert set(FACTS) == set(Fact)
+
+
+@pytest.mark.parametrize(
+    ("request_kind", "codes", "expected"),
+    [
+        (Request.ADD_PARTITIONS, [], 0),
+        (Request.ADD_PARTITIONS, [0, 0], 0),
+        (Request.ADD_PARTITIONS, [3, 55], 3),
+        (Request.ADD_PARTITIONS, [55, 51, 55], 51),
+        (Request.ADD_PARTITIONS, [0, 55], 55),
+        (Request.ADD_PARTITIONS, [3, 16], 16),
+        (Request.ADD_PARTITIONS, [29, 3, 55], 29),
+        (Request.ADD_PARTITIONS, [29, 59], 59),
+        (Request.ADD_PARTITIONS, [29, 90], 90),
+        (Request.TXN_OFFSET_COMMIT, [22, 51], 22),
+        (Request.TXN_OFFSET_COMMIT, [22, 49], 49),
+    ],
+)
+def test_the_worst_of_several_partitions_decides_in_any_order(
+    request_kind: Request, codes: list[int], expected: int
+) -> None:
+    assert worst(request_kind, codes) == worst(request_kind, reversed(codes)) == expected
+
+
+def test_every_kind_has_a_rank() -> None:
+    assert set(RANKS) == set(Kind)
 
 
 @pytest.mark.parametrize(
