@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
@@ -87,8 +88,7 @@ class Cluster:
         self._addresses: dict[int, Address] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         """(key type, key) -> node id."""
-        self._turn = threading.RLock()
-        """Held by the thread that uses the connections, for all attempts of an operation."""
+        self._lock = threading.RLock()
         self._process_id = os.getpid()
         self._is_closed = False
         self._producers: list[TransactionalProducer] = []
@@ -116,6 +116,13 @@ class Cluster:
         finally:
             connections.stop()
 
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Keep other threads from using the connections, for requests that belong together. Raises ClientError after a fork."""
+        check_process("these connections belong", self._process_id)
+        with self._lock:
+            yield
+
     # --- producers
 
     def producer(self, transactional_id: str, **options: Any) -> TransactionalProducer:
@@ -123,11 +130,11 @@ class Cluster:
         from stuntbroker.client.blocking import TransactionalProducer
         from stuntbroker.client.producer.states import State
 
-        check_process("these connections belong", self._process_id)
-        if self._is_closed:
-            raise ClientError("the cluster's connections are closed")
-        if self._producer_connections is None:
-            self._producer_connections = self.retrying(self._connect_producers)
+        with self.turn():
+            if self._is_closed:
+                raise ClientError("the cluster's connections are closed")
+            if self._producer_connections is None:
+                self._producer_connections = self.retrying(self._connect_producers)
         timeout_ms = max(1, int(self._timeout_s * 1000))
         producer = TransactionalProducer(
             connections=self._producer_connections,
@@ -173,7 +180,7 @@ class Cluster:
 
     def retrying(self, attempt: Callable[[], Result]) -> Result:
         """Run `attempt` until it succeeds, fails with an error that is not retriable, or the time-out is over (TimedOut)."""
-        with self._turn:
+        with self.turn():
             self.start_operation()
             backoff_s = BACKOFF_S_MIN
             while True:
@@ -191,19 +198,19 @@ class Cluster:
 
     def version(self, node_id: int, key: int, least: int = 0) -> int:
         """Return the highest version of an API, from `least` on, that broker and client have. Raises UnsupportedVersion."""
-        with self._turn:
+        with self.turn():
             return self.connection(node_id).version(key, least)
 
     def api_versions(self, node_id: int) -> dict[int, tuple[int, int]]:
         """Return API key -> (lowest, highest) version of a broker."""
-        with self._turn:
+        with self.turn():
             return dict(self.connection(node_id).versions)
 
     def ask(
         self, node_id: int, key: int, request: Message, answer: type[Answer], least: int = 0, most: int = INT16_MAX
     ) -> Answer:
         """Send a request to a broker, at the highest common version from `least` to `most`, and return the response."""
-        with self._turn:
+        with self.turn():
             connection = self.connection(node_id)
             return connection.ask(key, connection.version(key, least, most), request, answer, self._deadline)
 
@@ -254,7 +261,7 @@ class Cluster:
 
     def coordinators(self, keys: Collection[str], key_type: int = TRANSACTION) -> dict[str, int]:
         """Return the ids of the coordinators of these transactional ids or, with GROUP, of these consumer groups."""
-        with self._turn:
+        with self.turn():
             missing = [key for key in keys if (key_type, key) not in self._coordinators]
             if missing:
                 connection = self._any()
@@ -288,7 +295,7 @@ class Cluster:
         """
         wanted = None if topics is None else [MetadataRequestTopic(name=item) for item in topics]
         request = MetadataRequest(wanted, allow_auto_topic_creation=create)
-        with self._turn:
+        with self.turn():
             connection = self._any()
             version = connection.version(METADATA, least=1)
             answer = connection.ask(METADATA, version, request, MetadataResponse, self._deadline)
@@ -317,7 +324,8 @@ class Cluster:
     def _any(self) -> Connection:
         """Return an open connection, or else a new one to the first address that answers."""
         for connection in self._connections.values():
-            return connection
+            if not connection.is_closed:
+                return connection
         faults = []
         for address in dict.fromkeys((*self.bootstrap, *self._addresses.values())):
             try:
@@ -330,14 +338,18 @@ class Cluster:
 
     def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)
-        if connection is None:
+        if connection is None or connection.is_closed:
             connection = self._connections[address] = Connection(address, self._deadline, self._client_id)
             self._reached = True
         return connection
 
     def forget(self) -> None:
-        """Close all connections and clear all routes; the known brokers stay as addresses to try."""
-        with self._turn:
+        """Close all connections and clear all routes; the known brokers stay as addresses to try.
+
+        In a forked process this leaves the parent's connections open.
+        """
+        # A thread of the parent may have held the lock at the fork.
+        with self._lock if os.getpid() == self._process_id else nullcontext():
             for connection in self._connections.values():
                 connection.close()
             self._connections.clear()

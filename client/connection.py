@@ -124,6 +124,11 @@ class Connection:
             self.close()
             raise
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection has failed, or was closed."""
+        return self._fault is not None
+
     def close(self) -> None:
         """Close the socket. In a forked process, this leaves the parent's connection open."""
         self._fault = self._fault or "the connection is closed"

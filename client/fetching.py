@@ -132,7 +132,8 @@ class PartitionFetch:
     def prefetch(self, offset: int, bytes_max: int) -> None:
         """Send the Fetch for `offset` without waiting for the response. If sending fails, `take` sends it again."""
         try:
-            self._ahead = offset, self._send(offset, bytes_max)
+            with self._cluster.turn():
+                self._ahead = offset, self._send(offset, bytes_max)
         except ConnectionFailed:
             self._ahead = None
 

@@ -120,12 +120,13 @@ def end_all(cluster: Cluster, ends: Sequence[End]) -> list[Ended]:
         left = [index for index in range(len(ends)) if index not in ended]
         progressed, last = False, "nothing was asked"
         try:
-            for index, code, pair in _round(cluster, ends, left, deadline):
-                if code in RETRIABLE:
-                    progressed |= code != ErrorCode.CONCURRENT_TRANSACTIONS
-                    last = str(producer_error(str(ends[index]), code))
-                else:
-                    ended[index] = Ended(ends[index], code, pair)
+            with cluster.turn():
+                for index, code, pair in _round(cluster, ends, left, deadline):
+                    if code in RETRIABLE:
+                        progressed |= code != ErrorCode.CONCURRENT_TRANSACTIONS
+                        last = str(producer_error(str(ends[index]), code))
+                    else:
+                        ended[index] = Ended(ends[index], code, pair)
         except ClientError as fault:
             if not fault.retriable:
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,8 +19,11 @@ from stuntbroker.client.errors import (
     Unreachable,
     UnsupportedVersion,
 )
+from stuntbroker.client.transactions import End, end_all
 from stuntbroker.protocol.addresses import Address
+from stuntbroker.protocol.api_keys import END_TXN
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from stuntbroker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
 
@@ -197,3 +201,36 @@ def test_a_coordinator_that_is_not_told_is_a_failure(
     broker.handlers[FIND_COORDINATOR] = lambda request, version: answer
     with pytest.raises(fault):
         cluster.coordinators(["a"])
+
+
+def test_a_connection_that_broke_is_replaced_for_the_next_request(broker: FakeBroker, cluster: Cluster) -> None:
+    assert cluster.broker_ids() == [1]
+    working = broker.handlers[METADATA]
+    broker.handlers[METADATA] = lambda request, version: None
+    with pytest.raises(ConnectionFailed):
+        cluster.broker_ids()
+    broker.handlers[METADATA] = working
+
+    assert cluster.broker_ids() == [1]
+
+
+def test_threads_that_share_a_cluster_take_turns_also_with_many_requests_in_flight(broker: FakeBroker) -> None:
+    refused = ErrorCode.INVALID_TXN_STATE
+    broker.handlers[END_TXN] = lambda request, version: EndTxnResponse(0, 0 if request.producer_id % 3 else refused)
+    results: list[list[int]] = []
+    with Cluster([broker.address], 60.0) as cluster:
+
+        def end(first: int) -> None:
+            ends = [End(f"id-{number}", number, 0, True) for number in range(first, first + 50)]
+            for _ in range(5):
+                results.append([number for number, ended in enumerate(end_all(cluster, ends), first) if ended.code])
+                cluster.retrying(cluster.broker_ids)
+
+        threads = [threading.Thread(target=end, args=(1_000 * number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    expected = [[n for n in range(first, first + 50) if n % 3 == 0] for first in range(0, 4_000, 1_000)]
+    assert sorted(results) == sorted(5 * expected)

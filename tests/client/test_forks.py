@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 import warnings
 from collections.abc import Callable
 
@@ -46,7 +47,7 @@ def test_what_was_made_before_a_fork_is_refused_in_the_child_and_goes_on_in_the_
 
         said = in_a_child(lambda: str(ask(cluster, producer_id=99)))
 
-        assert said.startswith("ClientError: this connection belongs to process ")
+        assert said.startswith("ClientError: these connections belong to process ")
         assert said.endswith("make a new one after the fork")
         assert ask(cluster) == 0
         assert [request.producer_id for name, _, request in broker.seen if name == "EndTxn"] == [1, 1]
@@ -67,6 +68,27 @@ def test_a_child_that_forgets_what_it_inherited_leaves_it_to_its_parent(broker: 
     assert in_a_child(forget) == "forgotten"
     with kept[0]:
         assert ask(kept[0]) == 0
+
+
+def test_a_child_of_a_busy_parent_is_refused_at_once(broker: FakeBroker) -> None:
+    """The child lacks the thread that holds the connections."""
+    holds, may_go_on = threading.Event(), threading.Event()
+    with Cluster([broker.address]) as cluster:
+
+        def hold() -> None:
+            with cluster.turn():
+                holds.set()
+                may_go_on.wait(60)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert holds.wait(60)
+        try:
+            assert in_a_child(lambda: str(ask(cluster))).startswith("ClientError: these connections belong to process ")
+            assert in_a_child(lambda: str(cluster.close())) == "None"
+        finally:
+            may_go_on.set()
+            thread.join()
 
 
 def test_a_child_makes_its_own(broker: FakeBroker) -> None:
