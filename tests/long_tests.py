@@ -35,6 +35,8 @@ LONG_TESTS: Final[dict[str, str | None]] = {
         ".*-small",
     # The compiler takes a minute and more; mypy checks the same modules, and the other tests run them as they are.
     "house/test_build.py::test_a_compiled_wheel_serves_clients_right_and_wrong": None,
+    # pip builds and installs for half a minute; the same test runs in the environment of the tests, and wheels are compared.
+    "docs/test_readme.py::test_the_first_test_in_a_new_environment": None,
     # Kills around a real Spark; tests/pipeline has the same kills around the writer that the sink uses.
     "spark/killing/test_faults.py": None,
     "spark/killing/test_faults_cluster.py": None,

@@ -136,6 +136,20 @@ def test_the_first_test(tmp_path: Path) -> None:
     assert "3 passed" in run([sys.executable, *shlex.split(test)[1:]], tmp_path)
 
 
+@pytest.mark.timeout(600)
+def test_the_first_test_in_a_new_environment(tmp_path: Path) -> None:
+    """As a user does it: pip builds the wheel, and gets what it needs from the package index."""
+    (tmp_path / "test_payments.py").write_text(block("python", first_line="import stuntbroker"), encoding="utf-8")
+    commands = block("", first_line="python3 -m venv .venv").replace("python3 ", f"{shlex.quote(sys.executable)} ")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHONPATH"))}
+
+    for command in commands.replace("path/to/stuntbroker", shlex.quote(str(ROOT))).splitlines():
+        done = subprocess.run(shlex.split(command), cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    assert "3 passed" in done.stdout
+
+
 def test_spark(address: str, tmp_path: Path) -> None:
     try:
         need_java()
