@@ -155,7 +155,7 @@ class Housekeeping:
         self.broker.request_memory.close_stalled()
         self.broker.events.log_suppressed()
 
-    def look_at_descriptors(self) -> None:
+    def check_file_descriptors(self) -> None:
         """Log when the file descriptors run out: libuv then resets new clients without reporting it."""
         known = self._spare is None
         try:

@@ -312,7 +312,7 @@ class Broker:
             keeper.expire_producers_wanted_at_ms,
         )
         every(IDLE_CHECK_MS, keeper.idle_connections, lambda: None)  # Idle time is measured by the system clock.
-        every(DESCRIPTORS_CHECK_MS, keeper.look_at_descriptors, lambda: None)
+        every(DESCRIPTORS_CHECK_MS, keeper.check_file_descriptors, lambda: None)
 
     async def abandon(self) -> None:
         """Stop immediately and leave the data folder as it is, for a broker that uses or replaces it next."""

@@ -78,7 +78,7 @@ class Description(NamedTuple):
         return self.state in RUNNING
 
 
-class Found(NamedTuple):
+class TransactionListings(NamedTuple):
     """Result of `list_transactions`. `notes`: features that a broker is too old for, and the workaround."""
 
     listings: tuple[Listing, ...]
@@ -128,7 +128,7 @@ class Admin:
         producer_ids: Collection[int] = (),
         running_longer_than_ms: int | None = None,
         pattern: str | None = None,
-    ) -> Found:
+    ) -> TransactionListings:
         """Return the transactional ids of the cluster that match all of these filters.
 
         `running_longer_than_ms` (KIP-939): the transaction is open or being ended, and began longer ago than that. Kafka's
@@ -138,12 +138,12 @@ class Admin:
         if running_longer_than_ms is not None:
             states = [state for state in RUNNING if not states or state in states]
             if not states:
-                return Found((), ())
+                return TransactionListings((), ())
         duration_ms = -1 if running_longer_than_ms is None else running_longer_than_ms
         request = ListTransactionsRequest(list(states), list(producer_ids), duration_ms, pattern)
         return self._cluster.retrying(lambda: self._list(request))
 
-    def _list(self, request: ListTransactionsRequest) -> Found:
+    def _list(self, request: ListTransactionsRequest) -> TransactionListings:
         listings: list[Listing] = []
         notes: list[str] = []
         for node_id in self._cluster.broker_ids():
@@ -165,7 +165,7 @@ class Admin:
                     f"broker {node_id} is too old to filter by duration: filtered here, by this machine's clock"
                 )
             listings += listed
-        return Found(tuple(sorted(listings)), tuple(notes))
+        return TransactionListings(tuple(sorted(listings)), tuple(notes))
 
     def _running_longer(self, listings: Sequence[Listing], duration_ms: int) -> Iterator[Listing]:
         described = self._describe([listing.transactional_id for listing in listings])

@@ -10,7 +10,7 @@ from stuntbroker.control.rules.faults import ADVANCE_MS_MAX, FaultError, check_n
 from stuntbroker.control.rules.injector import FAULTS_MAX, read_release
 from stuntbroker.control.rules.points import POINTS, START
 from stuntbroker.control.rules.stops import STOPS_MAX, read_stop
-from stuntbroker.control.seed import is_there, read_seed, seed, wait_until_durable
+from stuntbroker.control.seed import is_already_seeded, read_seed, seed, wait_until_durable
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control
@@ -129,7 +129,7 @@ async def apply_plan(control: Control, plan: Plan, is_start: bool = False) -> No
         control.injector.read(rule)
     for rule in plan.seeds:
         for each in _seeds_of_topics(control, rule):
-            if not (is_start and is_there(control.broker, each)):
+            if not (is_start and is_already_seeded(control.broker, each)):
                 seed(control.broker, each)
     if plan.seeds:
         await wait_until_durable(control.broker)

@@ -80,7 +80,7 @@ def seed(broker: Broker, rule: Any) -> dict[str, Any]:
     return (_hanging if kind == "hanging" else _next_offset)(broker, fields)
 
 
-def is_there(broker: Broker, rule: Any) -> bool:
+def is_already_seeded(broker: Broker, rule: Any) -> bool:
     """Return whether the broker has reached or passed a seed's state, for example because an earlier start seeded it.
 
     Raises FaultError.
@@ -219,7 +219,7 @@ def _next_sequence(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     batch = build_batch(
         [(None, b"seeded")], broker.clock.now_ms(), producer_id=producer_id, producer_epoch=epoch, base_sequence=before
     )
-    if log.producers.standing(producer_id, epoch) == OPEN:
+    if log.producers.txn_status(producer_id, epoch) == OPEN:
         raise FaultError(
             f"the transaction of producer {producer_id} is open in {log.topic}-{log.index}", "end it before"
         )

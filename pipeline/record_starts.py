@@ -157,7 +157,7 @@ def _guess(view: Array, payloads: _Payloads, length: int) -> tuple[Array, Array]
     left = np.arange(len(grid))
     while 4 * len(left) > len(grid):
         windows = grid[:, :width] if len(left) == len(grid) else grid[left, :width]
-        begin, row = _heads(view, payloads, windows, left * span)
+        begin, row = _candidate_starts(view, payloads, windows, left * span)
         heads = np.bincount(row, minlength=len(left))
         state[left] = heads
         guesses.append(begin[heads[row] <= CANDIDATES_MAX])
@@ -167,7 +167,7 @@ def _guess(view: Array, payloads: _Payloads, length: int) -> tuple[Array, Array]
     return np.concatenate(guesses), np.flatnonzero((state > 0) & (state <= CANDIDATES_MAX)) * span
 
 
-def _heads(view: Array, payloads: _Payloads, windows: Array, cuts: Array) -> tuple[Array, Array]:
+def _candidate_starts(view: Array, payloads: _Payloads, windows: Array, cuts: Array) -> tuple[Array, Array]:
     """Return (positions that look like a record followed by another record, the window of each).
 
     Positions that follow another such position are left out.

@@ -66,8 +66,8 @@ class Producer:
         """Sequence number of the producer's last record, -1 when none is known."""
         return self.batches[-1][1] if self.batches else -1
 
-    def standing(self, epoch: int) -> int:
-        """Return OPEN, STALE or NOT_OPEN, as `ProducerStates.standing`."""
+    def txn_status(self, epoch: int) -> int:
+        """Return OPEN, STALE or NOT_OPEN, as `ProducerStates.txn_status`."""
         if self.epoch != epoch:
             return STALE if self.epoch > epoch else NOT_OPEN
         return NOT_OPEN if self.txn_first_offset < 0 or self.sealed else OPEN
@@ -218,10 +218,10 @@ class ProducerStates:
         producer = self.producers.get(header.producer_id)
         return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == header.producer_epoch
 
-    def standing(self, producer_id: int, epoch: int) -> int:
+    def txn_status(self, producer_id: int, epoch: int) -> int:
         """Return OPEN, STALE or NOT_OPEN: whether the producer may append without its coordinator's verification."""
         producer = self.producers.get(producer_id)
-        return NOT_OPEN if producer is None else producer.standing(epoch)
+        return NOT_OPEN if producer is None else producer.txn_status(epoch)
 
     def continues(self, producer: Producer | None, header: BatchHeader) -> bool:
         """Whether a transactional batch continues the sequence of `producer` in its epoch, so that `admit` would return OK."""

@@ -41,7 +41,7 @@ WITHOUT_CONFIGS: Final[dict[int, tuple[str, ErrorCode, str]]] = {
 }
 """Resource type -> message for an invalid name; error and message for setting any property."""
 LIST: Final = 7
-LISTS: Final = frozenset(name for name, (prop, _) in TOPIC_CONFIGS.items() if prop.kind == LIST)
+LIST_PROPERTIES: Final = frozenset(name for name, (prop, _) in TOPIC_CONFIGS.items() if prop.kind == LIST)
 
 
 class Outcome(NamedTuple):

@@ -30,8 +30,8 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 OPERATIONS: Final = {APPEND: "append", SUBTRACT: "subtract"}
 _NUMBERS: Final = {SHORT: "SHORT", INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
 # Unlike Kafka: listeners cannot change while the broker runs, nor max.connections become 0, as no client could connect.
-FIXED_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
-_NO_WAY_BACK: Final = "it would let no client in; set it when the broker starts"
+NOT_DYNAMIC_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
+_LOCKS_OUT_CLIENTS: Final = "it would let no client in; set it when the broker starts"
 _OF_TOPICS: Final = {name: prop for prop, name in TOPIC.values() if name is not None}
 """Broker properties that are defaults of topic properties."""
 
@@ -207,8 +207,10 @@ def _check(level: str, values: Mapping[str, str]) -> None:
             f"[{', '.join(per_broker)}]",
         )
     for name, text in values.items():
-        if name in FIXED_HERE or (name == "max.connections" and text.strip() == "0"):
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {_NO_WAY_BACK}")
+        if name in NOT_DYNAMIC_HERE or (name == "max.connections" and text.strip() == "0"):
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {_LOCKS_OUT_CLIENTS}"
+            )
 
 
 def _read_only_names() -> frozenset[str]:

@@ -60,7 +60,7 @@ class Connection(asyncio.BufferedProtocol):
         "_client_id_raw",
         "_client_id_stop",
         "_counted",
-        "_cutting",
+        "_is_handling_frames",
         "_empty_view",
         "_high",
         "_leaving",
@@ -99,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         """Usable bytes of the receive buffer; further bytes are only reserved address space."""
         self._low = 0
         self._high = 0
-        self._cutting = False
+        self._is_handling_frames = False
         self.is_paused = False
         """Whether no request is handled until `resume_writing`."""
         self._turn = broker.turn
@@ -152,7 +152,9 @@ class Connection(asyncio.BufferedProtocol):
         high = self._high
         if not high:
             return self._empty_view
-        if high == self.room:  # Between requests: for a partly received one, `_cut` has made room or reading is paused.
+        if (
+            high == self.room
+        ):  # Between requests: for a partly received one, `_handle_frames` has made room or reading is paused.
             self._make_room(max(high - self._low + 1, high))
             high = self._high
         return self._view[high : min(self.room, high + READ_AT_ONCE)]
@@ -164,12 +166,12 @@ class Connection(asyncio.BufferedProtocol):
             if high == count >= START_SIZE:
                 size, key, version, correlation = _unpack_start(self._view, 0)
                 if size + 4 == high and size <= self.broker.frame_size_max:  # One whole frame, as nearly always.
-                    self._low, self.correlation, self._cutting = high, correlation, True
+                    self._low, self.correlation, self._is_handling_frames = high, correlation, True
                     if self._frame(4, high, key, version) and not self.open:
                         self._low = self._high = 0
-                    self._cutting = False
+                    self._is_handling_frames = False
                     return
-            self._cut()
+            self._handle_frames()
         elif high == self.room:
             self.transport.pause_reading()  # The client has sent more requests ahead than fit into the buffer.
 
@@ -193,7 +195,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """Resume handling requests. Called by the event loop."""
         self.is_paused = False
-        if not self.open and not self._cutting:
+        if not self.open and not self._is_handling_frames:
             self._continue()
 
     # --- frames
@@ -241,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
             self._seen_high = -1
             self.transport.resume_reading()
             if not self.open and not self.is_paused:
-                self._cut()
+                self._handle_frames()
 
     def has_stalled(self) -> bool:
         """Return whether a partly received request has not grown since the last call."""
@@ -251,9 +253,9 @@ class Connection(asyncio.BufferedProtocol):
         before, self._seen_high = self._seen_high, self._high
         return before == self._high > ALWAYS_GIVEN
 
-    def _cut(self) -> None:
+    def _handle_frames(self) -> None:
         """Handle the complete frames in the buffer, until one is not answered immediately."""
-        self._cutting = True
+        self._is_handling_frames = True
         try:
             low, high = self._low, self._high
             while not self.is_paused:
@@ -289,7 +291,7 @@ class Connection(asyncio.BufferedProtocol):
                 if self.room > KEPT_BUFFER and self.broker.request_memory.is_short:
                     self.release_buffer()
         finally:
-            self._cutting = False
+            self._is_handling_frames = False
 
     def _frame(self, low: int, stop: int, key: int, version: int) -> bool:
         """Decode one request and pass it to its handler; return False if the connection was closed."""
@@ -391,7 +393,7 @@ class Connection(asyncio.BufferedProtocol):
         self.on_close = None
         if response is not NO_ANSWER:
             self._send(response)
-        if not self._cutting and not self.open:  # The request stays open while the disk syncs.
+        if not self._is_handling_frames and not self.open:  # The request stays open while the disk syncs.
             self._continue()
 
     def reply_encoded(self, out: bytes) -> None:
@@ -404,7 +406,7 @@ class Connection(asyncio.BufferedProtocol):
             self.open = False
             self.on_close = None
             self._send_when_durable(out)
-            if not self._cutting and not self.open:
+            if not self._is_handling_frames and not self.open:
                 self._continue()
 
     def _send(self, response: Any) -> None:
@@ -464,7 +466,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._high == self.room and not self._waits_to_read:
             self.transport.resume_reading()
-        self._cut()
+        self._handle_frames()
 
     # --- closing
 

@@ -124,10 +124,10 @@ class _Batches:
             self.first = header
         elif producer_id != self.first.producer_id or epoch != self.first.producer_epoch:
             self.is_mixed = True
-        standing = batch.log.producers.standing(producer_id, epoch)
-        if standing == STALE:
+        txn_status = batch.log.producers.txn_status(producer_id, epoch)
+        if txn_status == STALE:
             self.stale.append(batch)
-        elif standing == NOT_OPEN and producer_id >= 0:  # A batch without a producer id is in no transaction.
+        elif txn_status == NOT_OPEN and producer_id >= 0:  # A batch without a producer id is in no transaction.
             self.to_add.append(batch)
 
     def are_of_several_producers(self) -> bool:
@@ -400,7 +400,7 @@ class _PendingProduce:
             and batch.header.producer_id >= 0
         ]
         if all(
-            batch.log.producers.standing(batch.header.producer_id, batch.header.producer_epoch) == OPEN
+            batch.log.producers.txn_status(batch.header.producer_id, batch.header.producer_epoch) == OPEN
             for batch in others
         ):
             return False

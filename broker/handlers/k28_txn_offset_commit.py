@@ -129,12 +129,12 @@ class _Commit:
         index = broker.groups.partition_of(request.group_id)
         log = broker.topics.internal(OFFSETS).partitions[index]
         id_and_epoch = request.producer_id, request.producer_epoch
-        standing = log.producers.standing(*id_and_epoch)
-        if standing == STALE:
+        txn_status = log.producers.txn_status(*id_and_epoch)
+        if txn_status == STALE:
             self._fail(ErrorCode.INVALID_PRODUCER_EPOCH)
             return
         question = Question.NONE
-        if standing != OPEN:
+        if txn_status != OPEN:
             adds, is_sealed = self.version >= IMPLICIT_ADD_FROM, log.producers.is_sealed(request.producer_id)
             question = question_for(
                 self.connection, request.transactional_id, adds=adds, is_sealed=is_sealed, offsets=True

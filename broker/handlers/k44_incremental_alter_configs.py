@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.config_change import (
-    LISTS,
+    LIST_PROPERTIES,
     WITHOUT_CONFIGS,
     Outcome,
     change,
@@ -95,7 +95,7 @@ def _changed(broker: Uses, present: dict[str, str], configs: Sequence[AlterableC
         if operation == SET:
             after[name] = value
             continue
-        if name not in LISTS:
+        if name not in LIST_PROPERTIES:
             verb = "append" if operation == APPEND else "subtract"
             raise ConfigError(f"Can't {verb} to key {name} because its type is not LIST.")
         present_value = after.get(name)

@@ -87,10 +87,10 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
             return False
         producers = log.producers
         producer = producers.producers.get(producer_id)
-        standing = NOT_OPEN if producer is None else producer.standing(epoch)
-        if standing == STALE:
+        txn_status = NOT_OPEN if producer is None else producer.txn_status(epoch)
+        if txn_status == STALE:
             return False
-        if standing == NOT_OPEN:
+        if txn_status == NOT_OPEN:
             new.append(log.name)
         if all_in_sequence and not producers.continues(producer, header):
             all_in_sequence = False

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 class Awaited:
     """A result that may come later. `set` is called once, before or after the steps begin to wait."""
 
-    __slots__ = ("_go_on", "is_there", "value")
+    __slots__ = ("_go_on", "is_set", "value")
 
     def __init__(self) -> None:
-        self.is_there = False
+        self.is_set = False
         self.value: Any = None
         self._go_on: Callable[[], None] | None = None
 
     def set(self, value: Any) -> None:
         """Store the result, and continue the steps that wait for it."""
-        self.is_there, self.value = True, value
+        self.is_set, self.value = True, value
         if self._go_on is not None:
             self._go_on()
 
@@ -227,7 +227,7 @@ def _slice(steps: Steps) -> Any:
             cost = next(steps)
             if not isinstance(cost, Awaited):
                 left -= cost
-            elif not cost.is_there:
+            elif not cost.is_set:
                 return cost
     except StopIteration as end:
         return end.value

@@ -163,28 +163,32 @@ class Fences:
     def refuse(self, connection: ClientConnection, transactional_id: str, identity: Identity, error: int) -> None:
         """Log one line per fence, when its producer first gets a fencing error."""
         if error in FENCED:
-            self._tell(connection, transactional_id, identity, self._fence_of(transactional_id, identity))
+            self._report_refusal(connection, transactional_id, identity, self._fence_of(transactional_id, identity))
         elif error in FENCING:
             # Without a fence, the producer id is unknown or expired.
             if fence := self._fence_of(transactional_id, identity):
-                self._tell(connection, transactional_id, identity, fence)
+                self._report_refusal(connection, transactional_id, identity, fence)
         elif error == ErrorCode.INVALID_TXN_STATE:
             # Error for EndTxn after a time-out under transaction version 2 (KIP-890).
             fences = self._fences.get(transactional_id, [])
             if fences and fences[-1].cause == "timeout" and fences[-1].fenced.has_had(identity, fences[-1].last):
-                self._tell(connection, transactional_id, identity, fences[-1])
+                self._report_refusal(connection, transactional_id, identity, fences[-1])
         elif error in NO_MEMBER:
             holder = self._holders.get(transactional_id, UNKNOWN)
-            self._tell(connection, transactional_id, identity, self._new("group_generation", holder, identity))
+            self._report_refusal(
+                connection, transactional_id, identity, self._new("group_generation", holder, identity)
+            )
         elif error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             # The sender is an old coordinator, and no producer.
-            self._tell(connection, transactional_id, identity, self._new("coordinator_move", UNKNOWN, identity))
+            self._report_refusal(
+                connection, transactional_id, identity, self._new("coordinator_move", UNKNOWN, identity)
+            )
 
     def _new(self, cause: str, holder: Holder, identity: Identity) -> Fence:
         """Return a fence for a cause that is detected only by this error."""
         return Fence(cause, "", "", holder, identity, self._clock.monotonic_ms())
 
-    def _tell(
+    def _report_refusal(
         self, connection: ClientConnection, transactional_id: str, identity: Identity, fence: Fence | None
     ) -> None:
         clock = self._clock

@@ -60,7 +60,7 @@ Examples:
 """
 )
 
-LISTED: Final = ("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE")
+LIST_COLUMNS: Final = ("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE")
 """Table headers for the fields of a Listing."""
 
 Operation = Callable[[Admin], Shown]
@@ -100,7 +100,7 @@ def _list(given: Options) -> Operation:
         if longer_ms is not None:
             described = admin.describe_transactions(listing.transactional_id for listing in listings)
             return running_transactions(listings, described, _now_ms())
-        text = table(LISTED, listings)
+        text = table(LIST_COLUMNS, listings)
         return Shown(text, {"transactions": [listing._asdict() for listing in listings]})
 
     return operation
@@ -117,7 +117,7 @@ def running_transactions(listings: tuple[Listing, ...], described: dict[str, Des
         listed = listing._replace(producer_id=more.producer_id, state=more.state)
         rows.append((*listed, instant(more.started_at_ms), running_ms))
         documents.append(listed._asdict() | {"started_at_ms": more.started_at_ms, "running_ms": running_ms})
-    return Shown(table((*LISTED, "STARTED", "RUNNING-MS"), rows), {"transactions": documents})
+    return Shown(table((*LIST_COLUMNS, "STARTED", "RUNNING-MS"), rows), {"transactions": documents})
 
 
 # --- describe

@@ -313,7 +313,7 @@ OPERATIONS: Final = (
         answers.STOPS,
         None,
         WAIT_BODY,
-        of_host=_wait_for_stop,
+        host_handler=_wait_for_stop,
         needs_body=False,
     ),
     Operation(
@@ -344,7 +344,7 @@ OPERATIONS: Final = (
         (JSON, YAML),
     ),
     Operation("GET", "/v1/plans", "Plans that come with the broker", answers.PLANS, _plans),
-    Operation("POST", "/v1/wait", "Wait until something is true", answers.UNTIL, None, UNTIL_BODY, of_host=_wait),
+    Operation("POST", "/v1/wait", "Wait until something is true", answers.UNTIL, None, UNTIL_BODY, host_handler=_wait),
     Operation(
         "POST", "/v1/seed", "Bring about a state that would take long to come to", answers.SEED, _seed, SEED_BODY
     ),
@@ -366,8 +366,8 @@ def make_app(host: BrokerHost, more_routes: Iterable[Route]) -> Starlette:
                 check_query(request, each.query)
                 if each.answer is not None:
                     return JSONResponse(await each.answer(host.control, request))
-                assert each.of_host is not None
-                return JSONResponse(await each.of_host(host, request))
+                assert each.host_handler is not None
+                return JSONResponse(await each.host_handler(host, request))
             except (Problem, ClientDisconnect):
                 raise
             except Exception as fault:  # A bug must end neither the broker nor the connection.

@@ -130,7 +130,9 @@ def _operation(
     *,
     needs_body: bool = False,
 ) -> Operation:
-    return Operation(method, path, summary, returns, None, body, of_host=guarded(answer, 409), needs_body=needs_body)
+    return Operation(
+        method, path, summary, returns, None, body, host_handler=guarded(answer, 409), needs_body=needs_body
+    )
 
 
 OPERATIONS: Final = (

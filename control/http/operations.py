@@ -68,7 +68,7 @@ class Operation(NamedTuple):
     """Media types of the body."""
     query: tuple[str, ...] = ()
     """Query parameters, all whole numbers."""
-    of_host: Callable[[BrokerHost, Request], Awaitable[Any]] | None = None
+    host_handler: Callable[[BrokerHost, Request], Awaitable[Any]] | None = None
     """Used instead of `answer` by operations on a BrokerHost."""
     needs_body: bool = True
     """Whether the body is required."""

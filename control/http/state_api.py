@@ -33,11 +33,16 @@ async def _transaction(control: Control, request: Request) -> Any:
     id_ = request.path_params["id"]
     shown = state.transaction(control.broker, id_)
     if shown is None:
-        is_fenced = bool(control.fences.of(id_) or control.fences.moments_of(id_))
+        is_fenced = bool(control.fences.of(id_) or control.fences.fencing_history_of(id_))
         hint = "it was there: GET /v1/fences has why it is not" if is_fenced else "GET /v1/transactions lists them"
         raise Problem(404, f"there is no transactional id {id_!r}", hint)
     timeline = [asdict(each) for each in control.requests.requests if id_ in texts_in("transactional_id", each.fields)]
-    return {**shown, "fenced": control.fences.moments_of(id_), "fences": control.fences.of(id_), "requests": timeline}
+    return {
+        **shown,
+        "fenced": control.fences.fencing_history_of(id_),
+        "fences": control.fences.of(id_),
+        "requests": timeline,
+    }
 
 
 async def _fences(control: Control, request: Request) -> Any:

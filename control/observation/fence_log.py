@@ -53,7 +53,7 @@ class FenceLog:
         self.fences: deque[dict[str, Any]] = deque(maxlen=FENCES_KEPT)
         self._unexplained: dict[tuple[str, int], dict[str, Any]] = {}
         """(client address, API key) -> fence to add to the response."""
-        self._moments: deque[tuple[str, dict[str, Any]]] = deque(maxlen=FENCES_KEPT)
+        self._fencing_history: deque[tuple[str, dict[str, Any]]] = deque(maxlen=FENCES_KEPT)
         """(transactional id, when and why its producer was fenced), even if that producer sent no request since."""
         fences.refused = self._refused
         fences.added = self._added
@@ -92,11 +92,11 @@ class FenceLog:
         }
         if fence.by_client:
             moment |= {"by_client_id": fence.by_client_id, "by_client": fence.by_client}
-        self._moments.append((transactional_id, moment))
+        self._fencing_history.append((transactional_id, moment))
 
-    def moments_of(self, transactional_id: str) -> list[dict[str, Any]]:
+    def fencing_history_of(self, transactional_id: str) -> list[dict[str, Any]]:
         """Return when and why producers of a transactional id were fenced, even if they sent no request since."""
-        return [moment for id_, moment in self._moments if id_ == transactional_id]
+        return [moment for id_, moment in self._fencing_history if id_ == transactional_id]
 
     def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
         """Add the reason to a response that returns a fencing error."""

@@ -62,7 +62,7 @@ class _Decision:
     is_complete: bool = False
 
 
-class _Undecided(NamedTuple):
+class _UnexplainedMarker(NamedTuple):
     """A marker that ended a transaction in a partition without a coordinator's decision, such as an administrator's."""
 
     offset: int
@@ -83,7 +83,7 @@ class _History:
     """Producer id -> the highest epoch."""
     open_txns: dict[int, int] = field(default_factory=dict)
     """Producer id -> first offset."""
-    undecided: dict[int, _Undecided] = field(default_factory=dict)
+    undecided: dict[int, _UnexplainedMarker] = field(default_factory=dict)
     """Producer id -> the last marker that ended a transaction without a decision."""
     aborted: list[tuple[int, int, int]] = field(default_factory=list)
     """(producer id, first offset, offset of the marker)"""
@@ -262,9 +262,9 @@ class Oracle:
                 self._check_whole(log, history.undecided.pop(producer_id, None), decision)
                 return
         if first is not None:
-            history.undecided[producer_id] = _Undecided(header.base_offset, commit, header.max_timestamp)
+            history.undecided[producer_id] = _UnexplainedMarker(header.base_offset, commit, header.max_timestamp)
 
-    def _check_whole(self, log: PartitionLog, undecided: _Undecided | None, decision: _Decision) -> None:
+    def _check_whole(self, log: PartitionLog, undecided: _UnexplainedMarker | None, decision: _Decision) -> None:
         """Report a marker that ended a part of a transaction before its coordinator decided otherwise."""
         if undecided is None or undecided.commit is decision.commit or undecided.at_ms < decision.started_at_ms:
             return

@@ -180,7 +180,7 @@ def transaction(host: BrokerHost, transactional_id: str) -> dict[str, Any] | Non
         if transactional_id in texts_in("transactional_id", each.fields)
     ]
     fences = [{"at_ms": each["at_ms"], "fence": each} for each in control.fences.of(transactional_id)]
-    moments = [{"at_ms": each["at_ms"], "fenced": each} for each in control.fences.moments_of(transactional_id)]
+    moments = [{"at_ms": each["at_ms"], "fenced": each} for each in control.fences.fencing_history_of(transactional_id)]
     events: list[dict[str, Any]] = sorted([*moments, *requests, *fences], key=lambda event: event["at_ms"])
     texts = {"time_text": time_text, "duration_text": duration_text, "now_ms": host.broker.clock.now_ms()}
     return {"transaction": shown, "events": events[-ROWS_MAX:], "rows_max": ROWS_MAX, **texts}

@@ -25,7 +25,7 @@ SWEEP_MS: Final = 10_000
 """Time beyond its time-out that a transaction may stay open: the interval at which brokers abort timed-out transactions."""
 PREPARED: Final = {"PrepareCommit": "commit", "PrepareAbort": "abort"}
 
-LISTED: Final = pa.schema(
+TXN_LOG_PARTITIONS: Final = pa.schema(
     {
         "topic": pa.string(),
         "partition": pa.int32(),
@@ -43,12 +43,15 @@ LISTED: Final = pa.schema(
 
 `marker` is the decision, null before it. `is_last`: no newer record of the id follows.
 """
-WAITING: Final = TRANSACTIONS.append(pa.field("is_added", pa.bool_()))
+OPEN_TRANSACTIONS: Final = TRANSACTIONS.append(pa.field("is_added", pa.bool_()))
 """Open transactions; `is_added`: the coordinator has the transaction as ongoing, with this epoch and partition."""
 
 
 def listed_in(txn_state: pa.Table) -> pa.Table:
-    """Return rows of LISTED: all decisions, and ongoing transactions in the last record of an id. Records are in log order."""
+    """Return rows of TXN_LOG_PARTITIONS: all decisions, and ongoing transactions in the last record of an id.
+
+    Records are in log order.
+    """
     is_last = np.zeros(len(txn_state), bool)
     is_last[last_rows(codes(txn_state["transactional_id"]))] = True
     rows = txn_state.append_column("is_last", pa.array(is_last))
@@ -60,26 +63,30 @@ def listed_in(txn_state: pa.Table) -> pa.Table:
     names = kept["state"].combine_chunks()
     decided = pc.case_when(pc.make_struct(*(pc.equal(names, n) for n in PREPARED)), *map(pa.scalar, PREPARED.values()))
     pairs = {name: pc.struct_field(flat, name) for name in ("topic", "partition")}
-    columns = {name: kept[name] for name in LISTED.names if name in kept.column_names} | pairs | {"marker": decided}
-    return pa.table([columns[name] for name in LISTED.names], schema=LISTED)
+    columns = (
+        {name: kept[name] for name in TXN_LOG_PARTITIONS.names if name in kept.column_names}
+        | pairs
+        | {"marker": decided}
+    )
+    return pa.table([columns[name] for name in TXN_LOG_PARTITIONS.names], schema=TXN_LOG_PARTITIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class Coordination:
-    """Some partitions, all their transactions, and the rows of LISTED for them, in transaction log order."""
+    """Some partitions, all their transactions, and the rows of TXN_LOG_PARTITIONS for them, in transaction log order."""
 
     transactions: pa.Table
     listed: pa.Table
     bounds: pa.Table
 
     def findings(self) -> tuple[list[Finding], pa.Table]:
-        """Return (findings that do not depend on the current time, rows of WAITING that these do not explain)."""
+        """Return (findings that do not depend on the current time, rows of OPEN_TRANSACTIONS that these do not explain)."""
         opened = np.flatnonzero(pc.equal(self.transactions["marker"], "open").to_numpy())
         added = self._added(opened)
         findings, explained = self._unmarked(opened[~added])
         kept = ~np.isin(opened, explained)
         waiting = self.transactions.take(pa.array(opened[kept])).append_column("is_added", pa.array(added[kept]))
-        return findings, waiting.cast(WAITING)
+        return findings, waiting.cast(OPEN_TRANSACTIONS)
 
     def _added(self, opened: Array) -> Array:
         """Return a mask of the open transactions that their coordinator has, with the epoch and partition of their data."""
@@ -119,7 +126,11 @@ class Coordination:
         short = newest | (from_start < missing - np.bincount(key, newest, len(key) + 1)[key])
         damaged = values(self.bounds, "is_damaged")[bound]
         decided_ms = values(decisions, "update_ms")
-        cut = ~newest & ~balanced & (damaged | self._cut_off(bound, decided_ms) | self._before_all(bound, decided_ms))
+        cut = (
+            ~newest
+            & ~balanced
+            & (damaged | self._cut_off(bound, decided_ms) | self._belongs_to_earlier_topic(bound, decided_ms))
+        )
         findings = self._unknown(short & cut, bound)
         for at in np.flatnonzero(short & ~cut & ~(newest & damaged)).tolist():
             (row,) = rows_at(decisions, [at])
@@ -165,7 +176,7 @@ class Coordination:
         cut_off: Array = (from_offset[bound] > 0) & (decided_ms <= earliest[bound])
         return cut_off
 
-    def _before_all(self, bound: Array, decided_ms: Array) -> Array:
+    def _belongs_to_earlier_topic(self, bound: Array, decided_ms: Array) -> Array:
         """Whether a decision is older than all transactions in the partition, and so is about an earlier topic of that name."""
         place, own = codes_of_both(
             (self.transactions["topic"], self.transactions["partition"]),

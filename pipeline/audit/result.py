@@ -33,7 +33,7 @@ class Audit:
     committed: pa.Table
     """Rows of COMMITTED: the effective committed offsets of groups."""
     waiting: pa.Table
-    """Open transactions, as rows of WAITING with `transactional_id`."""
+    """Open transactions, as rows of OPEN_TRANSACTIONS with `transactional_id`."""
     known: tuple[Finding, ...]
     """Findings that do not depend on the current time."""
     is_whole: bool

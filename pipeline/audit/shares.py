@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stuntbroker.pipeline.audit import offsets_log, txn_log
-from stuntbroker.pipeline.audit.coordination import LISTED, WAITING, Coordination, listed_in
+from stuntbroker.pipeline.audit.coordination import OPEN_TRANSACTIONS, TXN_LOG_PARTITIONS, Coordination, listed_in
 from stuntbroker.pipeline.audit.eos import COMMITTED, committed_offsets
 from stuntbroker.pipeline.audit.findings import FINDINGS, as_findings
 from stuntbroker.pipeline.audit.folder import Folder, Partition, Segment
@@ -65,14 +65,14 @@ SHARED: Final = {
     "bounds": BOUNDS,
     "segments": SEGMENTS,
     "transactions": TRANSACTIONS,
-    "listed": LISTED,
+    "listed": TXN_LOG_PARTITIONS,
     "lasts": txn_log.TXN_STATE,
     "owners": OWNERS,
     "fencing": FENCING,
     "latencies": LATENCIES,
     "committed": COMMITTED,
     "findings": FINDINGS,
-    "waiting": WAITING,
+    "waiting": OPEN_TRANSACTIONS,
 }
 """Schemas of the tables of `tables_of` and `decide`."""
 _IN_ORDER: Final = [("log_partition", "ascending"), ("log_offset", "ascending")]
@@ -190,7 +190,7 @@ def decide(bounds: pa.Table, transactions: pa.Table, listed: pa.Table) -> Tables
 
 
 def listed_by_share(listed: pa.Table, shares: Sequence[Share]) -> Iterator[tuple[int, pa.Table]]:
-    """Yield (share number, rows of LISTED for its partitions), in order; partitions not in the folder are left out."""
+    """Yield (share number, rows of TXN_LOG_PARTITIONS for its partitions), in order, without partitions that have no folder."""
     if not len(listed):
         return
     numbers = {

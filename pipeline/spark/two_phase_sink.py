@@ -91,7 +91,7 @@ class TwoPhaseSink:
                 # Fence a driver with mode=single that is still alive; its last commit is read below.
                 init_producer(cluster, f"{options.sink_id}-single", TIMEOUT_MS)
             claim = store.take()
-            gate = init_producer(cluster, _gate(options.sink_id), TIMEOUT_MS).pair
+            gate = init_producer(cluster, _gate_id(options.sink_id), TIMEOUT_MS).pair
             store.check()  # If another driver has taken the sink meanwhile, the gate belongs to that driver.
             settled = settle(cluster, store, options.sink_id)
             remember(options, f"{claim} {gate}")
@@ -137,7 +137,7 @@ class TwoPhaseSink:
                     Decision(options.sink_id, messages[0].query_id, batch_id, transactions, writes),
                 )
             try:
-                _close(cluster, options.sink_id, messages[0].pair)
+                _close_gate(cluster, options.sink_id, messages[0].pair)
                 settle(cluster, store, options.sink_id)
             except ClientError as fault:
                 if not has_decision:
@@ -158,7 +158,7 @@ class TwoPhaseSink:
                 store.resume(int(claim))
                 gate = PreparedTxnState.parse(pair)
             store.take()  # Other processes or queries of this application with the same claim cannot decide any more.
-            _close(cluster, options.sink_id, gate)
+            _close_gate(cluster, options.sink_id, gate)
             settle(cluster, store, options.sink_id)
 
 
@@ -179,14 +179,14 @@ def _decide(store: Decisions, claim: int, decision: Decision) -> None:
             raise
 
 
-def _gate(sink_id: str) -> str:
+def _gate_id(sink_id: str) -> str:
     return f"{sink_id}-gate"
 
 
-def _close(cluster: Cluster, sink_id: str, gate: PreparedTxnState) -> None:
+def _close_gate(cluster: Cluster, sink_id: str, gate: PreparedTxnState) -> None:
     """Close the gate: attempts with this producer id and epoch cannot begin from now on."""
     with suppress(ProducerFenced):  # Another driver has already bumped the gate's epoch.
-        init_producer(cluster, _gate(sink_id), TIMEOUT_MS, owner=gate)
+        init_producer(cluster, _gate_id(sink_id), TIMEOUT_MS, owner=gate)
 
 
 def check_two_phase_commit(cluster: Cluster, sink_id: str) -> None:
@@ -204,8 +204,8 @@ def check_two_phase_commit(cluster: Cluster, sink_id: str) -> None:
 
 def _check_permission(cluster: Cluster, sink_id: str) -> None:
     """Check the TWO_PHASE_COMMIT permission with the gate's id, which has no transaction. Raises NoTwoPhaseCommit, NotAllowed."""
-    with _asking_for_two_phase(_gate(sink_id), sink_id):
-        init_producer(cluster, _gate(sink_id), TIMEOUT_MS, two_phase=True)
+    with _asking_for_two_phase(_gate_id(sink_id), sink_id):
+        init_producer(cluster, _gate_id(sink_id), TIMEOUT_MS, two_phase=True)
 
 
 @contextmanager
@@ -238,7 +238,7 @@ class Attempt:
         self.transaction: Transaction | None = None
         self._cluster = cluster
         self._sink_id = sink_id
-        self._gate = gate
+        self._gate_id = gate
         self._task = task
         self._number = number
         self._writer: TransactionalWriter | None = None
@@ -282,9 +282,9 @@ class Attempt:
 
     def _check_gate(self) -> None:
         """Raises AttemptTooLate."""
-        name = _gate(self._sink_id)
+        name = _gate_id(self._sink_id)
         description = Admin(self._cluster).describe_transactions([name])[name]
-        if description is None or (description.producer_id, description.producer_epoch) != self._gate:
+        if description is None or (description.producer_id, description.producer_epoch) != self._gate_id:
             raise AttemptTooLate(
                 f"task {self._task} of sink {self._sink_id!r} begins when its batch has ended, or another driver has the sink"
             )

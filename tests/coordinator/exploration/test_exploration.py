@@ -10,7 +10,7 @@ import sys
 from itertools import product
 
 import pytest
-from txn_explorer import Found, explore
+from txn_explorer import Exploration, explore
 from txn_faults import FAULTS, Seed
 from txn_scenes import DEEP, LAST, ONCE, REMEMBERED, SCENES, TROUBLE, TV1, TV2, TWO_PHASE, two
 from txn_world import Budget, Log, Rules
@@ -18,7 +18,7 @@ from txn_world import Budget, Log, Rules
 from stuntbroker.storage.producers import OPEN
 
 
-def described(actual: Found) -> str:
+def described(actual: Exploration) -> str:
     counts = f"{actual.states} states, {actual.steps} steps, {actual.depth} deep {actual.broken}"
     return "\n    ".join([counts, *actual.path])
 
@@ -56,7 +56,7 @@ def test_a_partition_is_open_to_whom_it_is_open_in_the_broker() -> None:
             log = log.seal(1)
             states.seal(1)
 
-        assert (states.standing(1, request) == OPEN) == log.takes((1, request))
+        assert (states.txn_status(1, request) == OPEN) == log.takes((1, request))
 
 
 # --- what Kafka's rules let happen: the explorer must see it

@@ -438,7 +438,7 @@ def probed(rules: Rules, txn: Txn, logs: tuple[Log, Log], request: Request, clie
     return world
 
 
-class Found(NamedTuple):
+class Exploration(NamedTuple):
     states: int
     depth: int
     steps: int
@@ -448,7 +448,7 @@ class Found(NamedTuple):
 
 def explore(
     rules: Rules, clients: tuple[Client, ...], budget: Budget | None = None, states_max: int = 1_000_000
-) -> Found:
+) -> Exploration:
     """Visits every state; stops at the first broken promise, with the shortest way to it."""
     _forget()
     gc.disable()  # A state holds no cycle, and looking for one in all of them takes half of the time.
@@ -464,7 +464,7 @@ def _forget() -> None:
         function.cache_clear()
 
 
-def _explore(rules: Rules, clients: tuple[Client, ...], budget: Budget, states_max: int) -> Found:
+def _explore(rules: Rules, clients: tuple[Client, ...], budget: Budget, states_max: int) -> Exploration:
     first = World(clients, budget)
     if rules.power:
         first = blank(first)
@@ -481,11 +481,11 @@ def _explore(rules: Rules, clients: tuple[Client, ...], budget: Budget, states_m
                 try:
                     check(rules, after)
                 except Broken as broken:
-                    return Found(len(came_from), depth + 1, steps, str(broken), _path(came_from, after))
+                    return Exploration(len(came_from), depth + 1, steps, str(broken), _path(came_from, after))
                 following.append(after)
         assert len(came_from) <= states_max, f"more than {states_max} states"
         front, depth = following, depth + bool(following)
-    return Found(len(came_from), depth, steps)
+    return Exploration(len(came_from), depth, steps)
 
 
 def _path(came_from: dict[World, tuple[World, str] | None], world: World) -> tuple[str, ...]:
