@@ -104,23 +104,31 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Close all connections. Open transactions of producers are not aborted."""
-        self._is_closed = True
-        self.forget()
-        connections, self._producer_connections = self._producer_connections, None
+        """Close all connections. Open transactions of producers are not aborted. Any later call raises ClientError.
+
+        In a forked process this leaves the parent's connections open.
+        """
+        # A thread that the child lacks may have held the lock at the fork: the child would wait for ever.
+        with self._lock if os.getpid() == self._process_id else nullcontext():
+            self._is_closed = True
+            self.forget()
+            producers, self._producers = self._producers, []
+            connections, self._producer_connections = self._producer_connections, None
         if connections is None:
             return
         try:
-            for producer in self._producers:
+            for producer in producers:
                 producer.stop(leave_open=True)
         finally:
             connections.stop()
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Keep other threads from using the connections, for requests that belong together. Raises ClientError after a fork."""
+    def exclusive_use(self) -> Iterator[None]:
+        """Keep other threads from using the connections. Raises ClientError after a fork, and after `close`."""
         check_process("these connections belong", self._process_id)
         with self._lock:
+            if self._is_closed:
+                raise ClientError("the cluster's connections are closed")
             yield
 
     # --- producers
@@ -130,22 +138,20 @@ class Cluster:
         from stuntbroker.client.blocking import TransactionalProducer
         from stuntbroker.client.producer.states import State
 
-        with self.turn():
-            if self._is_closed:
-                raise ClientError("the cluster's connections are closed")
+        with self.exclusive_use():
             if self._producer_connections is None:
                 self._producer_connections = self.retrying(self._connect_producers)
-        timeout_ms = max(1, int(self._timeout_s * 1000))
-        producer = TransactionalProducer(
-            connections=self._producer_connections,
-            transactional_id=transactional_id,
-            max_block_ms=timeout_ms,
-            delivery_timeout_ms=timeout_ms,
-            **options,
-        )
-        producer.start()
-        self._producers = [each for each in self._producers if each.state is not State.CLOSED]
-        self._producers.append(producer)
+            timeout_ms = max(1, int(self._timeout_s * 1000))
+            producer = TransactionalProducer(
+                connections=self._producer_connections,
+                transactional_id=transactional_id,
+                max_block_ms=timeout_ms,
+                delivery_timeout_ms=timeout_ms,
+                **options,
+            )
+            producer.start()
+            self._producers = [each for each in self._producers if each.state is not State.CLOSED]
+            self._producers.append(producer)
         return producer
 
     def _connect_producers(self) -> Connections:
@@ -180,7 +186,7 @@ class Cluster:
 
     def retrying(self, attempt: Callable[[], Result]) -> Result:
         """Run `attempt` until it succeeds, fails with an error that is not retriable, or the time-out is over (TimedOut)."""
-        with self.turn():
+        with self.exclusive_use():
             self.start_operation()
             backoff_s = BACKOFF_S_MIN
             while True:
@@ -198,19 +204,19 @@ class Cluster:
 
     def version(self, node_id: int, key: int, least: int = 0) -> int:
         """Return the highest version of an API, from `least` on, that broker and client have. Raises UnsupportedVersion."""
-        with self.turn():
+        with self.exclusive_use():
             return self.connection(node_id).version(key, least)
 
     def api_versions(self, node_id: int) -> dict[int, tuple[int, int]]:
         """Return API key -> (lowest, highest) version of a broker."""
-        with self.turn():
+        with self.exclusive_use():
             return dict(self.connection(node_id).versions)
 
     def ask(
         self, node_id: int, key: int, request: Message, answer: type[Answer], least: int = 0, most: int = INT16_MAX
     ) -> Answer:
         """Send a request to a broker, at the highest common version from `least` to `most`, and return the response."""
-        with self.turn():
+        with self.exclusive_use():
             connection = self.connection(node_id)
             return connection.ask(key, connection.version(key, least, most), request, answer, self._deadline)
 
@@ -261,7 +267,7 @@ class Cluster:
 
     def coordinators(self, keys: Collection[str], key_type: int = TRANSACTION) -> dict[str, int]:
         """Return the ids of the coordinators of these transactional ids or, with GROUP, of these consumer groups."""
-        with self.turn():
+        with self.exclusive_use():
             missing = [key for key in keys if (key_type, key) not in self._coordinators]
             if missing:
                 connection = self._any()
@@ -295,7 +301,7 @@ class Cluster:
         """
         wanted = None if topics is None else [MetadataRequestTopic(name=item) for item in topics]
         request = MetadataRequest(wanted, allow_auto_topic_creation=create)
-        with self.turn():
+        with self.exclusive_use():
             connection = self._any()
             version = connection.version(METADATA, least=1)
             answer = connection.ask(METADATA, version, request, MetadataResponse, self._deadline)
@@ -310,7 +316,10 @@ class Cluster:
     # --- connections
 
     def connection(self, node_id: int) -> Connection:
-        """Return the connection to a broker, opened when it is first needed. Raises ConnectionFailed, NotFound."""
+        """Return the connection to a broker, opened when it is first needed. Only for the thread with `exclusive_use`.
+
+        Raises ConnectionFailed, NotFound.
+        """
         if node_id not in self._addresses:
             self.metadata([])
         address = self._addresses.get(node_id)
@@ -348,7 +357,7 @@ class Cluster:
 
         In a forked process this leaves the parent's connections open.
         """
-        # A thread of the parent may have held the lock at the fork.
+        # A thread that the child lacks may have held the lock at the fork: the child would wait for ever.
         with self._lock if os.getpid() == self._process_id else nullcontext():
             for connection in self._connections.values():
                 connection.close()

@@ -240,10 +240,14 @@ class TransactionalConsumer(ConsumerBase):
             offset = batch[0].offset
             first_read[partition] = min(offset, first_read.get(partition, offset))
 
+    def _assignment_in_use(self) -> object:
+        """Return aiokafka's object for the current assignment, another one after each rebalance; None if there is none."""
+        subscription = self._subscription.subscription
+        return None if subscription is None else subscription.assignment
+
     def _first_reads(self) -> dict[TopicPartition, int]:
         """Return the lowest offset returned from each partition that has stayed assigned since."""
-        subscription = self._subscription.subscription
-        assignment = None if subscription is None else subscription.assignment
+        assignment = self._assignment_in_use()
         if assignment is not None and assignment is not self._assignment:  # None during a rebalance.
             self._assignment = assignment
             stays = self.assignment()

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.connection import Deadline, Pending
+from stuntbroker.client.connection import REQUEST_S_MAX, Deadline, Pending
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, check
 from stuntbroker.client.reader import FETCH_NAMES_MAX
 from stuntbroker.protocol.api_keys import FETCH, LIST_OFFSETS, METADATA
@@ -25,7 +25,6 @@ from stuntbroker.protocol.messages.metadata_response import MetadataResponse
 
 ISOLATION_FROM: Final = 2
 """First version of ListOffsets with an isolation level."""
-ANSWER_S_MAX: Final = 30.0
 
 
 class TopicPartition(NamedTuple):
@@ -132,7 +131,7 @@ class PartitionFetch:
     def prefetch(self, offset: int, bytes_max: int) -> None:
         """Send the Fetch for `offset` without waiting for the response. If sending fails, `take` sends it again."""
         try:
-            with self._cluster.turn():
+            with self._cluster.exclusive_use():
                 self._ahead = offset, self._send(offset, bytes_max)
         except ConnectionFailed:
             self._ahead = None
@@ -171,10 +170,10 @@ class PartitionFetch:
             topics=[FetchTopic(topic, partitions=[wanted])],
         )
         version = connection.version(FETCH, most=FETCH_NAMES_MAX)
-        return connection.send(FETCH, version, request, FetchResponse, Deadline(ANSWER_S_MAX))
+        return connection.send(FETCH, version, request, FetchResponse, Deadline(REQUEST_S_MAX))
 
     def _answer(self, offset: int, pending: Pending[FetchResponse]) -> PartitionData:
-        answer = pending.result(Deadline(ANSWER_S_MAX))
+        answer = pending.result(Deadline(REQUEST_S_MAX))
         check(f"Fetch of {self._where}", answer.error_code)
         if not answer.responses or not answer.responses[0].partitions:
             raise BrokerError(f"Fetch of {self._where}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -113,20 +113,23 @@ def end_all(cluster: Cluster, ends: Sequence[End]) -> list[Ended]:
     Retriable errors are retried until the time-out of an operation is over. Then TimedOut is raised, and any of the
     transactions may or may not have ended. EndTxn may be repeated with the same producer id and epoch.
     """
-    deadline = cluster.start_operation()
+    with cluster.exclusive_use():
+        return _end_all(cluster, ends, cluster.start_operation())
+
+
+def _end_all(cluster: Cluster, ends: Sequence[End], deadline: Deadline) -> list[Ended]:
     ended: dict[int, Ended] = {}
     backoff_s = BACKOFF_S
     while True:
         left = [index for index in range(len(ends)) if index not in ended]
         progressed, last = False, "nothing was asked"
         try:
-            with cluster.turn():
-                for index, code, pair in _round(cluster, ends, left, deadline):
-                    if code in RETRIABLE:
-                        progressed |= code != ErrorCode.CONCURRENT_TRANSACTIONS
-                        last = str(producer_error(str(ends[index]), code))
-                    else:
-                        ended[index] = Ended(ends[index], code, pair)
+            for index, code, pair in _round(cluster, ends, left, deadline):
+                if code in RETRIABLE:
+                    progressed |= code != ErrorCode.CONCURRENT_TRANSACTIONS
+                    last = str(producer_error(str(ends[index]), code))
+                else:
+                    ended[index] = Ended(ends[index], code, pair)
         except ClientError as fault:
             if not fault.retriable:
                 raise

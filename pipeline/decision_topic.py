@@ -41,7 +41,7 @@ State = dict[str, Any]
 
 
 class DecisionTopic:
-    """Decisions of one sink in a topic. Like its cluster, it must not be shared between threads or used across a fork."""
+    """Decisions of one sink in a topic. It must not be shared between threads or used across a fork."""
 
     def __init__(self, cluster: Cluster, topic: str, sink_id: str) -> None:
         check_sink_id(sink_id)

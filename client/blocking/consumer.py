@@ -39,7 +39,9 @@ class TransactionalConsumer:
         self._thread: LoopThread | None = None
         self._started: asynchronous.TransactionalConsumer | None = None
         self._undelivered: dict[TopicPartition, int] = {}
-        """Offsets of records that a call has read and not returned, because a signal interrupted its caller."""
+        """First offsets that a call has read and not returned, because a signal interrupted its caller."""
+        self._undelivered_of: object = None
+        """The assignment in which they were read. After a rebalance, reading begins at the committed offsets anyway."""
 
     # --- start and stop
 
@@ -95,8 +97,8 @@ class TransactionalConsumer:
 
         async def after_seeking_back() -> Result:
             undelivered, self._undelivered = self._undelivered, {}
-            for partition, offset in undelivered.items():
-                if partition in consumer.assignment():
+            if undelivered and self._undelivered_of is consumer._assignment_in_use():
+                for partition, offset in undelivered.items():
                     consumer.seek(partition, offset)
             return await work(consumer)
 
@@ -120,6 +122,7 @@ class TransactionalConsumer:
         async def read(consumer: Any) -> dict[TopicPartition, list[ConsumerRecord]]:
             records = await consumer.getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
             self._undelivered = {partition: batch[0].offset for partition, batch in records.items()}
+            self._undelivered_of = consumer._assignment_in_use()
             return cast(dict[TopicPartition, list[ConsumerRecord]], records)
 
         records = self._call(read)
@@ -132,6 +135,7 @@ class TransactionalConsumer:
         async def read(consumer: Any) -> ConsumerRecord:
             record = await consumer.getone(*partitions)
             self._undelivered = {TopicPartition(record.topic, record.partition): record.offset}
+            self._undelivered_of = consumer._assignment_in_use()
             return cast(ConsumerRecord, record)
 
         record = self._call(read)

@@ -52,13 +52,13 @@ class _Outcome(NamedTuple):
 
 
 class Delivery:
-    """Keeps how a call has ended until its caller knows, whom an exception of a signal handler may interrupt while it waits.
+    """Stores the outcome of a call until its caller has it: a signal handler may raise an exception while the caller waits.
 
-    The asyncio producer keeps the result of a call whose caller was cancelled; here it has been returned, but to nobody.
+    The asyncio producer has returned the outcome by then, so that it cannot return it again.
     """
 
     def __init__(self) -> None:
-        self._kept: _Outcome | None = None
+        self._outcome: _Outcome | None = None
 
     def call(
         self,
@@ -67,10 +67,10 @@ class Delivery:
         work: Callable[[], Coroutine[Any, Any, Result]],
         repeatable: tuple[type[Exception], ...],
     ) -> Result:
-        """Run a coroutine in the thread, unless how it ended is kept. Return its result, or raise its error.
+        """Run a coroutine in the thread, unless its outcome is stored. Return its result, or raise its error.
 
-        `key`: names the call and its arguments, asked for in the thread; the same key is the same call. `repeatable`: errors
-        that are not kept, because the call itself can be repeated.
+        `key`: returns a value that identifies the call and its arguments; it is called in the thread. `repeatable`: errors that
+        are not stored, because the call can be repeated.
         """
         outcome = thread.call(lambda: self._run(key, work, repeatable))
         try:
@@ -79,7 +79,7 @@ class Delivery:
             result: Result = outcome.result
             return result
         finally:
-            self._kept = None
+            self._outcome = None
 
     async def _run(
         self,
@@ -87,7 +87,7 @@ class Delivery:
         work: Callable[[], Coroutine[Any, Any, Any]],
         repeatable: tuple[type[Exception], ...],
     ) -> _Outcome:
-        if self._kept is None or self._kept.key != key():
+        if self._outcome is None or self._outcome.key != key():
             result, error = None, None
             try:
                 result = await work()
@@ -95,8 +95,8 @@ class Delivery:
                 raise
             except Exception as fault:
                 error = fault
-            self._kept = _Outcome(key(), result, error)
-        return self._kept
+            self._outcome = _Outcome(key(), result, error)
+        return self._outcome
 
 
 class LoopThread:
@@ -139,16 +139,18 @@ class LoopThread:
         Raises TimeoutError after `timeout_s`, IllegalStateError if another thread stops this one meanwhile.
         """
         self.check()
-        with self._handing_over:
-            if self._is_stopping:
-                raise IllegalStateError(f"{self.name} is closed")
-            future: Future[Result] = asyncio.run_coroutine_threadsafe(work(), self.loop)
+        future: Future[Result] | None = None
         try:
+            with self._handing_over:
+                if self._is_stopping:
+                    raise IllegalStateError(f"{self.name} is closed")
+                future = asyncio.run_coroutine_threadsafe(work(), self.loop)
             return future.result(timeout_s)
         except CancelledError:
             raise IllegalStateError(f"{self.name} was closed meanwhile") from None
         except BaseException:
-            future.cancel()
+            if future is not None:
+                future.cancel()
             raise
 
     def stop(self) -> None:

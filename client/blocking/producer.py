@@ -162,11 +162,13 @@ class TransactionalProducer:
 
     def join_transaction(self, identity: PreparedTxnState | str) -> None:
         """Join a transaction that another producer with this transactional id has shared (`share_transaction`)."""
-        self._call(lambda: self._twin.join_transaction(identity))
+        self._deliver(
+            "join_transaction", self._after_records(lambda: self._twin.join_transaction(identity)), str(identity)
+        )
 
     def begin_transaction(self) -> None:
         """Begin a transaction. No request is sent before its first record or offset."""
-        self._call(self._twin.begin_transaction)
+        self._deliver("begin_transaction", self._after_records(self._twin.begin_transaction))
 
     def share_transaction(self) -> PreparedTxnState:
         """Let other producers join the transaction; return the identity to pass to their `join_transaction`."""
@@ -357,10 +359,6 @@ class TransactionalProducer:
 
     def _end(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None) -> Result:
         """Run a call that ends or prepares the transaction; meanwhile, `send` raises IllegalStateError."""
-
-        def key() -> object:
-            return name, argument, self._twin._session.transactions  # A later transaction has calls of its own.
-
         self._running().check()  # First: in a forked process the lock may be held for ever.
         is_mine = False
         try:
@@ -369,10 +367,18 @@ class TransactionalProducer:
                     raise IllegalStateError(f"{name}(): {self._ending_call}() of {self._name} has not ended")
                 is_mine = True  # First: Ctrl-C may come between any two steps.
                 self._ending_call = name
-            return self._delivery.call(self._running(), key, work, (OperationTimedOutError, IllegalStateError))
+            return self._deliver(name, work, argument)
         finally:
             if is_mine:
                 self._ending_call = None
+
+    def _deliver(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None) -> Result:
+        """Run a call of which the caller has to know the outcome, even if a signal interrupts it and it is repeated."""
+
+        def key() -> object:
+            return name, argument, self._twin._session.transactions  # A later transaction has calls of its own.
+
+        return self._delivery.call(self._running(), key, work, (OperationTimedOutError, IllegalStateError))
 
     # --- in the producer's thread
 

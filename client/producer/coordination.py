@@ -170,7 +170,7 @@ class Coordination:
                 ADD_PARTITIONS_TO_TXN,
                 AddPartitionsToTxnRequest((), session.transactional_id, *session.identity, added),
                 AddPartitionsToTxnResponse,
-                _worst_partition,
+                self._worst_partition,
                 most=ADD_PARTITIONS_MAX,
             )
             session.has_started = True
@@ -212,7 +212,7 @@ class Coordination:
                 TXN_OFFSET_COMMIT,
                 request,
                 TxnOffsetCommitResponse,
-                _worst_offset,
+                self._worst_offset,
                 group=group.group_id,
                 least=OFFSETS_V2_FROM if is_version_2 else OFFSETS_WITH_GROUP_FROM,
                 most=OFFSETS_NAMES_MAX if is_version_2 else OFFSETS_V2_FROM - 1,
@@ -300,12 +300,12 @@ class Coordination:
     # --- requests and retries
 
     async def _read_first_transaction_version(self) -> None:
-        """Read the transaction version, again and again while there is no connection and none was read before."""
-        while True:
-            await self._read_transaction_version()
-            if self._link is not None:
-                return
+        """Read the transaction version; if none was read before, repeat this until there is a connection."""
+        await self._read_transaction_version()
+        while self._link is None:
             await asyncio.sleep(self._backoff_s)
+            await self._read_transaction_version()
+            self._session.last_fault = None if self._link is not None else self._session.last_fault
 
     async def _read_transaction_version(self) -> None:
         """Read the cluster's transaction version, and whether InitProducerId 3 exists, from the coordinator's connection."""
@@ -359,7 +359,10 @@ class Coordination:
         most: int = INT16_MAX,
         facts: Fact = NO_FACTS,
     ) -> Answer:
-        """Send a request to its coordinator, with retries, and return the final response. `facts`: see `Session.judge`."""
+        """Send a request to its coordinator, with retries, and return the final response.
+
+        `facts`: those that only the caller knows.
+        """
 
         async def attempt() -> Answer:
             return await self._connections.ask(await self._node(group, facts), key, request, answer, least, most)
@@ -393,14 +396,14 @@ class Coordination:
             else:
                 code = code_of(answer)
                 reason: str | None = getattr(answer, "fence_reason", None)
-                verdict = self._session.judge(kind, code, kind.value, reason, facts)
-                if verdict in (Kind.SUCCESS, Kind.ABORT_TO_LEARN):
+                outcome_kind = self._session.apply_error_code(kind, code, kind.value, reason, facts)
+                if outcome_kind in (Kind.SUCCESS, Kind.ABORT_TO_LEARN):
                     self._session.last_fault = None
                     return answer
                 self._session.last_fault = self._session.response_error(kind.value, code, reason)
-                if verdict is Kind.REFRESH:
+                if outcome_kind is Kind.REFRESH:
                     self._nodes.pop(group, None)
-                elif verdict is not Kind.RETRY:
+                elif outcome_kind is not Kind.RETRY:
                     raise self._final_error(kind, code, reason)
                 if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                     backoff_s = min(backoff_s, CONCURRENT_BACKOFF_S)
@@ -419,6 +422,14 @@ class Coordination:
         error.reason = reason
         error.__cause__ = cause
         return error
+
+    def _worst_partition(self, answer: AddPartitionsToTxnResponse) -> int:
+        parts = (part for topic in answer.results_by_topic_v3_and_below for part in topic.results_by_partition)
+        return worst(Request.ADD_PARTITIONS, (part.partition_error_code for part in parts), self._session.facts)
+
+    def _worst_offset(self, answer: TxnOffsetCommitResponse) -> int:
+        codes = (part.error_code for topic in answer.topics for part in topic.partitions)
+        return worst(Request.TXN_OFFSET_COMMIT, codes, self._session.facts)
 
     def _check_running(self, kind: Request, transaction: int) -> None:
         """Raise StoppedError when the transaction in which a request was made has failed or ended."""
@@ -441,18 +452,3 @@ def _transaction_version(link: Link) -> int:
         for key, first in ((PRODUCE, PRODUCE_V2_FROM), (END_TXN, END_TXN_V2_FROM), (TXN_OFFSET_COMMIT, OFFSETS_V2_FROM))
     )
     return 2 if link.features.get(TRANSACTION_VERSION, 0) >= TRANSACTION_VERSION_2 and has_requests else 1
-
-
-def _worst_partition(answer: AddPartitionsToTxnResponse) -> int:
-    return worst(
-        Request.ADD_PARTITIONS,
-        (
-            part.partition_error_code
-            for topic in answer.results_by_topic_v3_and_below
-            for part in topic.results_by_partition
-        ),
-    )
-
-
-def _worst_offset(answer: TxnOffsetCommitResponse) -> int:
-    return worst(Request.TXN_OFFSET_COMMIT, (part.error_code for topic in answer.topics for part in topic.partitions))

@@ -279,8 +279,8 @@ RANKS: Final[dict[Kind, int]] = {
     Kind.ABORTABLE_WITH_BUMP: 5,
     Kind.ABORT_TO_LEARN: 6,
     Kind.RECOVERABLE: 7,
-    Kind.CONFIGURATION: 7,
-    Kind.FATAL: 7,
+    Kind.CONFIGURATION: 8,
+    Kind.FATAL: 9,
 }
 """The error with the highest rank decides for several partitions. OPERATION_NOT_ATTEMPTED only says that another has failed."""
 
@@ -311,11 +311,11 @@ def kind_of(request: Request, code: int, facts: Fact = NO_FACTS) -> Kind:
     return kind
 
 
-def worst(request: Request, codes: Iterable[int]) -> int:
-    """Return the error code that decides about a response with one for each partition, 0 if all are 0: see RANKS."""
+def worst(request: Request, codes: Iterable[int], facts: Fact = NO_FACTS) -> int:
+    """Return the most severe of the partitions' error codes in a response, 0 if all are 0: see RANKS."""
 
-    def rank(code: int) -> tuple[bool, bool, int]:
-        return bool(code), code != _E.OPERATION_NOT_ATTEMPTED, RANKS[kind_of(request, code)]
+    def rank(code: int) -> tuple[bool, bool, int, int]:
+        return bool(code), code != _E.OPERATION_NOT_ATTEMPTED, RANKS[kind_of(request, code, facts)], -code
 
     return max(codes, key=rank, default=0)
 

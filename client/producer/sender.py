@@ -275,7 +275,7 @@ class Sender:
                 resolved = places.pop((topic.name, part.index), None)
                 if resolved is not None:
                     self._mark_returned(resolved)
-                    self._judge(resolved, part)
+                    self._handle_response(resolved, part)
         for batch in places.values():
             self._mark_returned(batch)
             self._retry(batch, DisconnectedError("Produce: the response does not name the partition"), refresh=True)
@@ -297,7 +297,7 @@ class Sender:
             batch.in_flight = False
             batch.queue.in_flight -= 1
 
-    def _judge(self, batch: Batch, part: PartitionProduceResponse) -> None:
+    def _handle_response(self, batch: Batch, part: PartitionProduceResponse) -> None:
         """Handle the response for a batch according to the error table."""
         queue, code = batch.queue, part.error_code
         facts = self._facts_of(batch) if code else NO_FACTS
@@ -317,7 +317,7 @@ class Sender:
             self._retry(batch, cause, refresh=kind is Kind.REFRESH)
             return
         self._session.needs_new_epoch = True  # The leader still expects the sequence numbers of this batch.
-        self._session.judge(Request.PRODUCE, code, what, part.error_message, facts)
+        self._session.apply_error_code(Request.PRODUCE, code, what, part.error_message, facts)
         self._resolve(batch, _failed(cause, failure_type(code)))
         self.drop()
 

@@ -178,13 +178,17 @@ class Session:
         facts |= Fact.ABORTING if self.state == State.ABORTING_TRANSACTION else NO_FACTS
         return facts | (Fact.SHARED if self.is_shared else NO_FACTS)
 
-    def judge(self, request: Request, code: int, what: str, message: str | None = None, facts: Fact = NO_FACTS) -> Kind:
+    def apply_error_code(
+        self, request: Request, code: int, what: str, message: str | None = None, facts: Fact = NO_FACTS
+    ) -> Kind:
         """Return the kind of an error code, and go to the error state if the error is final.
 
         `facts`: those that only the caller knows.
         For a kind other than SUCCESS, RETRY, REFRESH, SPLIT and ABORT_TO_LEARN, the state is ABORTABLE_ERROR or FATAL_ERROR
         afterwards, or still ABORTING_TRANSACTION: an abortable error does not stop an abort.
         """
+        if not code:
+            return Kind.SUCCESS
         facts |= self.facts
         kind = kind_of(request, code, facts)
         if kind in _HARMLESS:
@@ -194,7 +198,7 @@ class Session:
             self.fail_abortable(cause, bump=kind == Kind.ABORTABLE_WITH_BUMP)
             return kind
         text = f"{self.transactional_id!r}: {cause.args[0]}"
-        if Fact.PREPARED in facts and kind == Kind.RECOVERABLE:
+        if kind != kind_of(request, code, facts & ~Fact.PREPARED):
             # Other systems may have committed, so that nothing else is tried: a new producer can still commit (KIP-939).
             text += "; the prepared transaction is not committed: start again with init_transactions(keep_prepared_txn=True)"
         error = fatal_class(kind, code, facts)(text, code)

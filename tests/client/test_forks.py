@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
 import warnings
 from collections.abc import Callable
@@ -18,10 +19,11 @@ END_TXN = 26
 
 
 def in_a_child(work: Callable[[], str]) -> str:
-    """What a forked child says, and that it ended as it should."""
+    """Run `work` in a forked child; return its result, or its exception as text."""
     reading, writing = os.pipe()
     process_id = os.fork()
     if process_id == 0:
+        signal.alarm(60)  # Ends a child that hangs.
         try:
             os.write(writing, work().encode())
         except BaseException as fault:
@@ -40,7 +42,7 @@ def ask(cluster: Cluster, producer_id: int = 1) -> int:
     return answer.error_code
 
 
-def test_what_was_made_before_a_fork_is_refused_in_the_child_and_goes_on_in_the_parent(broker: FakeBroker) -> None:
+def test_connections_of_before_a_fork_are_refused_in_the_child_and_work_in_the_parent(broker: FakeBroker) -> None:
     broker.handlers[END_TXN] = lambda request, version: EndTxnResponse()
     with Cluster([broker.address]) as cluster:
         assert ask(cluster) == 0
@@ -53,7 +55,7 @@ def test_what_was_made_before_a_fork_is_refused_in_the_child_and_goes_on_in_the_
         assert [request.producer_id for name, _, request in broker.seen if name == "EndTxn"] == [1, 1]
 
 
-def test_a_child_that_forgets_what_it_inherited_leaves_it_to_its_parent(broker: FakeBroker) -> None:
+def test_a_child_that_closes_inherited_connections_leaves_them_open_in_the_parent(broker: FakeBroker) -> None:
     broker.handlers[END_TXN] = lambda request, version: EndTxnResponse()
     kept = [Cluster([broker.address])]
     assert ask(kept[0]) == 0
@@ -76,7 +78,7 @@ def test_a_child_of_a_busy_parent_is_refused_at_once(broker: FakeBroker) -> None
     with Cluster([broker.address]) as cluster:
 
         def hold() -> None:
-            with cluster.turn():
+            with cluster.exclusive_use():
                 holds.set()
                 may_go_on.wait(60)
 
@@ -91,7 +93,7 @@ def test_a_child_of_a_busy_parent_is_refused_at_once(broker: FakeBroker) -> None
             thread.join()
 
 
-def test_a_child_makes_its_own(broker: FakeBroker) -> None:
+def test_a_child_can_open_connections_of_its_own(broker: FakeBroker) -> None:
     broker.handlers[END_TXN] = lambda request, version: EndTxnResponse()
 
     def work() -> str:

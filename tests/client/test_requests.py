@@ -42,7 +42,7 @@ def test_an_answer_is_read_behind_its_header(version: int) -> None:
 
 
 def test_flags_of_two_phase_commit_travel_in_version_6(broker: FakeBroker) -> None:
-    """aiokafka's own InitProducerId knows version 0 only."""
+    """Version 6 has the flags Enable2Pc and KeepPreparedTxn (KIP-939)."""
     broker.handlers[22] = lambda request, version: InitProducerIdResponse(0, 0, 5, 6, 7, 8)
     wanted = InitProducerIdRequest("t", 60_000, -1, -1, True, True)
     with Cluster([broker.address]) as cluster:

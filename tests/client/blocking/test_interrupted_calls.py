@@ -24,7 +24,7 @@ class Alarm(Exception):
 
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
-    """Runs a call, whose result reaches the thread that waits too late: the signal was there before."""
+    """Returns a function that makes a call in which an alarm goes off when its result is there, but not returned yet."""
     result = Future.result
 
     def received_too_late(future: Future[Any], timeout_s: float | None = None) -> Any:
@@ -64,7 +64,7 @@ def test_a_commit_that_has_ended_may_be_repeated_once(stuntbroker: Broker, inter
     assert stuntbroker.values("t") == [b"a"]
 
 
-def test_a_result_that_nobody_has_taken_is_not_that_of_the_next_transaction(
+def test_the_result_of_an_interrupted_commit_is_not_that_of_the_next_transaction(
     stuntbroker: Broker, interrupted: Interrupted
 ) -> None:
     with ready(stuntbroker) as producer:
@@ -97,7 +97,7 @@ def test_a_completion_says_what_it_has_done_when_it_is_repeated(
     assert stuntbroker.values("t") == ([b"a"] if is_decided else [])
 
 
-def test_an_error_that_nobody_has_seen_is_raised_when_the_call_is_repeated(
+def test_the_error_of_an_interrupted_call_is_raised_when_it_is_repeated(
     stuntbroker: Broker, interrupted: Interrupted
 ) -> None:
     with ready(stuntbroker) as producer:
@@ -114,6 +114,34 @@ def test_an_error_that_nobody_has_seen_is_raised_when_the_call_is_repeated(
     assert stuntbroker.values("t") == []
 
 
+def test_a_transaction_begins_once(stuntbroker: Broker, interrupted: Interrupted) -> None:
+    with ready(stuntbroker) as producer:
+        interrupted(producer.begin_transaction)
+        producer.begin_transaction()
+        with pytest.raises(IllegalStateError):
+            producer.begin_transaction()
+        producer.send("t", b"a")
+        producer.commit_transaction()
+
+    assert stuntbroker.values("t") == [b"a"]
+
+
+def test_a_block_whose_commit_is_interrupted_has_committed(stuntbroker: Broker, interrupted: Interrupted) -> None:
+    with ready(stuntbroker) as producer:
+
+        def pay() -> None:
+            with producer.transaction():
+                producer.send("t", b"a")
+                interrupted(producer.commit_transaction)
+
+        pay()
+        assert producer.state is State.READY
+        with producer.transaction():
+            producer.send("t", b"b")
+
+    assert stuntbroker.values("t") == [b"a", b"b"]
+
+
 def test_a_producer_is_initialised_once(stuntbroker: Broker, interrupted: Interrupted) -> None:
     with TransactionalProducer(bootstrap_servers=stuntbroker.bootstrap, transactional_id="id") as producer:
         interrupted(producer.init_transactions)
@@ -122,7 +150,9 @@ def test_a_producer_is_initialised_once(stuntbroker: Broker, interrupted: Interr
             producer.init_transactions()
 
 
-def test_records_that_were_read_for_nobody_are_read_again(stuntbroker: Broker, interrupted: Interrupted) -> None:
+def test_records_that_an_interrupted_call_has_read_are_returned_by_the_next(
+    stuntbroker: Broker, interrupted: Interrupted
+) -> None:
     stuntbroker.produce("t", "a", "b", "c")
     with TransactionalConsumer("t", bootstrap_servers=stuntbroker.bootstrap, group_id="g") as consumer:
         values = [consumer.getone().value]
@@ -132,3 +162,23 @@ def test_records_that_were_read_for_nobody_are_read_again(stuntbroker: Broker, i
             values += [record.value for batch in consumer.getmany(timeout_ms=100).values() for record in batch]
 
     assert values == [b"a", b"b", b"c"]
+
+
+def test_what_an_interrupted_call_has_read_is_left_to_the_member_that_has_the_partition_now(
+    stuntbroker: Broker, interrupted: Interrupted
+) -> None:
+    stuntbroker.produce("t", "a", "b")
+
+    def consumer() -> TransactionalConsumer:
+        return TransactionalConsumer("t", bootstrap_servers=stuntbroker.bootstrap, group_id="g")
+
+    with consumer() as first:
+        interrupted(first.getone)
+        first.unsubscribe()
+        with consumer() as second:
+            read = [second.getone(), second.getone()]
+            second.commit()
+        first.subscribe(["t"])
+        stuntbroker.produce("t", "c")
+
+        assert ([record.value for record in read], first.getone().value) == ([b"a", b"b"], b"c")

@@ -216,6 +216,8 @@ def test_every_rule_applies_to_a_cell_and_every_fact_is_described_in_the_order_o
         (Request.ADD_PARTITIONS, [29, 3, 55], 29),
         (Request.ADD_PARTITIONS, [29, 59], 59),
         (Request.ADD_PARTITIONS, [29, 90], 90),
+        (Request.ADD_PARTITIONS, [90, 49], 49),
+        (Request.ADD_PARTITIONS, [90, 48, 53], 48),
         (Request.TXN_OFFSET_COMMIT, [22, 51], 22),
         (Request.TXN_OFFSET_COMMIT, [22, 49], 49),
     ],
@@ -224,6 +226,11 @@ def test_the_worst_of_several_partitions_decides_in_any_order(
     request_kind: Request, codes: list[int], expected: int
 ) -> None:
     assert worst(request_kind, codes) == worst(request_kind, reversed(codes)) == expected
+
+
+def test_the_worst_of_several_partitions_depends_on_the_draft() -> None:
+    assert worst(Request.ADD_PARTITIONS, [29, 91]) == 29
+    assert worst(Request.ADD_PARTITIONS, [91, 29], Fact.KIP_588_DRAFT) == 91
 
 
 def test_every_kind_has_a_rank() -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -33,8 +34,12 @@ def broker_at(level: int, **properties: Any) -> Iterator[Broker]:
 
 
 def producer_of(broker: Broker, name: str = "payer", **options: Any) -> TransactionalProducer:
+    return producer_at(broker.bootstrap, name, **options)
+
+
+def producer_at(bootstrap: str, name: str = "payer", **options: Any) -> TransactionalProducer:
     return TransactionalProducer(
-        bootstrap_servers=broker.bootstrap, transactional_id=name, enable_2pc=True, retry_backoff_ms=2, **options
+        bootstrap_servers=bootstrap, transactional_id=name, enable_2pc=True, retry_backoff_ms=2, **options
     )
 
 
@@ -60,7 +65,10 @@ class Payer:
 
     def __init__(self, broker: Broker, database: str) -> None:
         command = [sys.executable, __file__, broker.bootstrap, database]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True, start_new_session=True
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -68,6 +76,8 @@ class Payer:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)  # A payment may hang.
         self._process.communicate(timeout=60)
 
     def pay_and_be_killed(self, first: int, payments: int, step: str) -> None:
@@ -75,7 +85,8 @@ class Payer:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(f"{first} {payments} {step}\n")
         self._process.stdin.flush()
-        assert int(self._process.stdout.readline()) == -signal.SIGKILL
+        ended = self._process.stdout.readline()
+        assert ended == f"{-signal.SIGKILL}\n", f"the process ended with {ended!r}"
 
 
 def _fork_payers(bootstrap: str, database: str) -> None:
@@ -85,6 +96,8 @@ def _fork_payers(bootstrap: str, database: str) -> None:
         if process_id == 0:
             try:
                 asyncio.run(_run(bootstrap, connect(database), int(first), int(payments), step))
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(1)  # It was not killed.
         sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1])}\n")
@@ -92,9 +105,7 @@ def _fork_payers(bootstrap: str, database: str) -> None:
 
 
 async def _run(bootstrap: str, database: Database, first: int, payments: int, step: str) -> None:
-    producer = TransactionalProducer(
-        bootstrap_servers=bootstrap, transactional_id="payer", enable_2pc=True, retry_backoff_ms=2
-    )
+    producer = producer_at(bootstrap)
     await producer.start()
     await producer.init_transactions(keep_prepared_txn=True)
     await producer.complete_transaction(database.state())
