@@ -89,6 +89,7 @@ class Cluster:
         self._coordinators: dict[tuple[int, str], int] = {}
         """(key type, key) -> node id."""
         self._lock = threading.RLock()
+        """Held by the thread that uses the connections, for all attempts of an operation."""
         self._process_id = os.getpid()
         self._is_closed = False
         self._producers: list[TransactionalProducer] = []

@@ -87,7 +87,8 @@ class Delivery:
         work: Callable[[], Coroutine[Any, Any, Any]],
         repeatable: tuple[type[Exception], ...],
     ) -> _Outcome:
-        if self._outcome is None or self._outcome.key != key():
+        outcome = self._outcome  # Read once: a thread that has received its own sets this to None at any time.
+        if outcome is None or outcome.key != key():
             result, error = None, None
             try:
                 result = await work()
@@ -95,8 +96,8 @@ class Delivery:
                 raise
             except Exception as fault:
                 error = fault
-            self._outcome = _Outcome(key(), result, error)
-        return self._outcome
+            outcome = self._outcome = _Outcome(key(), result, error)
+        return outcome
 
 
 class LoopThread:
