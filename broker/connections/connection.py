@@ -154,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
             return self._empty_view
         if (
             high == self.room
-        ):  # Between requests: for a partly received one, `_handle_frames` has made room or reading is paused.
+        ):  # Between requests: `_handle_frames` makes room for a partly received one, or pauses reading.
             self._make_room(max(high - self._low + 1, high))
             high = self._high
         return self._view[high : min(self.room, high + READ_AT_ONCE)]

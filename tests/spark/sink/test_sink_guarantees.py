@@ -164,7 +164,7 @@ def test_a_late_attempt_does_not_hide_that_a_decided_transaction_was_committed(
     store = connections.store_of(cluster, options())
     store.resume(taken.claim)
     store.decide(Decision(name, "query", 0, (message.transaction,)))
-    two_phase_sink._close(cluster, name, taken.pair)
+    two_phase_sink._close_gate(cluster, name, taken.pair)
     end_all(cluster, [End(*message.transaction, True)])
     with pytest.raises(AttemptTooLate):
         sink.write(taken, "query", 0, ROWS)
