@@ -152,9 +152,7 @@ class Connection(asyncio.BufferedProtocol):
         high = self._high
         if not high:
             return self._empty_view
-        if (
-            high == self.room
-        ):  # Between requests: `_handle_frames` makes room for a partly received one, or pauses reading.
+        if high == self.room:  # `_handle_frames` makes room for a partly received request, or pauses reading.
             self._make_room(max(high - self._low + 1, high))
             high = self._high
         return self._view[high : min(self.room, high + READ_AT_ONCE)]
