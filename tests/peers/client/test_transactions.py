@@ -324,9 +324,9 @@ async def test_a_consumer_waits_for_offsets_of_an_open_transaction(each_bootstra
         producing(each_bootstrap, own) as producer,
         TransactionalConsumer(bootstrap_servers=each_bootstrap, group_id=own) as consumer,
     ):
-        consumer.assign([where])
         await producer.begin_transaction()
         await producer.send_offsets_to_transaction({where: 1}, GroupMetadata(own))
+        consumer.assign([where])  # Only now: it looks for its position at once.
         asking = asyncio.create_task(consumer.committed(where))
         finished, _ = await asyncio.wait({asking}, timeout=0.3)
         assert not finished
