@@ -1,7 +1,7 @@
 """One connection to one broker, for blocking callers: commands, the source and the recovery of the pipeline.
 
 request   size int32 | key int16 | version int16 | correlation id int32 | client id | tags, if flexible | message
-answer    size int32 | correlation id int32 | tags, if flexible and not ApiVersions | message
+response  size int32 | correlation id int32 | tags, if flexible and not ApiVersions | message
 
 Transactional producers have connections of their own, those of aiokafka (`producer.connections`): they need an event loop, and
 importing aiokafka takes 60 ms, where all of `stuntbroker txn list` takes 40 ms.
@@ -57,7 +57,7 @@ class Deadline:
 class Pending(Generic[Answer]):
     """The response to a request that was sent, which arrives while a caller waits for it or for a later one."""
 
-    __slots__ = ("_answer", "_connection", "_correlation_id", "_key", "_response", "_version")
+    __slots__ = ("_connection", "_correlation_id", "_key", "_response", "_response_type", "_version")
 
     def __init__(
         self, connection: Connection, key: int, version: int, correlation_id: int, answer: type[Answer]
@@ -66,7 +66,7 @@ class Pending(Generic[Answer]):
         self._key = key
         self._version = version
         self._correlation_id = correlation_id
-        self._answer = answer
+        self._response_type = answer
         self._response: Answer | None = None
 
     @property
@@ -80,11 +80,11 @@ class Pending(Generic[Answer]):
             self._connection.receive(self.name, deadline)
         return self._response
 
-    def accept(self, frame: bytes) -> None:
+    def decode(self, frame: bytes) -> None:
         """Decode the response. Raises DecodeError, IndexError."""
         (correlation_id,) = unpack_from(">i", frame)
         if correlation_id != self._correlation_id:
-            raise DecodeError(f"the answer is one to request {correlation_id}, not {self._correlation_id}", 0)
+            raise DecodeError(f"the response is to request {correlation_id}, not {self._correlation_id}", 0)
         version, start = self._version, 4
         if self._key == API_VERSIONS:
             # The response header is the same in all versions; the body is version 0 if the broker does not know ours.
@@ -92,14 +92,14 @@ class Pending(Generic[Answer]):
             version = 0 if unknown else version
         elif version >= APIS[self._key].flexible_from:
             start = skip_tags(frame, 4)
-        self._response = self._answer.decode(frame, version, start)
+        self._response = self._response_type.decode(frame, version, start)
 
 
 class Connection:
     """A connection with negotiated versions: the constructor connects. After ConnectionFailed, it cannot be used any more.
 
-    Requests are sent, and answered, in the order of the calls. A connection belongs to the process that opened it: after a
-    fork, the child has to make its own, and any use of this one raises ClientError.
+    Requests are sent in the order of the calls, and responses arrive in the same order. A connection belongs to the process that
+    opened it: after a fork, the child has to make its own, and any use of this one raises ClientError.
     """
 
     def __init__(self, address: Address, deadline: Deadline, client_id: str = CLIENT_ID) -> None:
@@ -118,7 +118,7 @@ class Connection:
             raise ConnectionFailed(f"cannot connect to {address}: {reason(fault)}") from fault
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            self.versions = self._agree(deadline)
+            self.versions = self._read_versions(deadline)
             """API key -> (lowest, highest) version of the broker."""
         except BaseException:
             self.close()
@@ -159,7 +159,7 @@ class Connection:
             self._socket.sendall(pack(">i", len(body)) + body)
         except OSError as fault:
             raise self._failed(pending.name, fault) from fault
-        except BaseException:  # Half of it may have been sent.
+        except BaseException:  # A part of the request may have been sent.
             self.close()
             raise
         self._pending.append(pending)
@@ -169,10 +169,10 @@ class Connection:
         """Read the response to the oldest request in flight, for a caller that waits for `name`. Raises ConnectionFailed."""
         self._check(name)
         try:
-            self._pending[0].accept(self._receive(deadline))
+            self._pending[0].decode(self._receive(deadline))
         except (OSError, DecodeError, IndexError) as fault:
             raise self._failed(name, fault) from fault
-        except BaseException:  # Half of it may have been read.
+        except BaseException:  # A part of the response may have been read.
             self.close()
             raise
         self._pending.popleft()
@@ -188,7 +188,7 @@ class Connection:
         self.close()
         return ConnectionFailed(f"{name} to {self.address}: {self._fault}")
 
-    def _agree(self, deadline: Deadline) -> dict[int, tuple[int, int]]:
+    def _read_versions(self, deadline: Deadline) -> dict[int, tuple[int, int]]:
         """Request and return the versions of all APIs."""
         request = ApiVersionsRequest(CLIENT_ID, "0")
         answer = self.ask(API_VERSIONS, API_VERSIONS_FIRST, request, ApiVersionsResponse, deadline)
@@ -204,7 +204,7 @@ class Connection:
     def _receive(self, deadline: Deadline) -> bytes:
         (size,) = unpack_from(">i", self._read(4, deadline))
         if not 4 <= size <= FRAME_SIZE_MAX:
-            raise DecodeError(f"an answer of {size} bytes, more than {FRAME_SIZE_MAX} or less than 4", 0)
+            raise DecodeError(f"a response of {size} bytes, more than {FRAME_SIZE_MAX} or less than 4", 0)
         return self._read(size, deadline)
 
     def _read(self, size: int, deadline: Deadline) -> bytes:
@@ -213,7 +213,7 @@ class Connection:
             self._socket.settimeout(max(WAIT_S_MIN, deadline.left_s()))
             part = self._socket.recv(min(size, READ_BYTES_MAX))
             if not part:
-                raise ConnectionResetError("the broker closed the connection before its answer was whole")
+                raise ConnectionResetError("the broker closed the connection before its response was complete")
             parts.append(part)
             size -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)

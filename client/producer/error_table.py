@@ -185,17 +185,17 @@ class Fact(Flag):
     ABORTING = 32
     EARLIER_BATCH_OPEN = 64
     SHARED = 128
-    SINGLE_RECORD = 256
+    UNSPLITTABLE = 256
 
 
 NO_FACTS: Final = Fact(0)
 FACTS: Final[dict[Fact, str]] = {
     Fact.KIP_588_DRAFT: "the broker follows KIP-588's draft (profile `kip-588`)",
     Fact.ASKS_FOR_NEW_EPOCH: "InitProducerId asks for a new epoch after a transaction: there is nothing to abort",
-    Fact.NOT_STARTED: "it is not certain that any request of the transaction has reached a broker: there is nothing to abort",
+    Fact.NOT_STARTED: "no request of the transaction is known to have reached a broker: there is nothing to abort",
     Fact.EARLIER_BATCH_OPEN: "an earlier batch of the partition has no response yet, and is sent again first",
-    Fact.SHARED: "several producers write to the transaction: the batch with this number may be another one's",
-    Fact.SINGLE_RECORD: "the batch is a single record, which cannot be split",
+    Fact.SHARED: "several producers write to the transaction: another one may have used this sequence number",
+    Fact.UNSPLITTABLE: "the batch cannot be split: it is a single record, or was given to `send_batch`",
     Fact.ABORTING: "the producer aborts",
     Fact.PREPARED: "the producer commits a prepared transaction, which it does not abort if the commit is refused",
     Fact.NO_NEW_EPOCH: "the coordinator has no InitProducerId 3, and the cluster no transaction version 2",
@@ -209,7 +209,7 @@ class Rule(NamedTuple):
     fact: Fact
     requests: frozenset[Request]
     replaced: int | Kind
-    """An error code, or a kind whatever the code is."""
+    """An error code, or the kind of any code."""
     kind: Kind
 
 
@@ -229,7 +229,7 @@ RULES: Final = (
     Rule(Fact.NOT_STARTED, _ABORT, _E.INVALID_TXN_STATE, Kind.SUCCESS),
     Rule(Fact.EARLIER_BATCH_OPEN, _PRODUCE, _E.OUT_OF_ORDER_SEQUENCE_NUMBER, Kind.RETRY),
     Rule(Fact.SHARED, _PRODUCE, _E.DUPLICATE_SEQUENCE_NUMBER, Kind.ABORTABLE),
-    Rule(Fact.SINGLE_RECORD, _PRODUCE, Kind.SPLIT, Kind.ABORTABLE),
+    Rule(Fact.UNSPLITTABLE, _PRODUCE, Kind.SPLIT, Kind.ABORTABLE),
     Rule(Fact.ABORTING, _FIND, Kind.ABORTABLE, Kind.FATAL),
     *(
         Rule(Fact.PREPARED, _COMMIT, kind, Kind.RECOVERABLE)
@@ -282,7 +282,10 @@ RANKS: Final[dict[Kind, int]] = {
     Kind.CONFIGURATION: 8,
     Kind.FATAL: 9,
 }
-"""The error with the highest rank decides for several partitions. OPERATION_NOT_ATTEMPTED only says that another has failed."""
+"""Rank of each kind: of several partitions, the one with the highest rank decides.
+
+OPERATION_NOT_ATTEMPTED ranks below every other error: it only says that another partition has failed.
+"""
 
 _REJECTED: Final = frozenset(
     {

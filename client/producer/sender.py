@@ -324,7 +324,7 @@ class Sender:
     def _facts_of(self, batch: Batch) -> Fact:
         facts, batches = self._session.facts, batch.queue.batches
         facts |= Fact.EARLIER_BATCH_OPEN if batches and batches[0] is not batch else NO_FACTS
-        return facts if batch.can_be_split else facts | Fact.SINGLE_RECORD
+        return facts if batch.can_be_split else facts | Fact.UNSPLITTABLE
 
     def _retry(self, batch: Batch, cause: ProducerError, refresh: bool = False) -> None:
         """Resend a batch later, unless it has expired or its transaction has to be aborted."""

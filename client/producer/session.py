@@ -184,6 +184,7 @@ class Session:
         """Return the kind of an error code, and go to the error state if the error is final.
 
         `facts`: those that only the caller knows.
+
         For a kind other than SUCCESS, RETRY, REFRESH, SPLIT and ABORT_TO_LEARN, the state is ABORTABLE_ERROR or FATAL_ERROR
         afterwards, or still ABORTING_TRANSACTION: an abortable error does not stop an abort.
         """

@@ -32,6 +32,7 @@ from stuntbroker.client.producer.errors import (
 )
 from stuntbroker.protocol.errors import RETRIABLE, ErrorCode
 
+DRAFT = Fact.KIP_588_DRAFT
 COLUMNS = (
     Request.INIT_PRODUCER_ID,
     Request.ADD_PARTITIONS,
@@ -154,26 +155,20 @@ def test_the_response_to_a_batch_is_handled_as_in_java(code: int, kind: Kind) ->
 @pytest.mark.parametrize(
     ("facts", "request_kind", "code", "before", "after"),
     [
-        (Fact.KIP_588_DRAFT, Request.ADD_OFFSETS, 90, Kind.RECOVERABLE, Kind.ABORTABLE_WITH_BUMP),
-        (Fact.KIP_588_DRAFT, Request.END_TXN_COMMIT, 90, Kind.ABORT_TO_LEARN, Kind.ABORTABLE_WITH_BUMP),
-        (Fact.KIP_588_DRAFT, Request.END_TXN_ABORT, 91, Kind.FATAL, Kind.RECOVERABLE),
-        (Fact.KIP_588_DRAFT, Request.PRODUCE, 90, Kind.RECOVERABLE, Kind.RECOVERABLE),
-        (Fact.KIP_588_DRAFT | Fact.NO_NEW_EPOCH, Request.ADD_OFFSETS, 90, Kind.RECOVERABLE, Kind.RECOVERABLE),
-        (Fact.KIP_588_DRAFT | Fact.PREPARED, Request.END_TXN_COMMIT, 90, Kind.ABORT_TO_LEARN, Kind.RECOVERABLE),
+        (DRAFT, Request.ADD_OFFSETS, 90, Kind.RECOVERABLE, Kind.ABORTABLE_WITH_BUMP),
+        (DRAFT, Request.END_TXN_COMMIT, 90, Kind.ABORT_TO_LEARN, Kind.ABORTABLE_WITH_BUMP),
+        (DRAFT, Request.END_TXN_ABORT, 91, Kind.FATAL, Kind.RECOVERABLE),
+        (DRAFT, Request.PRODUCE, 90, Kind.RECOVERABLE, Kind.RECOVERABLE),
+        (DRAFT | Fact.NO_NEW_EPOCH, Request.ADD_OFFSETS, 90, Kind.RECOVERABLE, Kind.RECOVERABLE),
+        (DRAFT | Fact.PREPARED, Request.END_TXN_COMMIT, 90, Kind.ABORT_TO_LEARN, Kind.RECOVERABLE),
         (Fact.ASKS_FOR_NEW_EPOCH, Request.INIT_PRODUCER_ID, 120, Kind.ABORTABLE, Kind.RETRY),
         (Fact.ASKS_FOR_NEW_EPOCH, Request.FIND_COORDINATOR, 120, Kind.ABORTABLE, Kind.RETRY),
-        (
-            Fact.ASKS_FOR_NEW_EPOCH | Fact.KIP_588_DRAFT,
-            Request.INIT_PRODUCER_ID,
-            90,
-            Kind.RECOVERABLE,
-            Kind.RECOVERABLE,
-        ),
+        (Fact.ASKS_FOR_NEW_EPOCH | DRAFT, Request.INIT_PRODUCER_ID, 90, Kind.RECOVERABLE, Kind.RECOVERABLE),
         (Fact.NOT_STARTED, Request.END_TXN_ABORT, 48, Kind.FATAL, Kind.SUCCESS),
         (Fact.NOT_STARTED, Request.END_TXN_COMMIT, 48, Kind.ABORT_TO_LEARN, Kind.ABORT_TO_LEARN),
         (Fact.EARLIER_BATCH_OPEN, Request.PRODUCE, 45, Kind.ABORTABLE_WITH_BUMP, Kind.RETRY),
         (Fact.SHARED, Request.PRODUCE, 46, Kind.SUCCESS, Kind.ABORTABLE),
-        (Fact.SINGLE_RECORD, Request.PRODUCE, 10, Kind.SPLIT, Kind.ABORTABLE),
+        (Fact.UNSPLITTABLE, Request.PRODUCE, 10, Kind.SPLIT, Kind.ABORTABLE),
         (Fact.ABORTING, Request.FIND_COORDINATOR, 120, Kind.ABORTABLE, Kind.FATAL),
         (Fact.ABORTING, Request.FIND_GROUP_COORDINATOR, 30, Kind.ABORTABLE, Kind.ABORTABLE),
         (Fact.PREPARED, Request.END_TXN_COMMIT, 48, Kind.ABORT_TO_LEARN, Kind.RECOVERABLE),
@@ -193,7 +188,7 @@ def test_versions_and_what_happened_before_replace_a_kind(
 
 def test_every_rule_applies_to_a_cell_and_every_fact_is_described_in_the_order_of_the_rules() -> None:
     for rule in RULES:
-        others = Fact.KIP_588_DRAFT if rule.replaced is Kind.ABORTABLE_WITH_BUMP else NO_FACTS
+        others = DRAFT if rule.replaced is Kind.ABORTABLE_WITH_BUMP else NO_FACTS
         codes = [*ErrorCode, 90, 91]
         assert any(
             kind_of(request, code, rule.fact | others) is rule.kind is not kind_of(request, code, others)
@@ -230,7 +225,7 @@ def test_the_worst_of_several_partitions_decides_in_any_order(
 
 def test_the_worst_of_several_partitions_depends_on_the_draft() -> None:
     assert worst(Request.ADD_PARTITIONS, [29, 91]) == 29
-    assert worst(Request.ADD_PARTITIONS, [91, 29], Fact.KIP_588_DRAFT) == 91
+    assert worst(Request.ADD_PARTITIONS, [91, 29], DRAFT) == 91
 
 
 def test_every_kind_has_a_rank() -> None:
@@ -259,7 +254,7 @@ def test_a_fatal_error_has_the_class_that_says_what_to_do(kind: Kind, code: int,
 
 
 def test_a_number_of_the_draft_is_a_fence_only_where_a_broker_follows_it() -> None:
-    assert fatal_class(Kind.RECOVERABLE, 91, Fact.KIP_588_DRAFT) is ProducerFencedError
+    assert fatal_class(Kind.RECOVERABLE, 91, DRAFT) is ProducerFencedError
     assert fatal_class(Kind.FATAL, 91) is UnexpectedError
 
 
