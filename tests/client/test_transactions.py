@@ -18,6 +18,7 @@ from stuntbroker.protocol.api_keys import END_TXN, INIT_PRODUCER_ID
 from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 
@@ -164,3 +165,14 @@ def test_a_busy_coordinator_is_asked_again_on_the_same_connection(broker: FakeBr
         assert init_producer(cluster, "t", 1_000).pair == (4, 0)
     assert broker.names().count("FindCoordinator") == 1
     assert len(clock.slept) == 2
+
+
+def test_flags_of_two_phase_commit_travel_in_version_6(broker: FakeBroker) -> None:
+    """Version 6 has the flags Enable2Pc and KeepPreparedTxn (KIP-939)."""
+    broker.handlers[INIT_PRODUCER_ID] = lambda request, version: InitProducerIdResponse(0, 0, 5, 6, 7, 8)
+    wanted = InitProducerIdRequest("t", 60_000, -1, -1, True, True)
+    with Cluster([broker.address]) as cluster:
+        answer = cluster.retrying(lambda: cluster.ask(1, INIT_PRODUCER_ID, wanted, InitProducerIdResponse, least=6))
+
+    assert [(version, request) for name, version, request in broker.seen if name == "InitProducerId"] == [(6, wanted)]
+    assert answer == InitProducerIdResponse(0, 0, 5, 6, 7, 8)

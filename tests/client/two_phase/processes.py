@@ -20,10 +20,6 @@ from stuntbroker.client import TransactionalProducer
 from stuntbroker.fixture.broker import Broker
 
 
-class Crash(Exception):
-    """The process ends here."""
-
-
 @contextmanager
 def broker_at(level: int, **properties: Any) -> Iterator[Broker]:
     with run_broker(

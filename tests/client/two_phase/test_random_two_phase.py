@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import pytest
-from processes import Crash, broker_at, crash, producer_of
+from processes import broker_at, crash, producer_of
 
 from stuntbroker.client import (
     FatalError,
@@ -33,6 +33,10 @@ RETRIED: dict[str, tuple[str, ...]] = {
 }
 """Errors that a client has to repeat a request for, as brokers give them."""
 Result = TypeVar("Result")
+
+
+class Crash(Exception):
+    """The process ends here."""
 
 
 async def repeated(call: Callable[[], Awaitable[Result]]) -> Result:
