@@ -83,7 +83,7 @@ class _History:
     """Producer id -> the highest epoch."""
     open_txns: dict[int, int] = field(default_factory=dict)
     """Producer id -> first offset."""
-    undecided: dict[int, _UnexplainedMarker] = field(default_factory=dict)
+    unexplained: dict[int, _UnexplainedMarker] = field(default_factory=dict)
     """Producer id -> the last marker that ended a transaction without a decision."""
     aborted: list[tuple[int, int, int]] = field(default_factory=list)
     """(producer id, first offset, offset of the marker)"""
@@ -259,18 +259,18 @@ class Oracle:
                     decision.missing.discard(log.name)
                 else:
                     decision.against[log.name] = header.base_offset
-                self._check_whole(log, history.undecided.pop(producer_id, None), decision)
+                self._check_whole(log, history.unexplained.pop(producer_id, None), decision)
                 return
         if first is not None:
-            history.undecided[producer_id] = _UnexplainedMarker(header.base_offset, commit, header.max_timestamp)
+            history.unexplained[producer_id] = _UnexplainedMarker(header.base_offset, commit, header.max_timestamp)
 
-    def _check_whole(self, log: PartitionLog, undecided: _UnexplainedMarker | None, decision: _Decision) -> None:
+    def _check_whole(self, log: PartitionLog, marker: _UnexplainedMarker | None, decision: _Decision) -> None:
         """Report a marker that ended a part of a transaction before its coordinator decided otherwise."""
-        if undecided is None or undecided.commit is decision.commit or undecided.at_ms < decision.started_at_ms:
+        if marker is None or marker.commit is decision.commit or marker.at_ms < decision.started_at_ms:
             return
         self._report(
             "torn",
-            f"{log.topic}-{log.index} offset {undecided.offset}: {_outcome(undecided.commit)} a part of a transaction of "
+            f"{log.topic}-{log.index} offset {marker.offset}: {_outcome(marker.commit)} a part of a transaction of "
             f"{decision.transactional_id} that the coordinator has {_outcome(decision.commit)}",
         )
 
