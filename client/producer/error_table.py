@@ -270,6 +270,7 @@ _CLASS_OF_KIND: Final[dict[Kind, type[FatalError]]] = {
     Kind.CONFIGURATION: InvalidConfigurationError,
 }
 
+# Unlike Kafka: of the partitions of AddPartitionsToTxn, Java takes the first error that is retriable or final.
 RANKS: Final[dict[Kind, int]] = {
     Kind.SUCCESS: 0,
     Kind.RETRY: 1,
