@@ -12,10 +12,11 @@ from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of, imports_of, tree_of
 CORE = {"protocol", "storage", "coordinator", "groups"}
 MAY_IMPORT: dict[str, set[str]] = {
     "protocol":    set(),
+    "security":    set(),
     "storage":     {"protocol"},
     "coordinator": {"protocol"},
     "groups":      {"protocol"},
-    "broker":      CORE,
+    "broker":      CORE | {"security"},
     "control":     CORE | {"broker"},
     "client":      {"protocol"},
     "fixture":     {"client", "protocol"},
@@ -121,6 +122,7 @@ def test_nothing_is_imported_from_a_file_of_tests() -> None:
 
 USES_THE_WHOLE_BROKER = {
     Path("broker/connections/connection.py"),  # It hands each handler the broker.
+    Path("broker/connections/secured_connection.py"),
     Path("broker/cluster/moves.py"),
     Path("broker/handlers/k43_elect_leaders.py"),  # It moves leaders,
     Path("broker/handlers/k45_alter_partition_reassignments.py"),  # and this one replicas.

@@ -1,0 +1,131 @@
+"""Keystores in every format that Kafka's properties name, and the TLS contexts made of them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
+from cryptography.x509 import load_pem_x509_certificates
+
+from stuntbroker.security.keystores import KeystoreError, read_keystore
+from stuntbroker.security.tls import TlsError, client_context, server_context
+
+PASSWORD = "secret"
+FORMATS = ("pem", "pkcs12", "jks")
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def stores(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `server.FORMAT`, a key and its certificate, and `trust.FORMAT`, the certificate of the authority."""
+    folder = tmp_path_factory.mktemp("stores")
+    pem = authority.issue_cert("localhost").private_key_and_cert_chain_pem.bytes()
+    (folder / "server.pem").write_bytes(pem)
+    authority.cert_pem.write_to_path(str(folder / "trust.pem"))
+    own, *others = load_pem_x509_certificates(pem)
+    secret = BestAvailableEncryption(PASSWORD.encode())
+    key = load_pem_private_key(pem, None)
+    (folder / "server.pkcs12").write_bytes(pkcs12.serialize_key_and_certificates(b"server", key, own, others, secret))  # type: ignore[arg-type]
+    trusted = [pkcs12.PKCS12Certificate(load_pem_x509_certificates(authority.cert_pem.bytes())[0], b"ca")]
+    (folder / "trust.pkcs12").write_bytes(pkcs12.serialize_java_truststore(trusted, secret))
+    return folder
+
+
+def store(stores: Path, name: str, kind: str) -> str:
+    """Return the path of a keystore; a JKS file is made of the PKCS12 file by Java's keytool."""
+    path = stores / f"{name}.{kind}"
+    if kind == "jks" and not path.exists():
+        keytool = shutil.which("keytool")
+        if keytool is None:
+            pytest.skip("needs keytool, which comes with a JDK")
+        command = [
+            keytool,
+            "-importkeystore",
+            "-noprompt",
+            "-srckeystore",
+            str(stores / f"{name}.pkcs12"),
+            "-destkeystore",
+        ]
+        command += [str(path), "-deststoretype", "JKS", "-srcstorepass", PASSWORD, "-deststorepass", PASSWORD]
+        subprocess.run(command, check=True, capture_output=True)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_keystore_has_the_same_key_and_certificates_in_every_format(stores: Path, kind: str) -> None:
+    actual = read_keystore(store(stores, "server", kind), PASSWORD)
+    expected = read_keystore(str(stores / "server.pem"), "")
+
+    assert load_pem_private_key(actual.key.encode(), None).private_numbers() == (  # type: ignore[union-attr]
+        load_pem_private_key(expected.key.encode(), None).private_numbers()  # type: ignore[union-attr]
+    )
+    assert load_pem_x509_certificates("\n".join(actual.chain).encode()) == (
+        load_pem_x509_certificates("\n".join(expected.chain).encode())
+    )
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_contexts_are_made_of_every_format(stores: Path, kind: str) -> None:
+    properties = {
+        "ssl.keystore.location": store(stores, "server", kind),
+        "ssl.keystore.password": PASSWORD,
+        "ssl.truststore.location": store(stores, "trust", kind),
+        "ssl.truststore.password": PASSWORD,
+        "ssl.client.auth": "required",
+        "ssl.enabled.protocols": "TLSv1.3",
+        "ssl.endpoint.identification.algorithm": "https",
+    }
+
+    def value_of(name: str) -> str:
+        return properties.get(name, "")
+
+    for context in (server_context(value_of), client_context(value_of)):
+        assert len(context.get_ca_certs()) == 1
+
+
+def test_a_key_may_be_in_the_property_itself(stores: Path) -> None:
+    pem = (stores / "server.pem").read_text()
+
+    properties = {"ssl.keystore.key": pem.replace("\n", "\\n")}
+    server_context(lambda name: properties.get(name, ""))
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({}, "ssl.keystore.location: not set"),
+        ({"ssl.keystore.location": "{folder}/none"}, "ssl.keystore.location: .*none: No such file"),
+        ({"ssl.keystore.location": "{folder}/server.pkcs12", "ssl.keystore.password": "no"}, "the password is wrong"),
+        ({"ssl.keystore.location": "{folder}/trust.pem"}, "no private key with a certificate"),
+        (
+            {"ssl.keystore.location": "{folder}/server.pem", "ssl.client.auth": "required"},
+            "ssl.truststore.location: not set",
+        ),
+        ({"ssl.keystore.location": "{folder}/junk"}, "neither PEM, PKCS12 nor JKS"),
+    ],
+)
+def test_what_cannot_be_used_is_explained(stores: Path, properties: dict[str, str], said: str) -> None:
+    (stores / "junk").write_bytes(b"junk")
+    given = {name: value.format(folder=stores) for name, value in properties.items()}
+
+    with pytest.raises(TlsError, match=said):
+        server_context(lambda name: given.get(name, ""))
+
+
+@pytest.mark.parametrize("spoil", ["password", "content"])
+def test_a_jks_file_is_checked(stores: Path, tmp_path: Path, spoil: str) -> None:
+    content = bytearray(Path(store(stores, "server", "jks")).read_bytes())
+    if spoil == "content":
+        content[40] ^= 1
+    (tmp_path / "spoilt").write_bytes(content)
+
+    with pytest.raises(KeystoreError, match="the password is wrong, or the file is damaged"):
+        read_keystore(str(tmp_path / "spoilt"), "other" if spoil == "password" else PASSWORD)
