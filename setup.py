@@ -25,6 +25,7 @@ PACKAGE = "stuntbroker"
 NOT_PACKED = ("tests", "tools")
 COMPILED = (
     "broker/connections/connection.py",
+    "broker/connections/secured_connection.py",
     "broker/requests/router.py",
     "broker/metadata/topics.py",
     "broker/produce/client_append.py",

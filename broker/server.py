@@ -43,6 +43,7 @@ from stuntbroker.storage.turn import Turn
 if TYPE_CHECKING:
     from stuntbroker.broker.configuration.dynamic_config import DynamicConfig
     from stuntbroker.broker.housekeeping import Housekeeping
+    from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
     from stuntbroker.groups.classic.state import Group
     from stuntbroker.groups.coordinator import GroupCoordinator
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
@@ -97,6 +98,7 @@ class Broker:
         """Whether the data folder is removed when the broker stops."""
         self._groups: GroupCoordinator | None = None
         self._dynamic_config: DynamicConfig | None = None
+        self._scram_credentials: ScramCredentials | None = None
         self.durability = durability
         self._sync_executor: Executor = sync_executor or self._run_beside
         self.data_dir = DataDir(data_dir or make_temporary_folder(), truncate_damaged, disk)
@@ -141,6 +143,11 @@ class Broker:
         self.features = Features(self.topics.journal, image.others)
         self.quotas = ClientQuotas(self.topics.journal, image.quotas)
         kept = [*self.topics.as_changes(), *self.features.as_changes(), *self.quotas.as_changes()]
+        self._scram_users = image.scram_users
+        if image.scram_users:
+            from stuntbroker.broker.metadata.scram_credentials import change_of
+
+            kept += (change_of(user, credentials) for user, credentials in image.scram_users.items())
         if image.broker_configs:
             kept += self.dynamic_config.as_changes()
         self.data_dir.compact_journal([*kept, {"producer_ids_below": first}])
@@ -200,6 +207,17 @@ class Broker:
         self.topics.reconfigure()
         for look in list(self.on_config_change):
             look()
+
+    @property
+    def scram_credentials(self) -> ScramCredentials:
+        """SCRAM credentials of users; loaded on first use."""
+        return self._scram_credentials or self._load_scram_credentials()
+
+    def _load_scram_credentials(self) -> ScramCredentials:
+        from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
+
+        self._scram_credentials = ScramCredentials(self.topics.journal, self._scram_users)
+        return self._scram_credentials
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -280,12 +298,27 @@ class Broker:
     async def _listen(self, listener: Listener, sockets: list[socket.socket]) -> None:
         loop = asyncio.get_running_loop()
         backlog = self.config["socket.listen.backlog.size"]
+        security, tls = listener.security, None
+        if security is not None and (tls := security.tls) is not None:
+            security.report_handshakes(
+                lambda reason: self.events.warning("tls_handshake_failed", listener=listener.name, reason=reason)
+            )
         for bound in sockets:
             try:
-                server = await loop.create_server(lambda: Connection(self, listener), sock=bound, backlog=backlog)
+                server = await loop.create_server(
+                    lambda: self.new_connection(listener), sock=bound, backlog=backlog, ssl=tls
+                )
             except OSError as fault:  # Another process has begun to listen on it since it was bound.
                 raise CannotListen(listener, fault) from fault
             self._servers.setdefault(listener.node_id, []).append(server)
+
+    def new_connection(self, listener: Listener) -> Connection:
+        """Return the connection of a client that has connected to a listener. Called by the event loop, and by tests."""
+        if listener.security is None:
+            return Connection(self, listener)
+        from stuntbroker.broker.connections.secured_connection import SecuredConnection
+
+        return SecuredConnection(self, listener)
 
     def begin_housekeeping(self) -> None:
         """Start the periodic work: overdue transactions, expiry, retention, cleaning. `start` does it last."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connections.request_memory import RequestMemory
     from stuntbroker.broker.metadata.features import Features
     from stuntbroker.broker.metadata.quotas import ClientQuotas
+    from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
     from stuntbroker.broker.metadata.topics import Topics
     from stuntbroker.broker.observation.events import Events
     from stuntbroker.broker.requests.authorizer import Authorizer, Operation, Resource
@@ -124,6 +125,14 @@ class HasQuotas(Protocol):
     quotas: ClientQuotas
 
 
+class HasScramCredentials(Protocol):
+    """SCRAM credentials of users."""
+
+    @property
+    def scram_credentials(self) -> ScramCredentials:
+        """SCRAM credentials, loaded on first use."""
+
+
 class HasTransactions(Protocol):
     """Transactional ids and their transactions."""
 
@@ -205,6 +214,7 @@ class Services(
     HasTopics,
     HasFeatures,
     HasQuotas,
+    HasScramCredentials,
     HasTransactions,
     HasChance,
     HasRouter,

@@ -31,6 +31,7 @@ LEAVE_GROUP: Final = 13
 SYNC_GROUP: Final = 14
 DESCRIBE_GROUPS: Final = 15
 LIST_GROUPS: Final = 16
+SASL_HANDSHAKE: Final = 17
 API_VERSIONS: Final = 18
 CREATE_TOPICS: Final = 19
 DELETE_TOPICS: Final = 20
@@ -49,6 +50,7 @@ DESCRIBE_CONFIGS: Final = 32
 ALTER_CONFIGS: Final = 33
 ALTER_REPLICA_LOG_DIRS: Final = 34
 DESCRIBE_LOG_DIRS: Final = 35
+SASL_AUTHENTICATE: Final = 36
 CREATE_PARTITIONS: Final = 37
 DELETE_GROUPS: Final = 42
 ELECT_LEADERS: Final = 43
@@ -58,6 +60,8 @@ LIST_PARTITION_REASSIGNMENTS: Final = 46
 OFFSET_DELETE: Final = 47
 DESCRIBE_CLIENT_QUOTAS: Final = 48
 ALTER_CLIENT_QUOTAS: Final = 49
+DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
+ALTER_USER_SCRAM_CREDENTIALS: Final = 51
 DESCRIBE_QUORUM: Final = 55
 UPDATE_FEATURES: Final = 57
 DESCRIBE_CLUSTER: Final = 60
@@ -81,6 +85,7 @@ APIS: Final[dict[int, Api]] = {
     14: Api(14, "SyncGroup", 0, 5, 4, "sync_group"),
     15: Api(15, "DescribeGroups", 0, 6, 5, "describe_groups"),
     16: Api(16, "ListGroups", 0, 5, 3, "list_groups"),
+    17: Api(17, "SaslHandshake", 0, 1, 32767, "sasl_handshake"),
     18: Api(18, "ApiVersions", 0, 5, 3, "api_versions"),
     19: Api(19, "CreateTopics", 2, 7, 5, "create_topics"),
     20: Api(20, "DeleteTopics", 1, 6, 4, "delete_topics"),
@@ -99,6 +104,7 @@ APIS: Final[dict[int, Api]] = {
     33: Api(33, "AlterConfigs", 0, 2, 2, "alter_configs"),
     34: Api(34, "AlterReplicaLogDirs", 1, 2, 2, "alter_replica_log_dirs"),
     35: Api(35, "DescribeLogDirs", 1, 5, 2, "describe_log_dirs"),
+    36: Api(36, "SaslAuthenticate", 0, 2, 2, "sasl_authenticate"),
     37: Api(37, "CreatePartitions", 0, 3, 2, "create_partitions"),
     42: Api(42, "DeleteGroups", 0, 3, 2, "delete_groups"),
     43: Api(43, "ElectLeaders", 0, 2, 2, "elect_leaders"),
@@ -108,6 +114,8 @@ APIS: Final[dict[int, Api]] = {
     47: Api(47, "OffsetDelete", 0, 0, 32767, "offset_delete"),
     48: Api(48, "DescribeClientQuotas", 0, 1, 1, "describe_client_quotas"),
     49: Api(49, "AlterClientQuotas", 0, 1, 1, "alter_client_quotas"),
+    50: Api(50, "DescribeUserScramCredentials", 0, 0, 0, "describe_user_scram_credentials"),
+    51: Api(51, "AlterUserScramCredentials", 0, 0, 0, "alter_user_scram_credentials"),
     55: Api(55, "DescribeQuorum", 0, 2, 0, "describe_quorum"),
     57: Api(57, "UpdateFeatures", 0, 2, 0, "update_features"),
     60: Api(60, "DescribeCluster", 0, 2, 0, "describe_cluster"),

@@ -17,7 +17,7 @@ from generated import write_or_check
 from stuntbroker.broker.configuration.properties import BROKER, TOPIC, WITHOUT_DEFAULT, show
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "properties.md"
-TYPES: Final = {1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list"}
+TYPES: Final = {1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list", 9: "password"}
 """ConfigType of DescribeConfigs -> its name."""
 
 INTRODUCTION: Final = """\
@@ -97,6 +97,12 @@ BROKER_SUBJECTS: Final = {
     "Connections and requests": (
         "max.connections connections.max.idle.ms socket.listen.backlog.size socket.request.max.bytes queued.max.request.bytes "
         "stuntbroker.write.buffer.bytes fetch.max.bytes max.incremental.fetch.session.cache.slots replica.selector.class"
+    ),
+    "Security": (
+        "stuntbroker.users sasl.enabled.mechanisms stuntbroker.jaas.file connections.max.reauth.ms ssl.keystore.location "
+        "ssl.keystore.password ssl.keystore.key ssl.keystore.certificate.chain ssl.key.password ssl.keystore.type "
+        "ssl.client.auth ssl.truststore.location ssl.truststore.password ssl.truststore.certificates ssl.truststore.type "
+        "ssl.enabled.protocols"
     ),
     "Topics": (
         "auto.create.topics.enable delete.topic.enable num.partitions default.replication.factor "

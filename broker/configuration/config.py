@@ -10,8 +10,10 @@ from stuntbroker.broker.configuration.properties import (
     BROKER,
     IN_OTHER_UNITS,
     INTERNAL_REPLICATION_FACTORS,
+    LISTENER_PREFIX,
     TOPIC,
     ConfigError,
+    is_listener_property,
     read_property,
 )
 from stuntbroker.protocol.primitives import INT32_MAX
@@ -59,6 +61,8 @@ class BrokerConfig:
         for name, text in self.given.items():
             if name in BROKER:
                 self._values[name] = read_property(BROKER, name, text)
+            elif is_listener_property(name):
+                continue
             else:
                 _check_unused(name)
             if name not in BROKER or not BROKER[name].has_effect:
@@ -117,6 +121,16 @@ class BrokerConfig:
     def __getitem__(self, name: str) -> Any: ...
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
+
+    def of_listener(self, listener_name: str, name: str) -> Any:
+        """Return the value of a property for one listener (`listener.name.<listener>.<property>`). Raises ConfigError."""
+        own = f"{LISTENER_PREFIX}{listener_name.lower()}.{name}"
+        if own not in self.given:
+            return self._values[name]
+        try:
+            return BROKER[name].read(self.given[own].strip())
+        except ConfigError as fault:
+            raise ConfigError(f"{own}: {fault}") from None
 
     @property
     def values(self) -> Mapping[str, Any]:

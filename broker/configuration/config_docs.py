@@ -120,6 +120,9 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "compression.type":
         "Default of the topic property compression.type: producer, uncompressed, gzip, snappy, lz4 or zstd. The broker never "
         "recompresses. With zstd, Fetch below version 10 gets UNSUPPORTED_COMPRESSION_TYPE.",
+    "connections.max.reauth.ms":
+        "Longest session of an authenticated client in milliseconds; 0 for no limit. A client that has not authenticated again "
+        "by then (KIP-368) loses its connection with its next request.",
     "connections.max.idle.ms":
         "Milliseconds without a request after which the broker closes a connection. A negative value means never. The check "
         "runs every 10 seconds.",
@@ -224,10 +227,38 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "replica.selector.class":
         "Which replica a consumer is sent to: org.apache.kafka.common.replica.RackAwareReplicaSelector sends it to one in its "
         "own rack, if several nodes (stuntbroker.nodes) have racks. Any other value sends it to the leader.",
+    "sasl.enabled.mechanisms":
+        "SASL mechanisms of listeners with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER, which accepts unsecured "
+        "tokens. With GSSAPI (Kerberos) in the list, a listener with SASL cannot start.",
     "socket.listen.backlog.size":
         "Number of connections that the system queues until the broker accepts them.",
     "socket.request.max.bytes":
         "Size limit of a request in bytes. A larger one closes its connection.",
+    "ssl.client.auth":
+        "Whether clients of a listener with TLS have to show a certificate: none, requested or required. The certificate's "
+        "subject is the client's principal, unless SASL names one.",
+    "ssl.enabled.protocols":
+        "Versions of TLS, from the lowest of the list to the highest.",
+    "ssl.key.password":
+        "Password of the private key, if it is another one than that of the keystore.",
+    "ssl.keystore.certificate.chain":
+        "Certificates of ssl.keystore.key in PEM, the broker's first; they may be in ssl.keystore.key too.",
+    "ssl.keystore.key":
+        "Private key in PEM, in place of a keystore. Line ends may be written as \\n.",
+    "ssl.keystore.location":
+        "File with the private key and the certificates of listeners with TLS: PEM, PKCS12 or JKS.",
+    "ssl.keystore.password":
+        "Password of the keystore.",
+    "ssl.keystore.type":
+        "Format of the keystore. No effect here: the content of the file tells.",
+    "ssl.truststore.certificates":
+        "Trusted certificates in PEM, in place of a truststore.",
+    "ssl.truststore.location":
+        "File with the certificates that clients' certificates have to be signed with: PEM, PKCS12 or JKS.",
+    "ssl.truststore.password":
+        "Password of the truststore.",
+    "ssl.truststore.type":
+        "Format of the truststore. No effect here: the content of the file tells.",
     "stuntbroker.cluster.id":
         "Cluster id of a new data folder, in visible ASCII characters. If it is empty, the id is random. A folder that has an id "
         "keeps it.",
@@ -242,6 +273,9 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "id, which lets a test see the overflow.",
     "stuntbroker.initial.producer.id":
         "Smallest producer id that the broker allocates. A data folder that has allocated higher ones continues after them.",
+    "stuntbroker.jaas.file":
+        "JAAS file, in whose context KafkaServer the options user_NAME of PlainLoginModule are passwords for PLAIN. The image "
+        "takes it from -Djava.security.auth.login.config in KAFKA_OPTS.",
     "stuntbroker.mapped.address":
         "HOST:PORT by which a container is reached from outside. Clients that come through the gateway of the container are "
         "told that; without it localhost and the port by which they came. The command stuntbroker advertise changes it while "
@@ -261,6 +295,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "stuntbroker.replication.factor":
         "Replication factors that are accepted: strict refuses those above the number of nodes, as Kafka does. With any they are "
         "accepted, and every node keeps one copy.",
+    "stuntbroker.users":
+        "Users of listeners with SASL, as NAME:PASSWORD, separated by commas: for PLAIN and for SCRAM.",
     "stuntbroker.write.buffer.bytes":
         "Bytes of unsent responses from which the broker stops handling the requests of a connection, until its client has "
         "read some of them.",

@@ -193,6 +193,19 @@ def _bool(default: bool) -> Property:
     return Property(default, _boolean, 1)
 
 
+def _password(default: str) -> Property:
+    return Property(default, _text, 9)
+
+
+def _users(text: str) -> str:
+    """Validate a list of `NAME:PASSWORD`."""
+    for number, entry in enumerate(filter(None, map(str.strip, text.split(","))), 1):
+        name, _, password = entry.partition(":")
+        if not name or not password:
+            raise ConfigError(f"entry {number} is not NAME:PASSWORD")
+    return text
+
+
 def _string(default: str, read: Callable[[str], str] = _text) -> Property:
     return Property(default, read, 2)
 
@@ -215,6 +228,7 @@ _BROKER: Final[dict[str, Property]] = {
     "broker.id": _int(1, 0),
     "compression.type": _string("producer", COMPRESSION),
     "connections.max.idle.ms": _long(600_000, -1),
+    "connections.max.reauth.ms": _long(0),
     "controller.listener.names": _list("", _text),
     "default.replication.factor": _int(1, 1, INT16_MAX),
     "delete.topic.enable": _bool(True),
@@ -264,15 +278,32 @@ _BROKER: Final[dict[str, Property]] = {
     "queued.max.request.bytes": _long(512 << 20, -1),
     # Unlike Kafka: RackAwareReplicaSelector is the only class that can be used.
     "replica.selector.class": _string(""),
+    # Unlike Kafka: GSSAPI, the default, is not served.
+    "sasl.enabled.mechanisms": _list(
+        "GSSAPI", _list_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+    ),
     # Unlike Kafka: 1,024, not 50, so that many clients that connect at the same time do not wait a second.
     "socket.listen.backlog.size": _int(1_024, 1),
     "socket.request.max.bytes": _int(104_857_600, 1),
+    "ssl.client.auth": _string("none", _one_of("none", "requested", "required")),
+    "ssl.enabled.protocols": _list("TLSv1.2,TLSv1.3", _list_of("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")),
+    "ssl.key.password": _password(""),
+    "ssl.keystore.certificate.chain": _password(""),
+    "ssl.keystore.key": _password(""),
+    "ssl.keystore.location": _string(""),
+    "ssl.keystore.password": _password(""),
+    "ssl.keystore.type": _string("JKS", _one_of("JKS", "PKCS12", "PEM")).without_effect(),
+    "ssl.truststore.certificates": _password(""),
+    "ssl.truststore.location": _string(""),
+    "ssl.truststore.password": _password(""),
+    "ssl.truststore.type": _string("JKS", _one_of("JKS", "PKCS12", "PEM")).without_effect(),
     "stuntbroker.cluster.id": _string("", _visible),
     # Transactional ids; PREFIX* stands for all ids with the prefix.
     "stuntbroker.deny.two.phase.commit": _list("", _ids_or_prefixes),
     "stuntbroker.groups.max.bytes": _long(256 << 20, 1),
     "stuntbroker.initial.producer.epoch": _int(0, 0, 32_766),
     "stuntbroker.initial.producer.id": _long(0, 0, 2**62),
+    "stuntbroker.jaas.file": _string(""),
     "stuntbroker.mapped.address": _string("", _address),
     "stuntbroker.mapped.address.wait.ms": _int(0, 0),
     "stuntbroker.nodes": _int(1, 1, NODES_MAX),
@@ -282,6 +313,7 @@ _BROKER: Final[dict[str, Property]] = {
     "stuntbroker.profile": _list(KAFKA, _by_listener(KAFKA, KIP_588, KIP_447_DRAFT)),
     # any: a replication factor above the number of nodes is accepted, with fewer copies; strict: it is refused, as in Kafka.
     "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),
+    "stuntbroker.users": Property("", _users, 9),
     "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),
     # Unlike Kafka: 100, not 10000, so that a transaction is aborted soon after its time-out.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": _int(100, 1),
@@ -359,6 +391,16 @@ WITHOUT_DEFAULT: Final = frozenset(
         "log.retention.minutes",
         "log.retention.ms",
         "log.roll.ms",
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "stuntbroker.jaas.file",
+        "stuntbroker.users",
     }
 )
 """Properties that DescribeConfigs shows as null while they are not set.
@@ -366,6 +408,23 @@ WITHOUT_DEFAULT: Final = frozenset(
 The times have their defaults in the properties in hours, as in Kafka. The addresses are derived from `--host`, `--port` and
 the address that a client connected to.
 """
+
+
+LISTENER_PREFIX: Final = "listener.name."
+PER_LISTENER: Final = frozenset(name for name in BROKER if name.startswith(("ssl.", "sasl."))) | {
+    "connections.max.reauth.ms"
+}
+"""Properties that `listener.name.<listener>.` sets for one listener."""
+JAAS_CONFIG: Final = "sasl.jaas.config"
+"""Users of a mechanism; only with the prefix `listener.name.<listener>.<mechanism>.`"""
+
+
+def is_listener_property(name: str) -> bool:
+    """Return whether a property has an effect on one listener: `listener.name.<listener>.<property>`."""
+    if not name.startswith(LISTENER_PREFIX):
+        return False
+    own = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
+    return own in PER_LISTENER or own.endswith(f".{JAAS_CONFIG}")
 
 
 def read_property(known: Mapping[str, Property], name: str, text: str) -> Any:

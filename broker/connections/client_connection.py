@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.listener import Listener
+    from stuntbroker.broker.requests.authorizer import Principal
     from stuntbroker.broker.requests.router import Handler, Route
+    from stuntbroker.broker.security.authentication import Authentication
 
 
 class ClientConnection(Protocol):
@@ -19,6 +21,8 @@ class ClientConnection(Protocol):
     peer: str
     host: str
     local: tuple[str, int]
+    principal: Principal
+    authentication: Authentication | None
     route: Route
     open: bool
     room: int

@@ -29,6 +29,7 @@ from stuntbroker.storage.errors import StorageError
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.listener import Listener
     from stuntbroker.broker.requests.authorizer import Operation, Resource
+    from stuntbroker.broker.security.authentication import Authentication
     from stuntbroker.broker.services import Services
 
 FIRST_BUFFER: Final = 4_096
@@ -71,6 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         "_view",
         "_waits_to_read",
         "active_ms",
+        "authentication",
         "before_reply",
         "broker",
         "client_id",
@@ -97,11 +99,9 @@ class Connection(asyncio.BufferedProtocol):
         """The receive buffer, and the part of it that one read may fill if the buffer is empty."""
         self.room = FIRST_BUFFER
         """Usable bytes of the receive buffer; further bytes are only reserved address space."""
-        self._low = 0
-        self._high = 0
-        self._is_handling_frames = False
-        self.is_paused = False
-        """Whether no request is handled until `resume_writing`."""
+        self._low = self._high = 0
+        self._is_handling_frames = self.is_paused = False
+        """`is_paused`: whether no request is handled until `resume_writing`."""
         self._turn = broker.turn
         self._routes = broker.router.of(listener.personality).routes
         self._client_id_raw: bytes = NO_CLIENT_ID
@@ -110,10 +110,11 @@ class Connection(asyncio.BufferedProtocol):
         self.client_id: str = ""
         self.principal = ANONYMOUS
         """Principal of the client, for the authorizer."""
+        self.authentication: Authentication | None = None
+        """State of the client's authentication; None on listeners without SASL."""
         self.host = ""
-        """Address of the client."""
         self.local: tuple[str, int] = ("", 0)
-        """Local address (host, port) that the client connected to."""
+        """Address of the client, and the local address (host, port) that it connected to."""
         self.route: Route
         """The route of the current request."""
         self.correlation = 0
@@ -127,10 +128,9 @@ class Connection(asyncio.BufferedProtocol):
         """The transport of a closed connection that still sends pending responses."""
         self.active_ms = 0
         """Time at which `was_active` last returned True, by the clock's `client_ms`."""
-        self._counted = 0
-        self._seen_high = 0
+        self._counted = self._seen_high = 0
         self._waits_to_read = False
-        """Whether reading is paused until memory is available, or until the next turn of the event loop."""
+        """Whether reading is paused until memory is available, or until the next turn."""
 
     # --- called by the event loop
 
@@ -409,8 +409,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self, response: Any) -> None:
         served = self.route
-        out = bytearray(_EMPTY_FLEXIBLE_HEAD if served.flexible_response else _EMPTY_HEAD)
         parts: list[Buffer] = []
+        out = bytearray(_EMPTY_FLEXIBLE_HEAD if served.flexible_response else _EMPTY_HEAD)
         try:
             if served.in_parts:
                 parts = response.encode_parts(out, served.version)

@@ -13,7 +13,10 @@ HTTP_METHODS: Final = frozenset(
 def refusal_reason(start: bytes) -> str:
     """Return the reason for refusing a frame with these first four bytes; names TLS or HTTP if the client speaks it."""
     if start[:2] == b"\x16\x03":  # A handshake record of any TLS version.
-        return "the client speaks TLS, and only PLAINTEXT is served: set security.protocol=PLAINTEXT in the client"
+        return (
+            "the client speaks TLS, and this listener does not: set security.protocol=PLAINTEXT in the client, "
+            "or connect to a listener with TLS"
+        )
     if start in HTTP_METHODS:
         return "the client speaks HTTP, and this port serves Kafka's protocol only"
     return "no request has this size"

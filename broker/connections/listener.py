@@ -10,12 +10,15 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import BROKER, KAFKA, ConfigError
 from stuntbroker.broker.requests.apis import RELEASE
 from stuntbroker.protocol.addresses import EVERY_ADDRESS, PORT_MAX, Address, parse_address
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.security.listener_security import ListenerSecurity
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_NAME: Final = "PLAINTEXT"
@@ -48,8 +51,6 @@ def parse_listener(text: str, what: str, protocols: Mapping[str, str] = USUAL_NA
         protocol = protocols.get(name.upper())
         if protocol is None:
             raise ConfigError(f"{what}: {text!r}: listener.security.protocol.map has no protocol for {name}")
-        if protocol != "PLAINTEXT":
-            raise ConfigError(f"{what}: {text!r}: only PLAINTEXT listeners are served")
     try:
         return name.upper() if separator else DEFAULT_NAME, parse_address(address)
     except ValueError as fault:
@@ -100,10 +101,19 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
                 f"advertised.listeners: {name}://{address}: no client can connect to that: give a host that clients can reach"
             )
     bound_names = [name for name, _ in bound]
+    protocols = protocols_by_listener(config)
     personalities = _by_listener(config, "stuntbroker.personality", bound_names)
     profiles = _by_listener(config, "stuntbroker.profile", bound_names)
     first = [
-        Listener(name, *address, config, advertised.get(name), personalities[name], profiles[name])
+        Listener(
+            name,
+            *address,
+            config,
+            advertised.get(name),
+            personalities[name],
+            profiles[name],
+            security=_security(name, protocols[name], config),
+        )
         for name, address in bound
     ]
     _check_ports([(each.name, Address(each.host, each.port)) for each in first])
@@ -118,6 +128,15 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
     advice = f": a listener of {nodes} nodes also has the {nodes - 1} ports behind its own"
     _check_ports([(each.name, Address(each.host, each.port)) for each in listeners], advice)
     return listeners
+
+
+def _security(name: str, protocol: str, config: BrokerConfig) -> ListenerSecurity | None:
+    """Return TLS and SASL of a listener; None for PLAINTEXT. Raises ConfigError."""
+    if protocol == "PLAINTEXT":
+        return None
+    from stuntbroker.broker.security.listener_security import ListenerSecurity
+
+    return ListenerSecurity(name, protocol, config)
 
 
 def _named(config: BrokerConfig, what: str) -> list[tuple[str, Address]]:
@@ -267,6 +286,7 @@ class Listener:
         "personality",
         "port",
         "profile",
+        "security",
         "verifies_offsets",
         "verifies_records",
     )
@@ -281,6 +301,7 @@ class Listener:
         personality: str = RELEASE,
         profile: str = KAFKA,
         node_number: int = 0,
+        security: ListenerSecurity | None = None,
     ) -> None:
         self.name = name
         self.node_number = node_number
@@ -293,6 +314,8 @@ class Listener:
         self.verifies_offsets = _verifies(personality, offsets=True)
         self.profile = profile
         """Transaction rules for the listener's clients (`stuntbroker.profile`)."""
+        self.security = security
+        """TLS and SASL; None on a PLAINTEXT listener."""
         self.host = host
         self.port = port
         """0 if the kernel chooses the port."""
@@ -326,7 +349,9 @@ class Listener:
 
     def _copy(self, port: int, config: BrokerConfig, advertised: Address | None, node_number: int = -1) -> Listener:
         number = self.node_number if node_number < 0 else node_number
-        return Listener(self.name, self.host, port, config, advertised, self.personality, self.profile, number)
+        return Listener(
+            self.name, self.host, port, config, advertised, self.personality, self.profile, number, self.security
+        )
 
     def bind(self, port: int = 0) -> list[socket.socket]:
         """Return bound sockets for every address of the host, all on one port. Raises CannotListen.

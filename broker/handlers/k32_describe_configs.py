@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.config_view import Entry, broker_configs, cluster_configs, topic_configs
+from stuntbroker.broker.configuration.dynamic_properties import PASSWORD
 from stuntbroker.broker.configuration.properties import BROKER as BROKER_PROPERTIES
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_PROPERTIES
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
@@ -118,13 +119,19 @@ def _documentation(kind: int, name: str) -> str | None:
 
 
 def _result(entry: Entry, synonyms: bool, documentation: str | None) -> DescribeConfigsResourceResult:
+    is_sensitive = entry.kind == PASSWORD
     return DescribeConfigsResourceResult(
         entry.name,
-        entry.value,
+        None if is_sensitive else entry.value,
         entry.read_only,
         entry.source,
-        False,
-        [DescribeConfigsSynonym(s.name, s.value, s.source) for s in entry.synonyms] if synonyms else [],
+        is_sensitive,
+        [
+            DescribeConfigsSynonym(synonym.name, None if is_sensitive else synonym.value, synonym.source)
+            for synonym in entry.synonyms
+        ]
+        if synonyms
+        else [],
         entry.kind,
         documentation,
     )

@@ -14,6 +14,7 @@ Invalid changes are refused, because misreading a change could lose data.
 | `{"producer_ids_below": n}` | it was not higher before |
 | `{"transaction_version": level, "features_epoch": n}` | the epoch was not higher before |
 | `{"quotas": {entity type: name or null}, "set": {quota: number as text}}` | if `set` is empty, the entity has quotas |
+| `{"scram_user": name, "credentials": {mechanism: [salt, iterations, two keys]}}` | if there are none, the user has some |
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from stuntbroker.storage.ownership import Deleted
 PLACED: Final = {"placed"}
 """Optional field of a change that creates partitions, if there are several nodes: `{partition: [leader, node ...]}`."""
 _ID: Final = re.compile("[0-9a-f]{32}")
+_HEX: Final = re.compile("[0-9a-f]*")
 
 
 class ImageError(ValueError):
@@ -68,6 +70,8 @@ class Image:
         """Name -> number, such as `producer_ids_below` and `features_epoch`."""
         self.quotas: dict[Entity, Values] = {}
         """Client quotas, by entity."""
+        self.scram_users: dict[str, dict[str, list[Any]]] = {}
+        """User -> {SCRAM mechanism -> salt, iterations, stored key, server key}, as in the journal."""
 
 
 def image_of(changes: Iterable[dict[str, Any]]) -> Image:
@@ -120,6 +124,8 @@ def _apply(image: Image, change: dict[str, Any]) -> None:
             image.others["features_epoch"] = _number(epoch, image.others.get("features_epoch", FIRST_EPOCH), INT64_MAX)
         case {"quotas": entity_names, "set": values, **others} if not others:
             _apply_quotas(image, _entity(entity_names), _texts(values))
+        case {"scram_user": str(user), "credentials": credentials, **others} if not others:
+            _apply_scram(image, user, credentials)
         case _:
             raise _InvalidChange(f"a change of no known kind, with {', '.join(map(repr, change)) or 'nothing in it'}")
 
@@ -137,6 +143,22 @@ def _apply_quotas(image: Image, entity: Entity, values: dict[str, str]) -> None:
         raise _InvalidChange(f"quotas of {dict(entity)!r} are removed, which has none")
     if values:
         image.quotas[entity] = {key: _rate(text) for key, text in values.items()}
+
+
+def _apply_scram(image: Image, user: str, credentials: Any) -> None:
+    if not isinstance(credentials, dict) or not all(_is_credential(each) for each in credentials.values()):
+        raise _InvalidChange(f"not the SCRAM credentials of a user: {credentials!r}")
+    if not credentials and image.scram_users.pop(user, None) is None:
+        raise _InvalidChange(f"the SCRAM credentials of {user!r} are removed, who has none")
+    if credentials:
+        image.scram_users[user] = credentials
+
+
+def _is_credential(value: Any) -> bool:
+    match value:
+        case [str(salt), int(), str(stored_key), str(server_key)]:
+            return all(len(text) % 2 == 0 and _HEX.fullmatch(text) for text in (salt, stored_key, server_key))
+    return False
 
 
 def _entity(names: Any) -> Entity:

@@ -127,7 +127,12 @@ def error_name(code: int) -> str:
 
 # --- error responses
 
-SAME: Final = {"partition_index": ("index", "partition"), "index": ("partition_index", "partition"), "topic": ("name",)}
+SAME: Final = {
+    "partition_index": ("index", "partition"),
+    "index": ("partition_index", "partition"),
+    "topic": ("name",),
+    "user": ("name",),
+}
 """Field of a response -> names that it may have in the request."""
 KINDS: Final = ("transaction", "coordinator", "group", "resource", "topic", "partition", "response")
 
@@ -181,7 +186,7 @@ def _elements_for(name: str, element: type[Message], request: Plain) -> list[Pla
     lists = {key: value for key, value in request.items() if isinstance(value, list) and value}
     chosen = lists.get(name) or next(
         (value for kind in KINDS if kind in name for key, value in lists.items() if kind in key),
-        next(iter(lists.values()), []) if len(lists) == 1 else [],
+        [each for value in lists.values() for each in value],
     )
     first = next((field for field in element.__slots__ if not field.startswith("error_")), "")
     return [each if isinstance(each, dict) else {first: each} for each in chosen]

@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
         """Add `--bootstrap-server`, its former names, and options for a file of client properties."""
         # Unlike Kafka: the option is optional, and defaults to the address in most images.
         self.add_argument("--bootstrap-server", *names, dest="bootstrap", default=BOOTSTRAP_DEFAULT)
-        # Unlike Kafka: only a few properties have an effect, because there is no TLS and no SASL.
+        # Unlike Kafka: only a few properties have an effect, because these commands use neither TLS nor SASL.
         self.add_argument(
             "--command-config", "--consumer.config", "--producer.config", dest="command_config", type=client_properties
         )

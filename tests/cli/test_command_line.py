@@ -50,9 +50,9 @@ WRONG = {
         ["serve", "--set", "num.partition=3"],
         "num.partition is not a property of Apache Kafka 4.3.1",
     ),
-    "listeners of another protocol": (
+    "a listener with TLS and without a certificate": (
         ["serve", "--set", "listeners=PLAINTEXT://:0,SSL://:1"],
-        "listeners: 'SSL://:1': only PLAINTEXT listeners",
+        "listener SSL: ssl.keystore.location: not set",
     ),
     "more listeners than one": (
         ["serve", "--port", "0", "--set", "listeners=HOST://:0,DOCKER://:1"],
@@ -62,9 +62,9 @@ WRONG = {
         ["serve", "--port", "0", "--set", "advertised.listeners=garbage"],
         "advertised.listeners: 'garbage' is not HOST:PORT",
     ),
-    "a listener of another protocol": (
+    "a listener with SASL and without a mechanism": (
         ["serve", "--port", "0", "--set", "advertised.listeners=SASL_SSL://a:1"],
-        "only PLAINTEXT listeners",
+        "GSSAPI is not served: set some of PLAIN",
     ),
     "a pattern with a * in its middle": (
         ["serve", "--set", "stuntbroker.deny.two.phase.commit=a, b*c"],

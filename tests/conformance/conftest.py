@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.client.free_ports import free_ports
 from tests.conformance.side import Side, errors_of, prepare
 from tests.peers.brokers.kafka_broker import apache_kafka
 from tests.peers.brokers.our_broker import our_broker
@@ -58,6 +59,32 @@ WITH_AUTHORIZER = {
 """Settings with which Kafka serves InitProducerId v6 and has ACLs."""
 
 
+PROTOCOLS = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT"
+MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
+_KAFKA_MODULES = "org.apache.kafka.common.security"
+KAFKA_SASL = {
+    "sasl.enabled.mechanisms": MECHANISMS,
+    "listener.name.sasl.plain.sasl.jaas.config": f"{_KAFKA_MODULES}.plain.PlainLoginModule required "
+    'username="admin" password="admin-secret" user_admin="admin-secret" user_alice="alice-secret";',
+    **{
+        f"listener.name.sasl.{name}.sasl.jaas.config": f"{_KAFKA_MODULES}.scram.ScramLoginModule required "
+        'username="admin" password="admin-secret";'
+        for name in ("scram-sha-256", "scram-sha-512")
+    },
+    "listener.name.sasl.oauthbearer.sasl.jaas.config": f"{_KAFKA_MODULES}.oauthbearer.OAuthBearerLoginModule required "
+    'unsecuredLoginStringClaim_sub="admin";',
+    "listener.name.sasl.oauthbearer.sasl.server.callback.handler.class": (
+        f"{_KAFKA_MODULES}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+    ),
+}
+"""Settings of Kafka's listener SASL."""
+SASL = {
+    "sasl.enabled.mechanisms": MECHANISMS,
+    "stuntbroker.users": "admin:admin-secret,alice:alice-secret",
+}
+"""The same of ours."""
+
+
 class Pair(NamedTuple):
     kafka: str
     ours: str
@@ -75,12 +102,27 @@ def both(
     transaction_version: int | None = None,
     kafka: str = "",
     kafka_settings: Mapping[str, str] | None = None,
+    sasl: Pair | None = None,
 ) -> Iterator[Pair]:
-    """Start and prepare both brokers. `times` are settings of both; `settings` are ours only, as Kafka's fixture has its own."""
+    """Start and prepare both brokers. `times` are settings of both; `settings` are ours only, as Kafka's fixture has its own.
+
+    `sasl`: addresses of a further listener of each, with SASL; Kafka has it only if it is started here.
+    """
+    if sasl is not None:
+        own_listeners = f"PLAINTEXT://127.0.0.1:0,SASL://{sasl.ours}"
+        settings = {**settings, **SASL, "listeners": own_listeners, "listener.security.protocol.map": PROTOCOLS}
     with ExitStack() as running:
-        given = {name.replace(".", "_"): value for name, value in {**times, **(kafka_settings or {})}.items()}
         kafka = kafka or running.enter_context(
-            apache_kafka(folder / "kafka", transaction_version=transaction_version, **given)
+            apache_kafka(
+                folder / "kafka",
+                transaction_version=transaction_version,
+                listeners={f"SASL://{sasl.kafka}": "SASL_PLAINTEXT"} if sasl is not None else {},
+                settings={
+                    **{name: str(value) for name, value in times.items()},
+                    **(kafka_settings or {}),
+                    **(KAFKA_SASL if sasl is not None else {}),
+                },
+            )
         )
         ours = running.enter_context(
             our_broker(folder / "ours", folder / "stderr.log", *(f"{k}={v}" for k, v in {**settings, **times}.items()))
@@ -112,9 +154,17 @@ def deny(kafka: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def sasl_pair() -> Pair:
+    """Addresses of the listeners with SASL of `pair`."""
+    return Pair(*(f"127.0.0.1:{port}" for port in free_ports(2)))
+
+
+@pytest.fixture(scope="session")
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sasl_pair: Pair) -> Iterator[Pair]:
     kafka = request.config.getoption("kafka", "")
-    with both(tmp_path_factory.mktemp("conformance"), SETTINGS, {SWEEP: SWEEP_MS}, kafka=kafka) as created:
+    with both(
+        tmp_path_factory.mktemp("conformance"), SETTINGS, {SWEEP: SWEEP_MS}, kafka=kafka, sasl=sasl_pair
+    ) as created:
         yield created
 
 

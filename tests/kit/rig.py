@@ -57,7 +57,7 @@ class FakeTransport:
     """Transport of a connection. `stuck`: the client does not read, so that all data stays in the write buffer."""
 
     def __init__(self, peer: tuple[str, int] = ("127.0.0.1", 50_000), local: tuple[str, int] = ("127.0.0.1", 9_092)):
-        self.names = {"peername": peer, "sockname": local}
+        self.names: dict[str, Any] = {"peername": peer, "sockname": local, "peercert": None}
         self.sent = bytearray()
         self.unsent = 0
         self.stuck = False
@@ -152,7 +152,7 @@ class Client:
     def __init__(self, broker: Broker, listener: int = 0, **names: tuple[str, int]) -> None:
         self.transport = FakeTransport(**names)
         self.broker = broker
-        self.connection = Connection(broker, broker.listeners[listener])
+        self.connection = broker.new_connection(broker.listeners[listener])
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
 

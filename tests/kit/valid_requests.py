@@ -110,6 +110,8 @@ def _fields(key: int, version: int, topic_id: bytes, producer_id: int, epoch: in
             return {"groups": [GROUP]}
         case 16:
             return {"states_filter": ["Empty"], "types_filter": ["classic"]}
+        case 17:
+            return {"mechanism": "PLAIN"}
         case 18:
             return {"client_software_name": "tester", "client_software_version": "1.0"}
         case _:
@@ -121,6 +123,15 @@ def _more_fields(key: int, version: int, topic_id: bytes, producer_id: int, epoc
         return part(key, name)(*arguments)
 
     match key:
+        case 36:
+            return {"auth_bytes": b"\0alice\0alice-secret"}
+        case 50:
+            return {"users": [new("UserName", "alice")]}
+        case 51:
+            return {
+                "deletions": [new("ScramCredentialDeletion", "bob", 1)],
+                "upsertions": [new("ScramCredentialUpsertion", "alice", 1, 4_096, b"salt", b"salted")],
+            }
         case 19:
             configs = [new("CreatableTopicConfig", "retention.ms", "1000")]
             return {"topics": [new("CreatableTopic", "made", 1, 1, [], configs)], "timeout_ms": 1_000}

@@ -71,14 +71,17 @@ def test_documentation_and_property_agree_on_whether_it_has_an_effect(prop: Prop
     assert prop.has_effect is (NO_EFFECT not in prop.documentation)
 
 
-@pytest.mark.parametrize(("names", "kinds"), [(NumberName, (3, 4, 5)), (FlagName, (1,)), (TextName, (2, 7))])
+@pytest.mark.parametrize(("names", "kinds"), [(NumberName, (3, 4, 5)), (FlagName, (1,)), (TextName, (2, 7, 9))])
 def test_the_names_that_a_type_checker_knows_are_those_of_the_properties(names: Any, kinds: tuple[int, ...]) -> None:
     assert sorted(get_args(names)) == sorted(name for name, prop in BROKER.items() if prop.kind in kinds)
 
 
 @pytest.mark.parametrize("name", BROKER)
 def test_the_default_of_a_property_has_the_type_of_the_property(name: str) -> None:
-    assert type(BROKER[name].default) is {1: bool, 2: str, 3: int, 4: int, 5: int, 6: float, 7: str}[BROKER[name].kind]
+    assert (
+        type(BROKER[name].default)
+        is {1: bool, 2: str, 3: int, 4: int, 5: int, 6: float, 7: str, 9: str}[BROKER[name].kind]
+    )
 
 
 def test_the_default_of_a_topic_property_is_documented_as_that() -> None:

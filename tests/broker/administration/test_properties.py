@@ -247,7 +247,7 @@ def test_a_property_that_is_near_no_other_is_refused_too(name: str) -> None:
 
 
 def test_a_property_of_kafka_without_effect_here_is_taken_note_of() -> None:
-    names = ["log.cleaner.threads", "zookeeper.connect", "listener.name.inside.ssl.keystore.type", "super.users"]
+    names = ["log.cleaner.threads", "zookeeper.connect", "listener.name.inside.ssl.provider", "super.users"]
 
     assert BrokerConfig(dict.fromkeys(names, "1") | {"num.partitions": "2"}).unused == names
 

@@ -167,7 +167,7 @@ async def test_a_lying_length_allocates_nothing(key: int, version: int, data_dir
 
 
 @pytest.mark.parametrize(
-    ("key", "version"), [(3, 14), (3, -1), (0, 2), (1, 3), (22, 7), (17, 0), (4, 0), (-1, 0), (999, 0)]
+    ("key", "version"), [(3, 14), (3, -1), (0, 2), (1, 3), (22, 7), (17, 2), (4, 0), (-1, 0), (999, 0)]
 )
 async def test_an_unknown_key_or_version_closes_the_connection_with_one_line(
     key: int, version: int, data_dir: Path

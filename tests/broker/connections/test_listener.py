@@ -19,6 +19,7 @@ from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinat
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest
 from tests.kit.rig import KEYS, decode, frame, running_rig
 
+MECHANISMS = "sasl.enabled.mechanisms"
 MAP = "listener.security.protocol.map"
 CONTROLLERS = "controller.listener.names"
 GATEWAY = "172.17.0.1"
@@ -145,9 +146,7 @@ def test_an_address_is_read_and_shown(text: str, address: tuple[str, int], shown
     assert str(actual) == shown
 
 
-@pytest.mark.parametrize(
-    "text", ["", "host", "host:", "host:port", "host:65536", "host:-1", "SSL://h:1", "SASL_SSL://h:1"]
-)
+@pytest.mark.parametrize("text", ["", "host", "host:", "host:port", "host:65536", "host:-1", "NONE://h:1"])
 def test_an_address_that_is_none_is_refused_with_its_name(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^--what: "):
         parse_listener(text, "--what")
@@ -191,9 +190,19 @@ def test_the_command_line_wins_over_the_only_listener(
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
-        ({"listeners": "SSL://:1"}, "listeners: 'SSL://:1': only PLAINTEXT"),
-        ({"listeners": "PLAINTEXT://:1,SASL_PLAINTEXT://:2"}, "listeners: 'SASL_PLAINTEXT://:2': only PLAINTEXT"),
-        ({"listeners": "INSIDE://:1", MAP: "INSIDE:SASL_SSL"}, "only PLAINTEXT"),
+        ({"listeners": "SSL://:1"}, "listener SSL: ssl.keystore.location: not set"),
+        ({"listeners": "PLAINTEXT://:1,SASL_PLAINTEXT://:2"}, "listener SASL_PLAINTEXT: GSSAPI is not served"),
+        (
+            {"listeners": "IN://:1", MAP: "IN:SASL_SSL", MECHANISMS: "PLAIN"},
+            "listener IN: ssl.keystore.location: not set",
+        ),
+        ({"listeners": "SASL_PLAINTEXT://:1", MECHANISMS: "PLAIN"}, "has PLAIN, and there is no user"),
+        ({"listeners": "SASL_PLAINTEXT://:1", MECHANISMS: ""}, "an empty list is not served"),
+        (
+            {"listeners": "SASL_PLAINTEXT://:1", "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "NONE"},
+            "listener.name.sasl_plaintext.sasl.enabled.mechanisms: 'NONE' is none of PLAIN",
+        ),
+        ({"listeners": "SSL://:1", "ssl.keystore.location": "/nowhere/x.jks"}, "/nowhere/x.jks: No such file"),
         ({"listeners": "INSIDE://:1"}, f"{MAP} has no protocol for INSIDE"),
         ({"listeners": f"HOST://:{'9' * 5_000}"}, "is not HOST:PORT"),
         ({"listeners": "HOST://:65536"}, "is not HOST:PORT"),

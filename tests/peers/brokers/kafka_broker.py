@@ -84,33 +84,50 @@ def _train_tools(java: list[str]) -> None:
 
 
 def _train_broker(java: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as folder, _kafka(Path(folder), java, None, {}):
+    with tempfile.TemporaryDirectory() as folder, _kafka(Path(folder), java, None, {}, {}):
         pass
 
 
 @contextlib.contextmanager
-def apache_kafka(data_dir: Path, *, transaction_version: int | None = None, **properties: str | int) -> Iterator[str]:
+def apache_kafka(
+    data_dir: Path,
+    *,
+    transaction_version: int | None = None,
+    listeners: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
+    **properties: str | int,
+) -> Iterator[str]:
     """Run Apache Kafka on free ports and give its "host:port". What it says goes to `data_dir`/kafka.log.
 
     A property is written with its dots as underscores: `group_initial_rebalance_delay_ms=0`. Started again with the
-    same `data_dir`, it goes on with what is there. `transaction_version` is the cluster's feature level, Kafka's own
+    same `data_dir`, it goes on with what is there. `settings` are properties by their own names; `listeners` are further
+    ones: `{"SASL://127.0.0.1:9093": "SASL_PLAINTEXT"}`. `transaction_version` is the cluster's feature level, Kafka's own
     default when None; it counts only when `data_dir` is new.
     """
     java = [java_tool("java"), *QUICK_START, "-Xmx512m"]
     java += archived("kafka-broker", _jars(), lambda options: _train_broker([*java, *options]))
-    with _kafka(data_dir, java, transaction_version, properties) as bootstrap:
+    given = {name.replace("_", "."): str(value) for name, value in properties.items()} | dict(settings or {})
+    with _kafka(data_dir, java, transaction_version, given, listeners or {}) as bootstrap:
         yield bootstrap
 
 
 @contextlib.contextmanager
 def _kafka(
-    data_dir: Path, java: list[str], transaction_version: int | None, properties: Mapping[str, str | int]
+    data_dir: Path,
+    java: list[str],
+    transaction_version: int | None,
+    given: Mapping[str, str],
+    listeners: Mapping[str, str],
 ) -> Iterator[str]:
     port, controller_port = free_ports(2)
     data_dir.mkdir(parents=True, exist_ok=True)
     config = data_dir / "server.properties"
     settings = _settings(port, controller_port, data_dir / "logs")
-    settings |= {name.replace("_", "."): str(value) for name, value in properties.items()}
+    for listener, protocol in listeners.items():
+        for name in ("listeners", "advertised.listeners"):
+            settings[name] += f",{listener}"
+        settings["listener.security.protocol.map"] += f",{listener.partition('://')[0]}:{protocol}"
+    settings |= given
     config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     log4j = data_dir / "log4j2.properties"
     log4j.write_text(LOG4J)
@@ -148,6 +165,7 @@ def _settings(port: int, controller_port: int, log_dir: Path) -> dict[str, str]:
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": str(log_dir),
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.replication.factor": "1",

@@ -16,7 +16,9 @@ READY_S_MAX = 30
 def our_broker(data_dir: Path, log_file: Path, *settings: str) -> Iterator[str]:
     """Run the broker on a free port and give its "host:port". A setting is "name=value", in Kafka's names."""
     command = [sys.executable, "-m", "stuntbroker.cli", "serve"]
-    command += ["--port", "0", "--data-dir", str(data_dir)]
+    command += ["--data-dir", str(data_dir)]
+    if not any(setting.startswith("listeners=") for setting in settings):
+        command += ["--port", "0"]
     for setting in settings:
         command += ["--set", setting]
     with log_file.open("ab") as log:

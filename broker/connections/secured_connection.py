@@ -1,0 +1,108 @@
+"""A connection to a listener with TLS or SASL: the client's principal, and which requests it may send before it has one."""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.connections.connection import Connection
+from stuntbroker.broker.requests.authorizer import ANONYMOUS, Principal
+from stuntbroker.broker.security.authentication import Authentication, Stage
+from stuntbroker.protocol.api_keys import API_VERSIONS
+from stuntbroker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connections.listener import Listener
+    from stuntbroker.broker.services import Services
+
+_SHORT_NAMES: Final = {
+    "commonName": "CN",
+    "countryName": "C",
+    "domainComponent": "DC",
+    "localityName": "L",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "stateOrProvinceName": "ST",
+    "streetAddress": "STREET",
+    "userId": "UID",
+}
+"""Names of the parts of a subject, as OpenSSL and as RFC 2253 write them."""
+
+
+class SecuredConnection(Connection):
+    """A client's connection that may have to authenticate first. An authenticated one is like any other."""
+
+    __slots__ = ()
+
+    def __init__(self, broker: Services, listener: Listener) -> None:
+        super().__init__(broker, listener)
+        security = listener.security
+        assert security is not None, "a PLAINTEXT listener has plain connections"
+        if security.mechanisms:
+            self.authentication: Authentication | None = security.new_authentication(
+                broker.scram_credentials, broker.chance, broker.clock
+            )
+
+    def connection_made(self, transport: Any) -> None:
+        """As Connection; called after the TLS handshake. A client certificate names the client's principal."""
+        super().connection_made(transport)
+        if self.authentication is None:
+            certificate = transport.get_extra_info("peercert")
+            self.principal = Principal("User", subject_of(certificate)) if certificate else ANONYMOUS
+
+    def _frame(self, low: int, stop: int, key: int, version: int) -> bool:
+        authentication = self.authentication
+        if authentication is None:
+            return super()._frame(low, stop, key, version)
+        if authentication.stage == Stage.BARE_TOKENS:
+            return self._take_bare_token(bytes(self._view[low:stop]), authentication)
+        if not authentication.may_handle(key):
+            self.fail("request_not_authenticated", api_key=key, stage=authentication.stage.name.lower())
+            return False
+        stays_open = super()._frame(low, stop, key, version)
+        if authentication.principal is not None:
+            self.principal = authentication.principal
+        return stays_open
+
+    def _not_served(self, key: int, version: int) -> bool:
+        if key == API_VERSIONS and self.authentication is not None:
+            self.authentication.versions_refused()
+        return super()._not_served(key, version)
+
+    def _send_when_durable(self, out: bytes | bytearray) -> None:
+        authentication = self.authentication
+        if authentication is None or authentication.stage != Stage.FAILED:
+            super()._send_when_durable(out)
+            return
+        # Unlike Kafka: at once; Kafka waits for connection.failed.authentication.delay.ms.
+        self.broker.turn.end()
+        self.broker.turn.deliver(self.transport, out)
+        self.close()
+
+    def _take_bare_token(self, token: bytes, authentication: Authentication) -> bool:
+        """Check a token that came without a request header; the answer has none either."""
+        answer = authentication.take_token(token)
+        if answer.error != ErrorCode.NONE:
+            self.fail("authentication_failed", reason=answer.reason)
+            return False
+        if authentication.principal is not None:
+            self.principal = authentication.principal
+        self.broker.turn.end()
+        self.broker.turn.deliver(self.transport, pack(">i", len(answer.token)) + answer.token)
+        return True
+
+
+def subject_of(certificate: dict[str, Any]) -> str:
+    """Return the subject of a certificate, as `ssl` describes it, in the form of RFC 2253: the last part first."""
+    parts = [
+        "+".join(f"{_SHORT_NAMES.get(name, name)}={_escaped(value)}" for name, value in part)
+        for part in certificate.get("subject", ())
+    ]
+    return ",".join(reversed(parts))
+
+
+def _escaped(value: str) -> str:
+    escaped = "".join(f"\\{letter}" if letter in ',+"\\<>;' else letter for letter in value)
+    if escaped.startswith(("#", " ")):
+        escaped = f"\\{escaped}"
+    return f"{escaped[:-1]}\\ " if len(escaped) > 1 and escaped.endswith(" ") else escaped

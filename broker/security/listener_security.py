@@ -1,0 +1,154 @@
+"""TLS and SASL of one listener, from its properties."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.configuration.properties import JAAS_CONFIG, LISTENER_PREFIX, ConfigError
+from stuntbroker.broker.security.authentication import Authentication
+from stuntbroker.broker.security.mechanisms import PLAIN, SERVED, new_mechanism
+from stuntbroker.broker.security.users import Users
+from stuntbroker.security.jaas import JaasError, parse_jaas_config, parse_jaas_file
+from stuntbroker.security.tls import TlsError, server_context
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.chance import Chance
+    from stuntbroker.broker.clock import Clock
+    from stuntbroker.broker.configuration.config import BrokerConfig
+    from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
+
+JAAS_CONTEXT: Final = "KafkaServer"
+"""Context of brokers in a JAAS file; one for a listener has its name before, `sasl_ssl.KafkaServer`."""
+USER_OPTION: Final = "user_"
+"""Prefix of the options of PlainLoginModule that set passwords: `user_alice="secret"`."""
+
+
+class ListenerSecurity:
+    """What a listener asks of its clients."""
+
+    def __init__(self, name: str, protocol: str, config: BrokerConfig) -> None:
+        """Read certificates, keys and passwords. Raises ConfigError."""
+        self.name = name
+        self.protocol = protocol
+        """SSL, SASL_PLAINTEXT or SASL_SSL."""
+        self.mechanisms = _mechanisms(name, config) if protocol.startswith("SASL_") else ()
+        """SASL mechanisms, in Kafka's order; empty without SASL."""
+        self._everywhere = _passwords(config["stuntbroker.users"])
+        self._of_jaas = _jaas_passwords(name, config) if PLAIN in self.mechanisms else {}
+        self._max_session_ms: int = config.of_listener(name, "connections.max.reauth.ms")
+        self.tls: ssl.SSLContext | None = None
+        """The context for new connections; None without TLS."""
+        if protocol.endswith("SSL"):
+            try:
+                self.tls = server_context(lambda prop: str(config.of_listener(name, prop)))
+            except TlsError as fault:
+                raise ConfigError(f"listener {name}: {fault}") from fault
+        # Unlike Kafka: without any user, the broker does not start either when JAAS has a login module.
+        if PLAIN in self.mechanisms and not self._everywhere and not self._of_jaas:
+            raise ConfigError(
+                f"listener {name}: sasl.enabled.mechanisms has PLAIN, and there is no user: set stuntbroker.users=NAME:PASSWORD, "
+                f"or {LISTENER_PREFIX}{name.lower()}.plain.{JAAS_CONFIG}"
+            )
+
+    def new_authentication(self, stored: ScramCredentials, chance: Chance, clock: Clock) -> Authentication:
+        """Return the authentication of a new connection."""
+        users = Users(self._everywhere, self._of_jaas, stored)
+        return Authentication(
+            self.mechanisms,
+            lambda mechanism: new_mechanism(mechanism, users, chance, clock.now_ms),
+            clock,
+            self._max_session_ms,
+        )
+
+    def report_handshakes(self, failed: Callable[[str], None]) -> None:
+        """Call `failed` with the reason whenever a TLS handshake fails; no connection is made then."""
+        if self.tls is not None:
+            self.tls.sslobject_class = _reporting(failed)
+
+
+def _reporting(failed: Callable[[str], None]) -> type[ssl.SSLObject]:
+    class ReportingSSLObject(ssl.SSLObject):
+        """Reports why a handshake fails, which the event loop does not."""
+
+        def do_handshake(self) -> None:
+            try:
+                super().do_handshake()
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                raise
+            except ssl.SSLError as fault:
+                failed(_explained(fault))
+                raise
+
+    return ReportingSSLObject
+
+
+def _explained(fault: ssl.SSLError) -> str:
+    reason = fault.reason or str(fault)
+    advice = {
+        "HTTP_REQUEST": "the client speaks HTTP",
+        "WRONG_VERSION_NUMBER": "the client does not speak TLS: set security.protocol in the client",
+        "NOT_SSL_RECORD_OR_TLS": "the client does not speak TLS: set security.protocol in the client",
+        "RECORD_LAYER_FAILURE": "the client does not speak TLS: set security.protocol in the client",
+        "UNSUPPORTED_PROTOCOL": "the client has no version of TLS that the listener has (ssl.enabled.protocols)",
+        "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has no certificate, and ssl.client.auth is required",
+        "CERTIFICATE_VERIFY_FAILED": "the client's certificate is not trusted by ssl.truststore",
+    }.get(reason)
+    if advice is None and "ALERT" in reason:
+        advice = "the client refused the broker's certificate or its versions of TLS"
+    return f"{advice} ({reason})" if advice else reason
+
+
+def _mechanisms(name: str, config: BrokerConfig) -> tuple[str, ...]:
+    """Return the enabled mechanisms in the order of SERVED. Raises ConfigError."""
+    enabled = {part.strip() for part in config.of_listener(name, "sasl.enabled.mechanisms").split(",")}
+    if unserved := sorted(enabled - set(SERVED)):
+        # Unlike Kafka: GSSAPI is its default; Kerberos is not served.
+        what = ", ".join(filter(None, unserved)) or "an empty list"
+        raise ConfigError(
+            f"sasl.enabled.mechanisms: listener {name}: {what} is not served: set some of {', '.join(SERVED)}"
+        )
+    return tuple(mechanism for mechanism in SERVED if mechanism in enabled)
+
+
+def _passwords(text: str) -> dict[str, str]:
+    """Return user -> password of a list of NAME:PASSWORD."""
+    pairs = (entry.partition(":") for entry in map(str.strip, text.split(",")) if entry)
+    return {name: password for name, _, password in pairs}
+
+
+def _jaas_passwords(name: str, config: BrokerConfig) -> dict[str, str]:
+    """Return user -> password of the JAAS configuration for PLAIN. Raises ConfigError.
+
+    As in Kafka, the property of the listener and its mechanism comes before the contexts of the JAAS file.
+    """
+    prop = f"{LISTENER_PREFIX}{name.lower()}.{PLAIN.lower()}.{JAAS_CONFIG}"
+    options: dict[str, str] = {}
+    if prop in config.given:
+        try:
+            options = parse_jaas_config(config.given[prop]).options
+        except JaasError as fault:
+            raise ConfigError(f"{prop}: {fault}") from fault
+    elif path := config["stuntbroker.jaas.file"]:
+        options = _options_of_file(path, name)
+    return {
+        option.removeprefix(USER_OPTION): password
+        for option, password in options.items()
+        if option.startswith(USER_OPTION)
+    }
+
+
+def _options_of_file(path: str, name: str) -> dict[str, str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            contexts = parse_jaas_file(file.read())
+    except OSError as fault:
+        raise ConfigError(f"stuntbroker.jaas.file: {path}: {fault.strerror}") from fault
+    except (JaasError, UnicodeDecodeError) as fault:
+        raise ConfigError(f"stuntbroker.jaas.file: {path}: {fault}") from fault
+    options: dict[str, Any] = {}
+    for module in contexts.get(f"{name.lower()}.{JAAS_CONTEXT}") or contexts.get(JAAS_CONTEXT, []):
+        if module.class_name.endswith(".PlainLoginModule"):
+            options |= module.options
+    return options

@@ -1,0 +1,201 @@
+"""SASL mechanisms: each checks the tokens of one authentication, one after the other, and names the user at its end.
+
+The messages of failures are Kafka's, because clients show them.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+from base64 import urlsafe_b64decode
+from binascii import Error as Base64Error
+from collections.abc import Callable
+from math import nan
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from stuntbroker.security.scram import (
+    MECHANISMS as SCRAM_MECHANISMS,
+)
+from stuntbroker.security.scram import (
+    ClientFirst,
+    ScramCredential,
+    ScramError,
+    ScramMechanism,
+    parse_client_first,
+    server_final,
+    server_first,
+)
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.chance import Chance
+    from stuntbroker.broker.security.users import Users
+
+PLAIN: Final = "PLAIN"
+OAUTHBEARER: Final = "OAUTHBEARER"
+SERVED: Final = (PLAIN, *sorted(SCRAM_MECHANISMS, reverse=True), OAUTHBEARER)
+"""Mechanisms, in the order in which Kafka lists them."""
+PLAIN_TOKENS: Final = 3
+NONCE_BYTES: Final = 18
+OTHER_AUTHORIZATION_ID: Final = (
+    "Authentication failed: Client requested an authorization id that is different from username"
+)
+INVALID_TOKEN: Final = '{"status":"invalid_token"}'
+_BEARER: Final = re.compile(
+    r"n,(?:a=(?P<authorization_id>[^,\x01]*))?,\x01(?:[A-Za-z]+=[^\x01]*\x01)*?"
+    r"auth=bearer +(?P<token>[-_.A-Za-z0-9=+/]+)\x01(?:[A-Za-z]+=[^\x01]*\x01)*\x01",
+    re.IGNORECASE,
+)
+
+
+class AuthenticationFailure(Exception):
+    """The client has not proved who it is. The message is for the client."""
+
+
+class InvalidCredentials(AuthenticationFailure):
+    """A token is malformed, or proves nothing; the client is only told that, and by which mechanism."""
+
+
+class Mechanism(Protocol):
+    """The server's side of one authentication."""
+
+    user: str | None
+    """The user, once the authentication is complete."""
+    expires_ms: int | None
+    """Time at which the credentials expire, by the wall clock; None if they do not."""
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Check the client's next token, and return the answer to it. Raises AuthenticationFailure."""
+
+
+class Plain:
+    """PLAIN (RFC 4616): authorization id, user and password in one token."""
+
+    def __init__(self, users: Users) -> None:
+        self._users = users
+        self.user: str | None = None
+        self.expires_ms: int | None = None
+
+    def evaluate(self, token: bytes) -> bytes:
+        """As Mechanism."""
+        parts = token.decode("utf-8", "replace").split("\0")
+        if len(parts) != PLAIN_TOKENS:
+            raise AuthenticationFailure(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+        authorization_id, user, password = parts
+        if not user:
+            raise AuthenticationFailure("Authentication failed: username not specified")
+        if not password:
+            raise AuthenticationFailure("Authentication failed: password not specified")
+        expected = self._users.password(user)
+        if expected is None or not hmac.compare_digest(expected.encode(), password.encode()):
+            raise AuthenticationFailure("Authentication failed: Invalid username or password")
+        if authorization_id not in ("", user):
+            raise AuthenticationFailure(OTHER_AUTHORIZATION_ID)
+        self.user = user
+        return b""
+
+
+class Scram:
+    """SCRAM-SHA-256 or SCRAM-SHA-512 (RFC 5802), in two tokens."""
+
+    def __init__(self, users: Users, mechanism: ScramMechanism, chance: Chance) -> None:
+        self._users = users
+        self._mechanism = mechanism
+        self._chance = chance
+        self._first: ClientFirst | None = None
+        self._credential: ScramCredential
+        self._challenge = b""
+        self.user: str | None = None
+        self.expires_ms: int | None = None
+
+    def evaluate(self, token: bytes) -> bytes:
+        """As Mechanism."""
+        try:
+            return self._begin(token) if self._first is None else self._end(self._first, token)
+        except ScramError as fault:
+            raise InvalidCredentials(str(fault)) from fault
+
+    def _begin(self, token: bytes) -> bytes:
+        first = parse_client_first(token)
+        if first.extensions.get("tokenauth", "").lower() == "true":
+            raise InvalidCredentials("delegation tokens are not served")
+        credential = self._users.scram_credential(self._mechanism, first.user)
+        if credential is None:
+            raise InvalidCredentials(f"there is no user {first.user!r} with a password for {self._mechanism.name}")
+        if first.authorization_id not in ("", first.user):
+            raise AuthenticationFailure(OTHER_AUTHORIZATION_ID)
+        self._first, self._credential = first, credential
+        nonce = first.nonce + self._chance.random_bytes(NONCE_BYTES).hex()
+        self._challenge = server_first(nonce, credential)
+        return self._challenge
+
+    def _end(self, first: ClientFirst, token: bytes) -> bytes:
+        final = server_final(self._mechanism, self._credential, first, self._challenge, token)
+        self.user = first.user
+        return final
+
+
+class OAuthBearer:
+    """OAUTHBEARER (RFC 7628) with unsecured tokens, which is what Kafka accepts without further configuration.
+
+    A token is a JSON Web Token with the algorithm "none" and an empty signature. It needs the claims `sub`, which is the
+    user, and `exp`, in seconds; it expires then.
+    """
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._was_refused = False
+        self.user: str | None = None
+        self.expires_ms: int | None = None
+
+    def evaluate(self, token: bytes) -> bytes:
+        """As Mechanism. A refused token is answered first, and fails when the client has acknowledged the answer."""
+        if self._was_refused:
+            raise AuthenticationFailure(INVALID_TOKEN)
+        match = _BEARER.fullmatch(token.decode("utf-8", "replace"))
+        if match is None:
+            raise InvalidCredentials("the message is malformed")
+        claims = _unsecured_claims(match["token"])
+        user, expires_s, issued_s = claims.get("sub"), _number(claims.get("exp")), _number(claims.get("iat", 0))
+        now_s = self._now_ms() / 1000
+        if not isinstance(user, str) or not user or not issued_s <= now_s < expires_s:
+            self._was_refused = True
+            return INVALID_TOKEN.encode()
+        if (match["authorization_id"] or user) != user:
+            raise AuthenticationFailure(
+                f"Authentication failed: Client requested an authorization id ({match['authorization_id']}) that is different "
+                f"from the token's principal name ({user})"
+            )
+        self.user, self.expires_ms = user, int(expires_s * 1000)
+        return b""
+
+
+def _number(value: object) -> float:
+    """Return a number, or NaN, which is neither before nor after anything."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else nan
+
+
+def _unsecured_claims(token: str) -> dict[str, Any]:
+    """Return the claims of an unsecured JSON Web Token; empty if it is none."""
+    header, claims, signature = [*token.split("."), "", "", ""][:3]
+    if token.count(".") != 2 or signature:
+        return {}
+    parts = []
+    for part in (header, claims):
+        try:
+            value = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        except (Base64Error, ValueError):
+            return {}
+        if not isinstance(value, dict):
+            return {}
+        parts.append(value)
+    return parts[1] if parts[0].get("alg") == "none" else {}
+
+
+def new_mechanism(name: str, users: Users, chance: Chance, now_ms: Callable[[], int]) -> Mechanism:
+    """Return the server's side of a new authentication by one of the mechanisms in SERVED."""
+    if name == PLAIN:
+        return Plain(users)
+    if name == OAUTHBEARER:
+        return OAuthBearer(now_ms)
+    return Scram(users, SCRAM_MECHANISMS[name], chance)

@@ -1,0 +1,112 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): AlterUserScramCredentialsResponse, key 51, versions 0-0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    read_compact_nullable_string,
+    read_compact_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_string,
+    write_uvarint,
+)
+
+_unpack_h = Struct(">h").unpack_from
+_unpack_i = Struct(">i").unpack_from
+_pack_h = Struct(">h").pack
+_pack_i = Struct(">i").pack
+
+
+class AlterUserScramCredentialsResult(Message):
+    __slots__ = ("user", "error_code", "error_message")
+
+    def __init__(
+        self,
+        user: str = "",
+        error_code: int = 0,
+        error_message: str | None = "",
+    ) -> None:
+        self.user = user
+        self.error_code = error_code
+        self.error_message = error_message
+
+
+class AlterUserScramCredentialsResponse(Message):
+    __slots__ = ("throttle_time_ms", "results")
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        results: Sequence[AlterUserScramCredentialsResult] = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.results = results
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> AlterUserScramCredentialsResponse:
+        try:
+            return _decode_flexible(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("AlterUserScramCredentialsResponse ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        _encode_flexible(out, self, version)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> AlterUserScramCredentialsResponse:
+    end = len(buf)
+    throttle_time_ms = _unpack_i(buf, pos)[0]
+    pos += 4
+    count = buf[pos]
+    if count > 127:
+        count, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    count -= 1
+    if count > (end - pos) // 5:
+        raise DecodeError("Results counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Results is null", pos)
+    results_list: list[AlterUserScramCredentialsResult] = []
+    for _ in range(count):
+        r_user, pos = read_compact_string(buf, pos)
+        r_error_code = _unpack_h(buf, pos)[0]
+        pos += 2
+        r_error_message, pos = read_compact_nullable_string(buf, pos)
+        if buf[pos]:
+            pos = skip_tags(buf, pos)
+        else:
+            pos += 1
+        r = AlterUserScramCredentialsResult(r_user, r_error_code, r_error_message)
+        results_list.append(r)
+    results: Sequence[AlterUserScramCredentialsResult] = results_list
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = AlterUserScramCredentialsResponse(throttle_time_ms, results)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: AlterUserScramCredentialsResponse, version: int) -> None:
+    out += _pack_i(message.throttle_time_ms)
+    count = len(message.results) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
+    for r in message.results:
+        write_compact_string(out, r.user)
+        out += _pack_h(r.error_code)
+        if r.error_message is None:
+            out.append(0)
+        else:
+            write_compact_string(out, r.error_message)
+        out += b"\x00"
+    out += b"\x00"

@@ -1,0 +1,223 @@
+"""SASL on a listener: who gets in, what a client may ask before, when a session ends. tests/conformance compares with Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stuntbroker.broker.requests.authorizer import ANONYMOUS, Principal
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from stuntbroker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from stuntbroker.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from stuntbroker.security.scram import SHA_256, SHA_512, ScramClient, ScramMechanism, salted_password
+from stuntbroker.storage.errors import StorageError
+from tests.kit.rig import Client, Rig, SyncedAtOnce, frame, raw_frame, running_rig
+
+PROPERTIES = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
+    "listener.security.protocol.map": "SASL:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    "stuntbroker.users": "alice:alice-secret,bob:bob:secret",
+}
+ALICE, BOB = b"\0alice\0alice-secret", b"\0bob\0bob:secret"
+SASL = 1
+"""Number of the listener with SASL."""
+
+
+def shake_hands(client: Client, mechanism: str = "PLAIN", version: int = 1) -> ErrorCode:
+    return ErrorCode(client.ask(SaslHandshakeRequest(mechanism), version).error_code)
+
+
+def authenticate(client: Client, token: bytes, version: int = 2) -> Any:
+    return client.ask(SaslAuthenticateRequest(token), version)
+
+
+def is_served(client: Client) -> bool:
+    client.feed(frame(FindCoordinatorRequest("g", 0, ["g"]), 2))
+    return len(client.answers()) == 1
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize(("token", "user"), [(ALICE, "alice"), (BOB, "bob")])
+async def test_the_right_password_makes_the_user_the_principal(token: bytes, user: str, version: int) -> None:
+    async with running_rig(properties=PROPERTIES) as rig:
+        client = rig.client(SASL)
+        assert client.connection.principal == ANONYMOUS
+        assert shake_hands(client) == ErrorCode.NONE
+        assert authenticate(client, token, version).error_code == ErrorCode.NONE
+        assert client.connection.principal == Principal("User", user)
+        assert is_served(client)
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+async def test_a_wrong_password_is_answered_and_ends_the_connection(durability: str) -> None:
+    executor = SyncedAtOnce() if durability == "power" else None
+    async with running_rig(properties=PROPERTIES, durability=durability, executor=executor) as rig:
+        client = rig.client(SASL)
+        shake_hands(client)
+        answer = authenticate(client, b"\0alice\0wrong")
+        assert (answer.error_code, answer.error_message) == (58, "Authentication failed: Invalid username or password")
+        assert client.transport.closed
+        assert client.connection.principal == ANONYMOUS
+        assert "authentication_failed" in rig.events.names()
+
+
+@pytest.mark.parametrize("before", ["nothing", "versions", "mechanism", "bare"])
+async def test_no_request_is_served_before_the_client_is_authenticated(before: str) -> None:
+    async with running_rig(properties=PROPERTIES) as rig:
+        client = rig.client(SASL)
+        if before == "versions":
+            client.ask(ApiVersionsRequest("x", "1"), 3)
+        elif before != "nothing":
+            shake_hands(client, version=int(before == "mechanism"))
+        assert not is_served(client)
+        assert client.transport.closed
+
+
+async def test_tokens_come_bare_after_the_oldest_handshake() -> None:
+    async with running_rig(properties=PROPERTIES) as rig:
+        client = rig.client(SASL)
+        assert shake_hands(client, version=0) == ErrorCode.NONE
+        client.feed(raw_frame(ALICE))
+        assert client.answers() == [b""]
+        assert is_served(client)
+
+
+@pytest.mark.parametrize("mechanism", [SHA_256, SHA_512], ids=lambda mechanism: mechanism.name)
+async def test_scram_proves_the_configured_password(mechanism: ScramMechanism) -> None:
+    async with running_rig(properties=PROPERTIES) as rig:
+        client, scram = rig.client(SASL), ScramClient(mechanism, "alice", "alice-secret", "abc")
+        shake_hands(client, mechanism.name)
+        final = scram.final(bytes(authenticate(client, scram.first()).auth_bytes))
+        scram.check(bytes(authenticate(client, final).auth_bytes))
+        assert client.connection.principal == Principal("User", "alice")
+
+
+def upsertion(user: str, password: str) -> ScramCredentialUpsertion:
+    return ScramCredentialUpsertion(user, 1, 4_096, b"salt", salted_password(SHA_256, password, b"salt", 4_096))
+
+
+def proves(rig: Rig, user: str, password: str) -> bool:
+    client, scram = rig.client(SASL), ScramClient(SHA_256, user, password, "abc")
+    shake_hands(client, SHA_256.name)
+    challenge = authenticate(client, scram.first())
+    return not challenge.error_code and not authenticate(client, scram.final(bytes(challenge.auth_bytes))).error_code
+
+
+async def test_a_scram_credential_that_was_set_comes_before_the_configured_one_and_survives_restarts(
+    tmp_path: Path,
+) -> None:
+    for number in range(3):
+        async with running_rig(tmp_path, PROPERTIES) as rig:
+            admin = rig.client()
+            if number == 0:
+                answer = admin.ask(
+                    AlterUserScramCredentialsRequest([], [upsertion("alice", "new"), upsertion("eve", "x")]), 0
+                )
+                assert [each.error_code for each in answer.results] == [0, 0]
+            assert proves(rig, "alice", "new")
+            assert not proves(rig, "alice", "alice-secret")
+            assert proves(rig, "eve", "x")
+    async with running_rig(tmp_path, PROPERTIES) as rig:
+        removal = [ScramCredentialDeletion("alice", 1), ScramCredentialDeletion("eve", 1)]
+        rig.client().ask(AlterUserScramCredentialsRequest(removal, []), 0)
+        assert proves(rig, "alice", "alice-secret")
+        assert not proves(rig, "eve", "x")
+    async with running_rig(tmp_path, PROPERTIES) as rig:
+        assert not proves(rig, "eve", "x")
+
+
+@contextmanager
+def failing_journal(rig: Rig) -> Iterator[None]:
+    def fail(change: dict[str, Any]) -> None:
+        raise StorageError("no room")
+
+    credentials = rig.broker.scram_credentials
+    before, credentials._journal = credentials._journal, fail
+    try:
+        yield
+    finally:
+        credentials._journal = before
+
+
+async def test_a_credential_that_cannot_be_stored_is_not_set() -> None:
+    async with running_rig(properties=PROPERTIES) as rig:
+        with failing_journal(rig):
+            answer = rig.client().ask(AlterUserScramCredentialsRequest([], [upsertion("eve", "x")]), 0)
+        assert answer.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert not proves(rig, "eve", "x")
+
+
+REAUTHENTICATION = {**PROPERTIES, "listener.name.sasl.connections.max.reauth.ms": "1000"}
+
+
+async def test_a_session_ends_unless_the_client_authenticates_again() -> None:
+    async with running_rig(properties=REAUTHENTICATION) as rig:
+        client = rig.client(SASL)
+        shake_hands(client)
+        assert authenticate(client, ALICE).session_lifetime_ms == 1_000
+        rig.pass_time(999)
+        assert is_served(client)
+        assert shake_hands(client) == ErrorCode.NONE
+        assert authenticate(client, ALICE).session_lifetime_ms == 1_000
+        rig.pass_time(1_000)
+        assert not is_served(client)
+        assert client.transport.closed
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "token", "said"),
+    [
+        ("PLAIN", BOB, "Cannot change principals during re-authentication from User:alice: User:bob"),
+        ("SCRAM-SHA-256", b"n,,n=alice,r=abc", "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported"),
+        ("PLAIN", b"\0alice\0no", "Authentication failed: Invalid username or password"),
+    ],
+)
+async def test_a_client_that_authenticates_again_stays_who_it_is(mechanism: str, token: bytes, said: str) -> None:
+    async with running_rig(properties=REAUTHENTICATION) as rig:
+        client = rig.client(SASL)
+        shake_hands(client)
+        authenticate(client, ALICE)
+        shake_hands(client, mechanism)
+        assert authenticate(client, token).error_message.startswith(said)
+        assert client.transport.closed
+
+
+async def test_passwords_are_never_described() -> None:
+    async with running_rig(properties=PROPERTIES) as rig:
+        resource = DescribeConfigsResource(4, "1", ["stuntbroker.users", "sasl.enabled.mechanisms"])
+        (shown,) = rig.client().ask(DescribeConfigsRequest([resource], include_synonyms=True), 4).results
+        users = next(each for each in shown.configs if each.name == "stuntbroker.users")
+        assert (users.value, users.is_sensitive) == (None, True)
+        assert {each.value for each in users.synonyms} <= {None}
+
+
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_carol="carol-secret";'
+
+
+@pytest.mark.parametrize("where", ["property", "file"])
+async def test_users_may_come_from_jaas(where: str, tmp_path: Path) -> None:
+    path = tmp_path / "jaas.conf"
+    path.write_text(f"KafkaServer {{ {JAAS} }};")
+    given = (
+        {"listener.name.sasl.plain.sasl.jaas.config": JAAS}
+        if where == "property"
+        else {"stuntbroker.jaas.file": str(path)}
+    )
+    properties = {name: value for name, value in PROPERTIES.items() if name != "stuntbroker.users"}
+    async with running_rig(properties={**properties, **given}) as rig:
+        client = rig.client(SASL)
+        shake_hands(client)
+        assert authenticate(client, b"\0carol\0carol-secret").error_code == ErrorCode.NONE
