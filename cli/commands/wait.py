@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import time
 
@@ -24,8 +25,10 @@ def wait(given: dict[str, list[str]]) -> int:
     while True:
         try:
             attempt_s = max(ATTEMPT_S_MIN, min(ATTEMPT_S_MAX, deadline - time.monotonic()))
-            with Cluster(addresses or _in_this_container(), attempt_s) as cluster:
-                cluster.broker_ids()
+            if addresses is None:
+                _check_this_container(attempt_s)
+            else:
+                _ask(addresses, attempt_s)
             return 0
         except ClientError as fault:
             if time.monotonic() + PAUSE_S >= deadline:
@@ -34,11 +37,24 @@ def wait(given: dict[str, list[str]]) -> int:
         time.sleep(PAUSE_S)
 
 
-def _in_this_container() -> list[Address]:
-    """Return the address where `serve --container` listens. Raises Unreachable before the broker is ready."""
+def _ask(addresses: list[Address], timeout_s: float) -> None:
+    """Ask a broker for its metadata. Raises ClientError."""
+    with Cluster(addresses, timeout_s) as cluster:
+        cluster.broker_ids()
+
+
+def _check_this_container(timeout_s: float) -> None:
+    """Check that the broker of `serve --container` answers or, with TLS or SASL, lets a client connect. Raises ClientError."""
     from stuntbroker.cli.serving import container
 
     listening = container.listening_at()
     if listening is None:
         raise Unreachable("it is not ready")
-    return parse_bootstrap(listening)
+    (address,) = parse_bootstrap(listening.address)
+    if not listening.is_secured:
+        _ask([address], timeout_s)
+        return
+    try:
+        socket.create_connection(address, timeout_s).close()
+    except OSError as fault:
+        raise Unreachable(f"cannot connect to {address}: {fault.strerror or fault}") from fault

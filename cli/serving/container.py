@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Final
+from typing import Final, NamedTuple
 
 LISTENERS: Final = "PLAINTEXT://0.0.0.0:9092"
 DATA_DIR: Final = "/var/lib/kafka/data"
@@ -55,14 +55,23 @@ def ready_file() -> str:
     return next((path for path in READY_FILES if os.access(os.path.dirname(path), os.W_OK)), "")
 
 
-def listening_at() -> str | None:
-    """Return the address of the broker's first listener from the ready file; None while there is no such file."""
+class Listening(NamedTuple):
+    """The broker's first listener."""
+
+    address: str
+    is_secured: bool
+    """Whether clients need TLS or SASL."""
+
+
+def listening_at() -> Listening | None:
+    """Return the broker's first listener, from the ready file; None while there is no such file."""
     import json
 
     for path in READY_FILES:
         try:
             with open(path, encoding="utf-8") as file:
-                return str(json.load(file)["kafka"])
+                ready = json.load(file)
+                return Listening(str(ready["kafka"]), "security" in ready)
         except (OSError, ValueError, KeyError):
             continue
     return None

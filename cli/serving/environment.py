@@ -38,6 +38,15 @@ OF_OTHER_IMAGES: Final = "|".join(
 
 Not among them: bitnami's ALLOW_PLAINTEXT_LISTENER=yes, because this broker always allows it.
 """
+SECRETS: Final = "/etc/kafka/secrets"
+"""Folder of keystores and of the files with their passwords, in apache/kafka and cp-kafka."""
+JAAS_FILE: Final = re.compile(r"-Djava\.security\.auth\.login\.config=(\S+)")
+"""The option of the Java virtual machine that names a JAAS file, in KAFKA_OPTS."""
+BITNAMI_USERS: Final = (
+    ("KAFKA_CLIENT_USERS", "KAFKA_CLIENT_PASSWORDS"),
+    ("KAFKA_INTER_BROKER_USER", "KAFKA_INTER_BROKER_PASSWORD"),
+)
+"""Variables with lists of names, and with their passwords."""
 CLUSTER_IDS: Final = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 LOG_LEVELS: Final = {
     "TRACE": "debug",
@@ -127,6 +136,10 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
                 options.setdefault("--log-level", [LOG_LEVELS[value.upper()]])
             else:
                 unknown.append(f"{name}={value}")
+        elif name == "KAFKA_OPTS" and (jaas_file := JAAS_FILE.search(value)):
+            properties["stuntbroker.jaas.file"] = jaas_file[1]
+        elif any(name in pair for pair in BITNAMI_USERS):
+            continue
         elif name == "KAFKA_CREATE_TOPICS":
             options.setdefault("--topic", []).extend(_created_topics(value))
         elif re.fullmatch(OF_OTHER_IMAGES, name):
@@ -149,6 +162,9 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
                 without_effect.append(name)
             else:
                 unknown.append(name)
+    if users := _take_users(environ):
+        properties.setdefault("stuntbroker.users", users)
+    unknown += _take_secrets(properties)
     properties |= ours
     for name in ("broker.id", "node.id"):  # -1: the older images generate an id.
         if properties.get(name, "").strip() == "-1":
@@ -167,6 +183,39 @@ def property_of(variable: str, prefix: str) -> str:
     """Return the property that a variable sets: `_` becomes a dot, `__` an underscore, `___` a hyphen."""
     name = variable.removeprefix(prefix).lower()
     return re.sub("_{1,3}", lambda match: {1: ".", 2: "_", 3: "-"}[len(match[0])], name)
+
+
+def _take_secrets(properties: dict[str, str]) -> list[str]:
+    """Replace what cp-kafka's variables say of keystores by properties of Kafka; return what cannot be read.
+
+    `KAFKA_SSL_KEYSTORE_FILENAME` is the name of a file in SECRETS, and `KAFKA_SSL_KEYSTORE_CREDENTIALS` that of a file with
+    its password.
+    """
+    unreadable = []
+    for store in ("keystore", "truststore"):
+        if name := properties.pop(f"ssl.{store}.filename", ""):
+            properties.setdefault(f"ssl.{store}.location", f"{SECRETS}/{name}")
+    for credentials, prop in (
+        ("ssl.keystore.credentials", "ssl.keystore.password"),
+        ("ssl.key.credentials", "ssl.key.password"),
+        ("ssl.truststore.credentials", "ssl.truststore.password"),
+    ):
+        if name := properties.pop(credentials, ""):
+            try:
+                with open(f"{SECRETS}/{name}", encoding="utf-8") as file:
+                    properties.setdefault(prop, file.read().strip())
+            except (OSError, UnicodeDecodeError):
+                unreadable.append(f"{SECRETS}/{name} in {credentials}")
+    return unreadable
+
+
+def _take_users(environ: Mapping[str, str]) -> str:
+    """Return bitnami's users and passwords as a value of `stuntbroker.users`."""
+    users = []
+    for names, passwords in BITNAMI_USERS:
+        pairs = zip(environ.get(names, "").split(","), environ.get(passwords, "").split(","), strict=False)
+        users += [f"{name.strip()}:{password.strip()}" for name, password in pairs if name.strip() and password.strip()]
+    return ",".join(users)
 
 
 def _is_property(name: str) -> bool:

@@ -320,6 +320,9 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
         await broker.stop()
         raise
     ready = {"kafka": str(broker.listeners[0].addresses[0].reachable())}
+    security = broker.listeners[0].security
+    if security is not None:
+        ready["security"] = security.protocol
     first = broker.nodes.by_id[broker.nodes.first].listeners
     if len(first) > 1:
         ready |= {f"listener.{name}": str(each.addresses[0].reachable()) for name, each in first.items()}

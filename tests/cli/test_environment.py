@@ -48,6 +48,23 @@ TABLE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     ),
     "an id to be generated, as in older images": ({"KAFKA_BROKER_ID": "-1", "KAFKA_NODE_ID": "-1"}, {}),
     "a listener without encryption is allowed, as it is the only kind": ({"ALLOW_PLAINTEXT_LISTENER": "yes"}, {}),
+    "a JAAS file": (
+        {"KAFKA_OPTS": "-Dx=y -Djava.security.auth.login.config=/etc/jaas.conf -Xmx1g"},
+        {"stuntbroker.jaas.file": "/etc/jaas.conf"},
+    ),
+    "keystores by the names of their files": (
+        {"KAFKA_SSL_KEYSTORE_FILENAME": "a.jks", "KAFKA_SSL_TRUSTSTORE_FILENAME": "b.jks"},
+        {"ssl.keystore.location": "/etc/kafka/secrets/a.jks", "ssl.truststore.location": "/etc/kafka/secrets/b.jks"},
+    ),
+    "bitnami's users": (
+        {
+            "KAFKA_CLIENT_USERS": "alice, bob",
+            "KAFKA_CLIENT_PASSWORDS": "one,two",
+            "KAFKA_INTER_BROKER_USER": "admin",
+            "KAFKA_INTER_BROKER_PASSWORD": "three",
+        },
+        {"stuntbroker.users": "alice:one,bob:two,admin:three"},
+    ),
     "nothing of ours": ({"PATH": "/bin", "KAFKA": "x", "MY_KAFKA_X": "1"}, {}),
 }
 
@@ -129,6 +146,21 @@ def test_a_token_for_commands_and_tests_does_not_keep_a_broker_without_control_f
     monkeypatch.setenv("STUNTBROKER_CONTROL_TOKEN", "secret")
     with serving():
         pass
+
+
+def test_passwords_of_keystores_are_read_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stuntbroker.cli.serving.environment.SECRETS", str(tmp_path))
+    (tmp_path / "creds").write_text("secret\n")
+    environment = read_environment(
+        {
+            "KAFKA_SSL_KEYSTORE_CREDENTIALS": "creds",
+            "KAFKA_SSL_KEY_CREDENTIALS": "creds",
+            "KAFKA_SSL_TRUSTSTORE_CREDENTIALS": "no",
+        }
+    )
+
+    assert environment.properties == {"ssl.keystore.password": "secret", "ssl.key.password": "secret"}
+    assert environment.unknown == [f"{tmp_path}/no in ssl.truststore.credentials"]
 
 
 @pytest.mark.parametrize("name", ["KAFKA_NUM_PARTITION", "KAFKA_CFG_FOO", "STUNTBROKER_FOO"])
