@@ -8,7 +8,6 @@
 Its packages ("rooms"), each a folder at the root of the project:
 
     protocol      bytes <-> messages, record batches, error codes; no I/O
-    security      keystores, TLS contexts, JAAS and SCRAM, for brokers and clients
     storage       records <-> files
     coordinator   what a transaction may do: pure rules, and an actor per transactional id
     groups        consumer groups and their offsets, built the same way

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.security.scram import MECHANISMS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 from stuntbroker.protocol.messages.describe_user_scram_credentials_response import (
@@ -13,7 +14,6 @@ from stuntbroker.protocol.messages.describe_user_scram_credentials_response impo
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from stuntbroker.security.scram import MECHANISMS
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasScramCredentials

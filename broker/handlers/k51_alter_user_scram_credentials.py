@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, cost_of_change, run_in_slices
+from stuntbroker.broker.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS, ScramMechanism, credential_of
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_user_scram_credentials_request import (
     AlterUserScramCredentialsRequest,
@@ -15,7 +16,6 @@ from stuntbroker.protocol.messages.alter_user_scram_credentials_response import 
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from stuntbroker.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS, ScramMechanism, credential_of
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stuntbroker.security.scram import ScramCredential, ScramMechanism
+from stuntbroker.broker.security.scram import ScramCredential, ScramMechanism
 
 Stored = list[Any]
 """Salt, iterations, stored key and server key, as in the journal: the bytes as hex digits."""
@@ -31,11 +31,12 @@ class ScramCredentials:
 
         Raises StorageError; then nothing has changed.
         """
-        changed = dict(self.by_user.get(user, {}))
-        if credential is None:
-            del changed[mechanism.name]
-        else:
+        before = self.by_user.get(user, {})
+        changed = {name: each for name, each in before.items() if name != mechanism.name}
+        if credential is not None:
             changed[mechanism.name] = credential
+        if changed == before:
+            return  # Another request has removed it in the meantime, or set the same.
         self._journal(change_of(user, {name: _stored(each) for name, each in changed.items()}))
         if changed:
             self.by_user[user] = changed

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from math import nan
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from stuntbroker.security.scram import (
+from stuntbroker.broker.security.scram import (
     MECHANISMS as SCRAM_MECHANISMS,
 )
-from stuntbroker.security.scram import (
+from stuntbroker.broker.security.scram import (
     ClientFirst,
     ScramCredential,
     ScramError,
@@ -37,6 +37,8 @@ SERVED: Final = (PLAIN, *sorted(SCRAM_MECHANISMS, reverse=True), OAUTHBEARER)
 """Mechanisms, in the order in which Kafka lists them."""
 PLAIN_TOKENS: Final = 3
 NONCE_BYTES: Final = 18
+SECONDS_MAX: Final = 2**53
+"""Largest time of a token; JSON has larger numbers, and even an infinity."""
 OTHER_AUTHORIZATION_ID: Final = (
     "Authentication failed: Client requested an authorization id that is different from username"
 )
@@ -78,10 +80,10 @@ class Plain:
 
     def evaluate(self, token: bytes) -> bytes:
         """As Mechanism."""
-        parts = token.decode("utf-8", "replace").split("\0")
-        if len(parts) != PLAIN_TOKENS:
-            raise AuthenticationFailure(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
-        authorization_id, user, password = parts
+        count = token.count(b"\0") + 1
+        if count != PLAIN_TOKENS:
+            raise AuthenticationFailure(f"Invalid SASL/PLAIN response: expected 3 tokens, got {count}")
+        authorization_id, user, password = token.decode("utf-8", "replace").split("\0")
         if not user:
             raise AuthenticationFailure("Authentication failed: username not specified")
         if not password:
@@ -171,8 +173,9 @@ class OAuthBearer:
 
 
 def _number(value: object) -> float:
-    """Return a number, or NaN, which is neither before nor after anything."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else nan
+    """Return a time in seconds, or NaN, which is neither before nor after anything."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and abs(value) <= SECONDS_MAX else nan  # type: ignore[arg-type,return-value]
 
 
 def _unsecured_claims(token: str) -> dict[str, Any]:
@@ -184,7 +187,7 @@ def _unsecured_claims(token: str) -> dict[str, Any]:
     for part in (header, claims):
         try:
             value = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-        except (Base64Error, ValueError):
+        except (Base64Error, ValueError, RecursionError):
             return {}
         if not isinstance(value, dict):
             return {}

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.security.scram import ITERATIONS_MIN, ScramCredential, ScramMechanism, credential_of, salted_password
+from stuntbroker.broker.security.scram import (
+    ITERATIONS_MIN,
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+    salted_password,
+)
 
 if TYPE_CHECKING:
     from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
@@ -22,8 +28,6 @@ class Users:
         self._everywhere = everywhere
         self._plain_only = plain_only
         self._stored = stored
-        self._derived: dict[tuple[str, str], ScramCredential] = {}
-        """(mechanism, user) -> credential of a password in the configuration."""
 
     def password(self, user: str) -> str | None:
         """Return the password of a user for PLAIN; None if there is no such user."""
@@ -34,8 +38,5 @@ class Users:
         stored = self._stored.get(user, mechanism)
         if stored is not None or user not in self._everywhere:
             return stored
-        key = mechanism.name, user
-        if key not in self._derived:
-            salted = salted_password(mechanism, self._everywhere[user], SALT, ITERATIONS_MIN)
-            self._derived[key] = credential_of(mechanism, salted, SALT, ITERATIONS_MIN)
-        return self._derived[key]
+        salted = salted_password(mechanism, self._everywhere[user], SALT, ITERATIONS_MIN)
+        return credential_of(mechanism, salted, SALT, ITERATIONS_MIN)

@@ -8,13 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import trustme
 from confluent_kafka import Producer
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
-from cryptography.x509 import load_pem_x509_certificates
 
 from stuntbroker.fixture.control import ControlClient
 from tests.client.free_ports import free_ports
+from tests.kit.keystore_files import PASSWORD, write_keystores
 from tests.kit.processes.engine import DEADLINE_S, docker
 
 Start = Callable[..., str]
@@ -157,35 +155,21 @@ def test_an_error_in_a_variable_says_what_and_where(started: Start) -> None:
     assert "listener SSL: ssl.keystore.location: not set" in docker("logs", container)
 
 
-def write_secrets(folder: Path) -> None:
-    """Write what Apache's example with TLS mounts, and `client.pem` and `ca.pem` for a client."""
-    authority = trustme.CA()
-    pem = authority.issue_cert("localhost").private_key_and_cert_chain_pem.bytes()
-    own, *others = load_pem_x509_certificates(pem)
-    secret = BestAvailableEncryption(b"secret")
-    key = pkcs12.serialize_key_and_certificates(b"kafka01", load_pem_private_key(pem, None), own, others, secret)  # type: ignore[arg-type]
-    trusted = [pkcs12.PKCS12Certificate(load_pem_x509_certificates(authority.cert_pem.bytes())[0], b"ca")]
-    (folder / "kafka01.keystore.jks").write_bytes(key)
-    (folder / "kafka.truststore.jks").write_bytes(pkcs12.serialize_java_truststore(trusted, secret))
-    (folder / "creds").write_text("secret\n")
-    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
-    authority.issue_cert("alice@example.org").private_key_and_cert_chain_pem.write_to_path(str(folder / "client.pem"))
-    for path in (folder, *folder.iterdir()):
-        path.chmod(0o755)
-
-
 def test_the_keystores_of_apaches_example_secure_a_listener_and_the_container_is_healthy(
     started: Start, tmp_path: Path
 ) -> None:
-    write_secrets(tmp_path)
+    write_keystores(tmp_path)
+    (tmp_path / "creds").write_text(f"{PASSWORD}\n")
+    for path in (tmp_path, *tmp_path.iterdir()):
+        path.chmod(0o755)
     (port,) = free_ports(1)
     variables = {
         "KAFKA_LISTENERS": "SSL://:9092",
         "KAFKA_ADVERTISED_LISTENERS": f"SSL://localhost:{port}",
-        "KAFKA_SSL_KEYSTORE_FILENAME": "kafka01.keystore.jks",
+        "KAFKA_SSL_KEYSTORE_FILENAME": "server.pkcs12",
         "KAFKA_SSL_KEYSTORE_CREDENTIALS": "creds",
         "KAFKA_SSL_KEY_CREDENTIALS": "creds",
-        "KAFKA_SSL_TRUSTSTORE_FILENAME": "kafka.truststore.jks",
+        "KAFKA_SSL_TRUSTSTORE_FILENAME": "trust.pkcs12",
         "KAFKA_SSL_TRUSTSTORE_CREDENTIALS": "creds",
         "KAFKA_SSL_CLIENT_AUTH": "required",
     }
@@ -197,7 +181,7 @@ def test_the_keystores_of_apaches_example_secure_a_listener_and_the_container_is
         {
             "bootstrap.servers": f"localhost:{port}",
             "security.protocol": "ssl",
-            "ssl.ca.location": str(tmp_path / "ca.pem"),
+            "ssl.ca.location": str(tmp_path / "trust.pem"),
             "ssl.certificate.location": str(tmp_path / "client.pem"),
             "ssl.key.location": str(tmp_path / "client.pem"),
             "transactional.id": "secured",

@@ -12,11 +12,10 @@ from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of, imports_of, tree_of
 CORE = {"protocol", "storage", "coordinator", "groups"}
 MAY_IMPORT: dict[str, set[str]] = {
     "protocol":    set(),
-    "security":    set(),
     "storage":     {"protocol"},
     "coordinator": {"protocol"},
     "groups":      {"protocol"},
-    "broker":      CORE | {"security"},
+    "broker":      CORE,
     "control":     CORE | {"broker"},
     "client":      {"protocol"},
     "fixture":     {"client", "protocol"},

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stuntbroker.broker.requests.authorizer import ANONYMOUS, Principal
+from stuntbroker.broker.security.scram import SHA_256, SHA_512, ScramMechanism, salted_password
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_user_scram_credentials_request import (
     AlterUserScramCredentialsRequest,
@@ -21,9 +21,9 @@ from stuntbroker.protocol.messages.describe_configs_request import DescribeConfi
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from stuntbroker.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
-from stuntbroker.security.scram import SHA_256, SHA_512, ScramClient, ScramMechanism, salted_password
 from stuntbroker.storage.errors import StorageError
 from tests.kit.rig import Client, Rig, SyncedAtOnce, frame, raw_frame, running_rig
+from tests.kit.scram_client import ScramClient
 
 PROPERTIES = {
     "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
@@ -86,6 +86,32 @@ async def test_no_request_is_served_before_the_client_is_authenticated(before: s
         assert client.transport.closed
 
 
+async def test_a_client_may_ask_for_the_versions_again_if_it_asked_in_a_version_that_is_not_served() -> None:
+    async with running_rig(properties=PROPERTIES) as rig:
+        client = rig.client(SASL)
+        newer = bytearray(frame(ApiVersionsRequest("x", "1"), 3))
+        newer[6:8] = (99).to_bytes(2, "big")
+        client.feed(newer)
+        assert len(client.answers()) == 1
+        assert client.ask(ApiVersionsRequest("x", "1"), 3).error_code == ErrorCode.NONE
+        client.feed(frame(ApiVersionsRequest("x", "1"), 3))
+        assert client.transport.closed
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [b'{"sub": "a", "exp": Infinity}', b'{"sub": "a", "exp": 1e308}', b"[" * 100_000],
+    ids=["infinite", "huge", "deep"],
+)
+async def test_a_token_with_odd_json_is_refused(claims: bytes) -> None:
+    async with running_rig(properties={**PROPERTIES, "sasl.enabled.mechanisms": "OAUTHBEARER"}) as rig:
+        client = rig.client(SASL)
+        shake_hands(client, "OAUTHBEARER")
+        parts = [urlsafe_b64encode(part).rstrip(b"=") for part in (b'{"alg": "none"}', claims)]
+        answer = authenticate(client, b"n,,\x01auth=Bearer " + b".".join(parts) + b".\x01\x01")
+        assert bytes(answer.auth_bytes) == b'{"status":"invalid_token"}'
+
+
 async def test_tokens_come_bare_after_the_oldest_handshake() -> None:
     async with running_rig(properties=PROPERTIES) as rig:
         client = rig.client(SASL)
@@ -98,10 +124,10 @@ async def test_tokens_come_bare_after_the_oldest_handshake() -> None:
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512], ids=lambda mechanism: mechanism.name)
 async def test_scram_proves_the_configured_password(mechanism: ScramMechanism) -> None:
     async with running_rig(properties=PROPERTIES) as rig:
-        client, scram = rig.client(SASL), ScramClient(mechanism, "alice", "alice-secret", "abc")
+        client, scram = rig.client(SASL), ScramClient(mechanism.name, "alice", "alice-secret")
         shake_hands(client, mechanism.name)
         final = scram.final(bytes(authenticate(client, scram.first()).auth_bytes))
-        scram.check(bytes(authenticate(client, final).auth_bytes))
+        assert bytes(authenticate(client, final).auth_bytes) == scram.signature
         assert client.connection.principal == Principal("User", "alice")
 
 
@@ -110,7 +136,7 @@ def upsertion(user: str, password: str) -> ScramCredentialUpsertion:
 
 
 def proves(rig: Rig, user: str, password: str) -> bool:
-    client, scram = rig.client(SASL), ScramClient(SHA_256, user, password, "abc")
+    client, scram = rig.client(SASL), ScramClient(SHA_256.name, user, password)
     shake_hands(client, SHA_256.name)
     challenge = authenticate(client, scram.first())
     return not challenge.error_code and not authenticate(client, scram.final(bytes(challenge.auth_bytes))).error_code
@@ -139,22 +165,13 @@ async def test_a_scram_credential_that_was_set_comes_before_the_configured_one_a
         assert not proves(rig, "eve", "x")
 
 
-@contextmanager
-def failing_journal(rig: Rig) -> Iterator[None]:
-    def fail(change: dict[str, Any]) -> None:
+async def test_a_credential_that_cannot_be_stored_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> None:
         raise StorageError("no room")
 
-    credentials = rig.broker.scram_credentials
-    before, credentials._journal = credentials._journal, fail
-    try:
-        yield
-    finally:
-        credentials._journal = before
-
-
-async def test_a_credential_that_cannot_be_stored_is_not_set() -> None:
     async with running_rig(properties=PROPERTIES) as rig:
-        with failing_journal(rig):
+        with monkeypatch.context() as failing:
+            failing.setattr(rig.broker.data_dir, "journal", full)
             answer = rig.client().ask(AlterUserScramCredentialsRequest([], [upsertion("eve", "x")]), 0)
         assert answer.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert not proves(rig, "eve", "x")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from struct import unpack
 
@@ -11,37 +13,37 @@ import pytest
 import trustme
 
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from tests.kit.keystore_files import PASSWORD, write_keystores
 from tests.kit.rig import Rig, frame, running_rig
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-def properties(authority: trustme.CA, folder: Path, client_auth: str = "none") -> dict[str, str]:
-    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(str(folder / "server.pem"))
-    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
-    return {
+@asynccontextmanager
+async def secured_rig(folder: Path, client_auth: str = "none") -> AsyncIterator[tuple[Rig, trustme.CA]]:
+    """Run a broker whose only listener has TLS; give it and the authority of its certificate."""
+    authority = write_keystores(folder)
+    properties = {
         "listeners": "SSL://127.0.0.1:0",
-        "ssl.keystore.location": str(folder / "server.pem"),
-        "ssl.truststore.location": str(folder / "ca.pem"),
+        "ssl.keystore.location": str(folder / "server.pkcs12"),
+        "ssl.keystore.password": PASSWORD,
+        "ssl.truststore.location": str(folder / "trust.pem"),
         "listener.name.ssl.ssl.client.auth": client_auth,
     }
+    async with running_rig(properties=properties) as rig:
+        yield rig, authority
 
 
-async def versions(rig: Rig, context: ssl.SSLContext | None) -> bytes:
-    """Ask for the versions over a new connection, and return the answer; empty if the broker closes it."""
+async def principals_while_served(rig: Rig, context: ssl.SSLContext | None) -> list[str]:
+    """Ask for the versions over a new connection; return the principals of all connections then, or none if it is refused."""
     _, port = rig.broker.listeners[0].addresses[0]
-    reader, writer = await asyncio.open_connection(
-        "127.0.0.1", port, ssl=context, server_hostname="localhost" if context else None
-    )
+    name = "localhost" if context else None
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name)
     try:
         writer.write(frame(ApiVersionsRequest("x", "1"), 3))
         (size,) = unpack(">i", await reader.readexactly(4))
-        return await reader.readexactly(size)
-    except asyncio.IncompleteReadError:
-        return b""
+        await reader.readexactly(size)
+        return [each.principal.name for each in rig.broker.connections]
+    except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
+        return []  # The broker has closed it, in one of the ways in which that is seen.
     finally:
         writer.close()
 
@@ -54,41 +56,30 @@ def client_context(authority: trustme.CA, user: str = "") -> ssl.SSLContext:
     return context
 
 
-async def test_a_client_with_tls_is_served(authority: trustme.CA, tmp_path: Path) -> None:
-    async with running_rig(properties=properties(authority, tmp_path)) as rig:
-        assert await versions(rig, client_context(authority))
+def refusal_of(rig: Rig) -> str:
+    (reason,) = [facts["reason"] for name, facts in rig.events.kept if name == "tls_handshake_failed"]
+    return str(reason)
+
+
+async def test_a_client_with_tls_is_served(tmp_path: Path) -> None:
+    async with secured_rig(tmp_path) as (rig, authority):
+        assert await principals_while_served(rig, client_context(authority)) == ["ANONYMOUS"]
 
 
 @pytest.mark.parametrize("client_auth", ["requested", "required"])
-async def test_a_certificate_names_the_principal(authority: trustme.CA, tmp_path: Path, client_auth: str) -> None:
-    async with running_rig(properties=properties(authority, tmp_path, client_auth)) as rig:
-        principals: list[str] = []
-        connected = rig.broker.connected
-
-        def remember(connection: object) -> bool:
-            asyncio.get_running_loop().call_soon(lambda: principals.append(connection.principal.name))  # type: ignore[attr-defined]
-            return connected(connection)  # type: ignore[arg-type]
-
-        rig.broker.connected = remember  # type: ignore[method-assign,assignment]
-        assert await versions(rig, client_context(authority, "alice"))
-        assert principals[0].startswith("CN=alice,")
+async def test_a_certificate_names_the_principal(tmp_path: Path, client_auth: str) -> None:
+    async with secured_rig(tmp_path, client_auth) as (rig, authority):
+        (principal,) = await principals_while_served(rig, client_context(authority, "alice"))
+        assert principal.startswith("CN=alice,")
 
 
-async def test_a_client_that_does_not_speak_tls_is_named_in_the_log(authority: trustme.CA, tmp_path: Path) -> None:
-    async with running_rig(properties=properties(authority, tmp_path)) as rig:
-        try:
-            assert await versions(rig, None) == b""
-        except ConnectionError:
-            pass  # The same, seen a little later.
-        (reason,) = [facts["reason"] for name, facts in rig.events.kept if name == "tls_handshake_failed"]
-        assert "the client does not speak TLS" in reason
+async def test_a_client_that_does_not_speak_tls_is_named_in_the_log(tmp_path: Path) -> None:
+    async with secured_rig(tmp_path) as (rig, _):
+        assert await principals_while_served(rig, None) == []
+        assert "the client does not speak TLS" in refusal_of(rig)
 
 
-async def test_a_client_without_the_required_certificate_is_refused(authority: trustme.CA, tmp_path: Path) -> None:
-    async with running_rig(properties=properties(authority, tmp_path, "required")) as rig:
-        try:
-            assert await versions(rig, client_context(authority)) == b""
-        except (ConnectionError, ssl.SSLError):
-            pass  # The same: TLS 1.3 lets the client finish first.
-        (reason,) = [facts["reason"] for name, facts in rig.events.kept if name == "tls_handshake_failed"]
-        assert "the client has no certificate" in reason
+async def test_a_client_without_the_required_certificate_is_refused(tmp_path: Path) -> None:
+    async with secured_rig(tmp_path, "required") as (rig, authority):
+        assert await principals_while_served(rig, client_context(authority)) == []
+        assert "the client has no certificate" in refusal_of(rig)

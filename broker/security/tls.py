@@ -1,4 +1,4 @@
-"""TLS contexts from Kafka's `ssl.*` properties, for listeners and for clients."""
+"""The TLS context of a listener, from Kafka's `ssl.*` properties."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from tempfile import NamedTemporaryFile
 from typing import Final
 
-from stuntbroker.security.keystores import Keystore, KeystoreError, read_keystore, read_pem
+from stuntbroker.broker.security.keystores import Keystore, KeystoreError, read_keystore, read_pem
 
 PROTOCOLS: Final = {
     "TLSv1": ssl.TLSVersion.TLSv1,
@@ -19,6 +19,8 @@ PROTOCOLS: Final = {
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
 CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+_ONE_LINE_PEM: Final = re.compile(r"(?P<begin>-----BEGIN [A-Z0-9 ]+-----)(?P<content>[^\n]+?)(?P<end>-----END)")
 
 PropertyOf = Callable[[str], str]
 """Returns the value of a property, or an empty string."""
@@ -39,35 +41,9 @@ def server_context(value_of: PropertyOf) -> ssl.SSLContext:
     client_auth = value_of("ssl.client.auth") or "none"
     context.verify_mode = CLIENT_AUTH[client_auth]
     if client_auth != "none":
-        # Java trusts the certificates of the system without a truststore; clients of tests have none of those.
-        _trust(context, value_of, f"ssl.client.auth={client_auth}")
+        # Unlike Kafka: without a truststore, Java trusts the authorities of the system, which sign no clients of tests.
+        _trust(context, value_of, client_auth)
     return context
-
-
-def client_context(value_of: PropertyOf) -> ssl.SSLContext:
-    """Return the context of a client. Raises TlsError.
-
-    Without a truststore, the certificates of the system are trusted. An empty `ssl.endpoint.identification.algorithm`,
-    as opposed to `https`, switches the check of the host name off.
-    """
-    context = ssl.create_default_context()
-    context.check_hostname = value_of("ssl.endpoint.identification.algorithm").lower() == "https"
-    _limit_versions(context, value_of("ssl.enabled.protocols"))
-    if value_of("ssl.truststore.location") or value_of("ssl.truststore.certificates"):
-        context = _without_trust(context)
-        _trust(context, value_of, "")
-    if value_of("ssl.keystore.location") or value_of("ssl.keystore.key"):
-        own, prefix = _keystore(value_of)
-        _load_key(context, own, prefix, value_of("ssl.key.password"))
-    return context
-
-
-def _without_trust(context: ssl.SSLContext) -> ssl.SSLContext:
-    """Return a context with the same checks, which trusts nobody yet."""
-    empty = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    empty.check_hostname = context.check_hostname
-    empty.minimum_version, empty.maximum_version = context.minimum_version, context.maximum_version
-    return empty
 
 
 def _keystore(value_of: PropertyOf) -> tuple[Keystore, str]:
@@ -83,21 +59,16 @@ def _keystore(value_of: PropertyOf) -> tuple[Keystore, str]:
     return keystore, "ssl.keystore.location"
 
 
-def _trust(context: ssl.SSLContext, value_of: PropertyOf, needed_for: str) -> None:
+def _trust(context: ssl.SSLContext, value_of: PropertyOf, client_auth: str) -> None:
     """Trust the certificates of the truststore. Raises TlsError."""
     location, certificates = value_of("ssl.truststore.location"), value_of("ssl.truststore.certificates")
+    name = "ssl.truststore.certificates" if certificates else "ssl.truststore.location"
     if certificates:
-        name, store = (
-            "ssl.truststore.certificates",
-            _checked("ssl.truststore.certificates", lambda: read_pem(_lines(certificates))),
-        )
+        store = _checked(name, lambda: read_pem(_lines(certificates)))
     elif location:
-        name, store = (
-            "ssl.truststore.location",
-            _checked("ssl.truststore.location", lambda: read_keystore(location, value_of("ssl.truststore.password"))),
-        )
+        store = _checked(name, lambda: read_keystore(location, value_of("ssl.truststore.password")))
     else:
-        raise TlsError(f"ssl.truststore.location: not set, and {needed_for} needs one")
+        raise TlsError(f"{name}: not set, and ssl.client.auth={client_auth} needs one")
     trusted = [*store.trusted, *store.chain]
     if not trusted:
         raise TlsError(f"{name}: there is no certificate in it")
@@ -115,18 +86,12 @@ def _checked(name: str, read: Callable[[], Keystore]) -> Keystore:
 
 
 def _lines(pem: str) -> str:
-    r"""Return PEM with its line ends: in a properties file they may be `\n` or blanks."""
-    text = pem.replace("\\n", "\n")
-    return re.sub(
-        r"(-----BEGIN [A-Z0-9 ]+-----)(.*?)(-----END)",
-        lambda match: (
-            f"{match[1]}\n{match[2].strip().replace(' ', chr(10))}\n{match[3]}"
-            if "\n" not in match[2].strip()
-            else match[0]
-        ),
-        text,
-        flags=re.DOTALL,
-    )
+    r"""Return PEM with its line ends, which may be `\n` or blanks in a properties file."""
+
+    def with_line_ends(match: re.Match[str]) -> str:
+        return f"{match['begin']}\n{match['content'].strip().replace(' ', chr(10))}\n{match['end']}"
+
+    return _ONE_LINE_PEM.sub(with_line_ends, pem.replace("\\n", "\n"))
 
 
 def _limit_versions(context: ssl.SSLContext, protocols: str) -> None:
@@ -147,10 +112,9 @@ def _load_key(context: ssl.SSLContext, own: Keystore, name: str, key_password: s
         try:
             context.load_cert_chain(path, password=password)
         except ssl.SSLError as fault:
-            reason = fault.reason or str(fault)
-            if "BAD_DECRYPT" in reason or reason == "[SSL] PEM lib":
-                reason = "the password of the key (ssl.key.password) is wrong"
-            raise TlsError(f"{name}: {reason}") from fault
+            if "ENCRYPTED" in own.key:  # All that Python says is that OpenSSL has failed.
+                raise TlsError("ssl.key.password: it does not decrypt the key") from fault
+            raise TlsError(f"{name}: {fault.reason or fault}") from fault
 
 
 @contextmanager

@@ -130,6 +130,8 @@ def _run_openssl(content: bytes, password: str, options: tuple[str, ...]) -> sub
         return subprocess.run(
             command, input=content, capture_output=True, pass_fds=[reader], timeout=OPENSSL_S_MAX, check=False
         )
+    except subprocess.TimeoutExpired:
+        raise KeystoreError(f"openssl has not ended within {OPENSSL_S_MAX} s") from None
     except FileNotFoundError:
         raise KeystoreError(
             "PKCS12 is read by the command openssl, which is not installed: install it, or convert the file to PEM"

@@ -4,38 +4,30 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
+from ssl import CERT_REQUIRED, TLSVersion
 
 import pytest
-import trustme
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from cryptography.x509 import load_pem_x509_certificates
 
-from stuntbroker.security.keystores import KeystoreError, read_keystore
-from stuntbroker.security.tls import TlsError, client_context, server_context
+from stuntbroker.broker.security.keystores import KeystoreError, read_keystore
+from stuntbroker.broker.security.tls import TlsError, server_context
+from tests.kit.keystore_files import PASSWORD, write_keystores
 
-PASSWORD = "secret"
 FORMATS = ("pem", "pkcs12", "jks")
 
 
 @pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture(scope="module")
-def stores(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `server.FORMAT`, a key and its certificate, and `trust.FORMAT`, the certificate of the authority."""
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stores")
-    pem = authority.issue_cert("localhost").private_key_and_cert_chain_pem.bytes()
-    (folder / "server.pem").write_bytes(pem)
-    authority.cert_pem.write_to_path(str(folder / "trust.pem"))
-    own, *others = load_pem_x509_certificates(pem)
-    secret = BestAvailableEncryption(PASSWORD.encode())
-    key = load_pem_private_key(pem, None)
-    (folder / "server.pkcs12").write_bytes(pkcs12.serialize_key_and_certificates(b"server", key, own, others, secret))  # type: ignore[arg-type]
-    trusted = [pkcs12.PKCS12Certificate(load_pem_x509_certificates(authority.cert_pem.bytes())[0], b"ca")]
-    (folder / "trust.pkcs12").write_bytes(pkcs12.serialize_java_truststore(trusted, secret))
+    write_keystores(folder)
     return folder
 
 
@@ -73,7 +65,7 @@ def test_a_keystore_has_the_same_key_and_certificates_in_every_format(stores: Pa
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_contexts_are_made_of_every_format(stores: Path, kind: str) -> None:
+def test_a_context_is_made_of_every_format(stores: Path, kind: str) -> None:
     properties = {
         "ssl.keystore.location": store(stores, "server", kind),
         "ssl.keystore.password": PASSWORD,
@@ -81,20 +73,33 @@ def test_contexts_are_made_of_every_format(stores: Path, kind: str) -> None:
         "ssl.truststore.password": PASSWORD,
         "ssl.client.auth": "required",
         "ssl.enabled.protocols": "TLSv1.3",
-        "ssl.endpoint.identification.algorithm": "https",
     }
+    context = server_context(lambda name: properties.get(name, ""))
 
-    def value_of(name: str) -> str:
-        return properties.get(name, "")
-
-    for context in (server_context(value_of), client_context(value_of)):
-        assert len(context.get_ca_certs()) == 1
+    assert (context.verify_mode, context.minimum_version) == (CERT_REQUIRED, TLSVersion.TLSv1_3)
+    assert len(context.get_ca_certs()) == 1
 
 
-def test_a_key_may_be_in_the_property_itself(stores: Path) -> None:
+@pytest.mark.parametrize(
+    ("password", "said"),
+    [("", "ssl.key.password: not set"), ("wrong", "ssl.key.password: it does not decrypt"), (PASSWORD, "")],
+)
+def test_an_encrypted_key_needs_its_password(stores: Path, tmp_path: Path, password: str, said: str) -> None:
+    key = load_pem_private_key((stores / "server.pem").read_bytes(), None)
+    encrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(PASSWORD.encode()))
+    chain = "\n".join(read_keystore(str(stores / "server.pem"), "").chain)
+    (tmp_path / "key.pem").write_text(f"{encrypted.decode()}\n{chain}")
+    properties = {"ssl.keystore.location": str(tmp_path / "key.pem"), "ssl.key.password": password}
+
+    with pytest.raises(TlsError, match=said) if said else nullcontext():
+        server_context(lambda name: properties.get(name, ""))
+
+
+@pytest.mark.parametrize("line_end", ["\\n", " "], ids=["escaped", "blank"])
+def test_a_key_may_be_in_the_property_itself(stores: Path, line_end: str) -> None:
     pem = (stores / "server.pem").read_text()
 
-    properties = {"ssl.keystore.key": pem.replace("\n", "\\n")}
+    properties = {"ssl.keystore.key": pem.replace("\n", line_end)}
     server_context(lambda name: properties.get(name, ""))
 
 

@@ -1,4 +1,4 @@
-"""SCRAM (RFC 5802, RFC 7677): credentials, and the messages of an authentication, on both sides.
+"""SCRAM (RFC 5802, RFC 7677): credentials, and the messages of an authentication.
 
     client first  n,,n=USER,r=NONCE              server first  r=NONCE...,s=SALT,i=ITERATIONS
     client final  c=biws,r=NONCE...,p=PROOF      server final  v=SIGNATURE
@@ -13,17 +13,17 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 16_384
+PASSWORDS_KEPT: Final = 1_000
+"""Number of salted passwords that are kept, as each takes milliseconds."""
 _NAME: Final = "(?:[^=,]|=2C|=3D)+"
 _CLIENT_FIRST: Final = re.compile(
     rf"(?P<header>n,(?:a=(?P<authorization_id>{_NAME}))?,)"
     rf"(?P<bare>n=(?P<user>{_NAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>(?:,[A-Za-z]+=[^,]+)*))"
-)
-_SERVER_FIRST: Final = re.compile(
-    r"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<iterations>\d+)"
 )
 _CLIENT_FINAL: Final = re.compile(
     r"(?P<bare>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[A-Za-z]+=[^,]+)*)"
@@ -57,6 +57,7 @@ class ScramCredential(NamedTuple):
     server_key: bytes
 
 
+@lru_cache(maxsize=PASSWORDS_KEPT)
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
     """Return the salted password, from which both keys are derived."""
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
@@ -106,50 +107,12 @@ def server_final(
         raise ScramError("the client's nonce is not the server's")
     if _decoded(match["binding"]) != first.header.encode():
         raise ScramError("the client's channel binding is not that of its first message")
-    exchange = _exchange(first.bare, challenge, match["bare"])
+    exchange = b",".join((first.bare.encode(), challenge, match["bare"].encode()))
     signature = hmac.digest(credential.stored_key, exchange, mechanism.hash_name)
     client_key = _xor(signature, _decoded(match["proof"]))
     if not hmac.compare_digest(hashlib.new(mechanism.hash_name, client_key).digest(), credential.stored_key):
         raise ScramError("the client does not know the password")
     return b"v=" + b64encode(hmac.digest(credential.server_key, exchange, mechanism.hash_name))
-
-
-class ScramClient:
-    """The client's side of one authentication."""
-
-    def __init__(self, mechanism: ScramMechanism, user: str, password: str, nonce: str) -> None:
-        self._mechanism = mechanism
-        self._password = password
-        self._nonce = nonce
-        self._bare = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
-        self._signature = b""
-
-    def first(self) -> bytes:
-        """Return the first message."""
-        return f"n,,{self._bare}".encode()
-
-    def final(self, challenge: bytes) -> bytes:
-        """Return the second message, with the proof. Raises ScramError."""
-        match = _parsed(_SERVER_FIRST, challenge)
-        if not match["nonce"].startswith(self._nonce):
-            raise ScramError("the server's nonce does not begin with the client's")
-        salted = salted_password(self._mechanism, self._password, _decoded(match["salt"]), int(match["iterations"]))
-        credential = credential_of(self._mechanism, salted, b"", 0)
-        bare = f"c=biws,r={match['nonce']}"
-        exchange = _exchange(self._bare, challenge, bare)
-        self._signature = hmac.digest(credential.server_key, exchange, self._mechanism.hash_name)
-        client_key = hmac.digest(salted, b"Client Key", self._mechanism.hash_name)
-        proof = _xor(client_key, hmac.digest(credential.stored_key, exchange, self._mechanism.hash_name))
-        return f"{bare},p={b64encode(proof).decode()}".encode()
-
-    def check(self, final: bytes) -> None:
-        """Check the server's signature. Raises ScramError."""
-        if not hmac.compare_digest(final, b"v=" + b64encode(self._signature)):
-            raise ScramError("the server does not know the password")
-
-
-def _exchange(client_first_bare: str, challenge: bytes, client_final_bare: str) -> bytes:
-    return b",".join((client_first_bare.encode(), challenge, client_final_bare.encode()))
 
 
 def _parsed(pattern: re.Pattern[str], message: bytes) -> re.Match[str]:
