@@ -59,10 +59,7 @@ class SecuredConnection(Connection):
         if not authentication.may_handle(key):
             self.fail("request_not_authenticated", api_key=key, stage=authentication.stage.name.lower())
             return False
-        stays_open = super()._frame(low, stop, key, version)
-        if authentication.principal is not None:
-            self.principal = authentication.principal
-        return stays_open
+        return super()._frame(low, stop, key, version)
 
     def _not_served(self, key: int, version: int) -> bool:
         if key == API_VERSIONS and self.authentication is not None:

@@ -26,12 +26,13 @@ def handle(connection: Asking[Uses], request: SaslAuthenticateRequest, version: 
     """Check a token; ILLEGAL_SASL_STATE without a mechanism that was agreed on."""
     authentication = connection.authentication
     if authentication is None:
-        from stuntbroker.broker.security.authentication import (
-            NO_AUTHENTICATION,  # Not loaded for listeners without SASL.
-        )
+        # Not loaded for listeners without SASL.
+        from stuntbroker.broker.security.authentication import NO_AUTHENTICATION
 
         return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, NO_AUTHENTICATION, b"", 0)
     answer = authentication.take_token(bytes(request.auth_bytes))
+    if authentication.principal is not None:
+        connection.principal = authentication.principal
     if answer.reason:
         connection.broker.events.warning(
             "authentication_failed", client=connection.peer, client_id=connection.client_id, reason=answer.reason
