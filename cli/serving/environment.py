@@ -138,6 +138,8 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
                 unknown.append(f"{name}={value}")
         elif name == "KAFKA_OPTS" and (jaas_file := JAAS_FILE.search(value)):
             properties["stuntbroker.jaas.file"] = jaas_file[1]
+            if JAAS_FILE.sub("", value).strip():
+                without_effect.append(name)
         elif any(name in pair for pair in BITNAMI_USERS):
             continue
         elif name == "KAFKA_CREATE_TOPICS":
@@ -162,9 +164,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
                 without_effect.append(name)
             else:
                 unknown.append(name)
-    if users := _take_users(environ):
-        properties.setdefault("stuntbroker.users", users)
-    unknown += _take_secrets(properties)
+    unknown += _take_users(environ, properties) + _take_secrets(properties)
     properties |= ours
     for name in ("broker.id", "node.id"):  # -1: the older images generate an id.
         if properties.get(name, "").strip() == "-1":
@@ -209,13 +209,20 @@ def _take_secrets(properties: dict[str, str]) -> list[str]:
     return unreadable
 
 
-def _take_users(environ: Mapping[str, str]) -> str:
-    """Return bitnami's users and passwords as a value of `stuntbroker.users`."""
-    users = []
+def _take_users(environ: Mapping[str, str], properties: dict[str, str]) -> list[str]:
+    """Set `stuntbroker.users` from bitnami's users and passwords; return the variables with more users or more passwords."""
+    users, unmatched = [], []
     for names, passwords in BITNAMI_USERS:
-        pairs = zip(environ.get(names, "").split(","), environ.get(passwords, "").split(","), strict=False)
-        users += [f"{name.strip()}:{password.strip()}" for name, password in pairs if name.strip() and password.strip()]
-    return ",".join(users)
+        listed = [
+            [each.strip() for each in environ.get(name, "").split(",") if each.strip()] for name in (names, passwords)
+        ]
+        if len(listed[0]) != len(listed[1]):
+            unmatched.append(f"{names} without as many passwords in {passwords}")
+        else:
+            users += [f"{name}:{password}" for name, password in zip(*listed, strict=True)]
+    if users:
+        properties.setdefault("stuntbroker.users", ",".join(users))
+    return unmatched
 
 
 def _is_property(name: str) -> bool:

@@ -49,7 +49,7 @@ TABLE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "an id to be generated, as in older images": ({"KAFKA_BROKER_ID": "-1", "KAFKA_NODE_ID": "-1"}, {}),
     "a listener without encryption is allowed, as it is the only kind": ({"ALLOW_PLAINTEXT_LISTENER": "yes"}, {}),
     "a JAAS file": (
-        {"KAFKA_OPTS": "-Dx=y -Djava.security.auth.login.config=/etc/jaas.conf -Xmx1g"},
+        {"KAFKA_OPTS": "-Djava.security.auth.login.config=/etc/jaas.conf"},
         {"stuntbroker.jaas.file": "/etc/jaas.conf"},
     ),
     "keystores by the names of their files": (
@@ -146,6 +146,20 @@ def test_a_token_for_commands_and_tests_does_not_keep_a_broker_without_control_f
     monkeypatch.setenv("STUNTBROKER_CONTROL_TOKEN", "secret")
     with serving():
         pass
+
+
+def test_what_a_jaas_file_stands_beside_and_users_without_passwords_are_named() -> None:
+    environment = read_environment(
+        {
+            "KAFKA_OPTS": "-Xmx1g -Djava.security.auth.login.config=/etc/jaas.conf",
+            "KAFKA_CLIENT_USERS": "alice,bob",
+            "KAFKA_CLIENT_PASSWORDS": "one",
+        }
+    )
+
+    assert environment.properties == {"stuntbroker.jaas.file": "/etc/jaas.conf"}
+    assert environment.without_effect == ["KAFKA_OPTS"]
+    assert environment.unknown == ["KAFKA_CLIENT_USERS without as many passwords in KAFKA_CLIENT_PASSWORDS"]
 
 
 def test_passwords_of_keystores_are_read_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
