@@ -193,8 +193,8 @@ def _bool(default: bool) -> Property:
     return Property(default, _boolean, 1)
 
 
-def _password(default: str) -> Property:
-    return Property(default, _text, 9)
+def _password(read: Callable[[str], str] = _text) -> Property:
+    return Property("", read, 9)
 
 
 def _users(text: str) -> str:
@@ -279,23 +279,21 @@ _BROKER: Final[dict[str, Property]] = {
     # Unlike Kafka: RackAwareReplicaSelector is the only class that can be used.
     "replica.selector.class": _string(""),
     # Unlike Kafka: GSSAPI, the default, is not served.
-    "sasl.enabled.mechanisms": _list(
-        "GSSAPI", _list_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
-    ),
+    "sasl.enabled.mechanisms": _list("GSSAPI", _text),
     # Unlike Kafka: 1,024, not 50, so that many clients that connect at the same time do not wait a second.
     "socket.listen.backlog.size": _int(1_024, 1),
     "socket.request.max.bytes": _int(104_857_600, 1),
     "ssl.client.auth": _string("none", _one_of("none", "requested", "required")),
     "ssl.enabled.protocols": _list("TLSv1.2,TLSv1.3", _list_of("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")),
-    "ssl.key.password": _password(""),
-    "ssl.keystore.certificate.chain": _password(""),
-    "ssl.keystore.key": _password(""),
+    "ssl.key.password": _password(),
+    "ssl.keystore.certificate.chain": _password(),
+    "ssl.keystore.key": _password(),
     "ssl.keystore.location": _string(""),
-    "ssl.keystore.password": _password(""),
+    "ssl.keystore.password": _password(),
     "ssl.keystore.type": _string("JKS", _one_of("JKS", "PKCS12", "PEM")).without_effect(),
-    "ssl.truststore.certificates": _password(""),
+    "ssl.truststore.certificates": _password(),
     "ssl.truststore.location": _string(""),
-    "ssl.truststore.password": _password(""),
+    "ssl.truststore.password": _password(),
     "ssl.truststore.type": _string("JKS", _one_of("JKS", "PKCS12", "PEM")).without_effect(),
     "stuntbroker.cluster.id": _string("", _visible),
     # Transactional ids; PREFIX* stands for all ids with the prefix.
@@ -313,7 +311,7 @@ _BROKER: Final[dict[str, Property]] = {
     "stuntbroker.profile": _list(KAFKA, _by_listener(KAFKA, KIP_588, KIP_447_DRAFT)),
     # any: a replication factor above the number of nodes is accepted, with fewer copies; strict: it is refused, as in Kafka.
     "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),
-    "stuntbroker.users": Property("", _users, 9),
+    "stuntbroker.users": _password(_users),
     "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),
     # Unlike Kafka: 100, not 10000, so that a transaction is aborted soon after its time-out.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": _int(100, 1),

@@ -13,7 +13,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.configuration.config import BrokerConfig
-from stuntbroker.broker.configuration.properties import BROKER, KAFKA, ConfigError
+from stuntbroker.broker.configuration.properties import (
+    BROKER,
+    KAFKA,
+    LISTENER_PREFIX,
+    ConfigError,
+    is_listener_property,
+)
 from stuntbroker.broker.requests.apis import RELEASE
 from stuntbroker.protocol.addresses import EVERY_ADDRESS, PORT_MAX, Address, parse_address
 
@@ -102,6 +108,7 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
             )
     bound_names = [name for name, _ in bound]
     protocols = protocols_by_listener(config)
+    config.unused += [name for name in config.given if not _is_of_some_listener(name, bound_names)]
     personalities = _by_listener(config, "stuntbroker.personality", bound_names)
     profiles = _by_listener(config, "stuntbroker.profile", bound_names)
     first = [
@@ -128,6 +135,13 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
     advice = f": a listener of {nodes} nodes also has the {nodes - 1} ports behind its own"
     _check_ports([(each.name, Address(each.host, each.port)) for each in listeners], advice)
     return listeners
+
+
+def _is_of_some_listener(name: str, listener_names: list[str]) -> bool:
+    """Return whether a property is not for one listener only, or is for one that there is."""
+    if not is_listener_property(name):
+        return True
+    return name.removeprefix(LISTENER_PREFIX).partition(".")[0].upper() in listener_names
 
 
 def _security(name: str, protocol: str, config: BrokerConfig) -> ListenerSecurity | None:

@@ -198,9 +198,15 @@ def test_the_command_line_wins_over_the_only_listener(
         ),
         ({"listeners": "SASL_PLAINTEXT://:1", MECHANISMS: "PLAIN"}, "has PLAIN, and there is no user"),
         ({"listeners": "SASL_PLAINTEXT://:1", MECHANISMS: ""}, "an empty list is not served"),
+        ({"listeners": "SASL_PLAINTEXT://:1", MECHANISMS: "PLIAN"}, "listener SASL_PLAINTEXT: PLIAN is not served"),
         (
-            {"listeners": "SASL_PLAINTEXT://:1", "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "NONE"},
-            "listener.name.sasl_plaintext.sasl.enabled.mechanisms: 'NONE' is none of PLAIN",
+            {
+                "listeners": "SASL_PLAINTEXT://:1",
+                MECHANISMS: "PLAIN",
+                "stuntbroker.users": "a:b",
+                "listener.name.sasl_plaintext.connections.max.reauth.ms": "x",
+            },
+            "listener.name.sasl_plaintext.connections.max.reauth.ms: 'x' is not a whole number",
         ),
         ({"listeners": "SSL://:1", "ssl.keystore.location": "/nowhere/x.jks"}, "/nowhere/x.jks: No such file"),
         ({"listeners": "INSIDE://:1"}, f"{MAP} has no protocol for INSIDE"),
@@ -285,3 +291,9 @@ async def test_after_the_time_for_it_clients_from_outside_are_told_localhost(
         (answer,) = client.answers()
         assert decode(answer, KEYS["Metadata"], 12).brokers[0].host == "localhost"
         assert client.ask(MetadataRequest([]), 12).brokers[0].host == "localhost"
+
+
+def test_a_property_of_a_listener_that_there_is_not_has_no_effect() -> None:
+    config = BrokerConfig({"listeners": "A://:1", MAP: "A:PLAINTEXT", "listener.name.b.ssl.client.auth": "none"})
+    listeners_of(config)
+    assert config.unused == ["listener.name.b.ssl.client.auth"]
