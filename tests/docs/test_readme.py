@@ -19,6 +19,7 @@ from stuntbroker.cli.data_folder.audit_spark import SparkError, need_java
 from tests.kit.processes.process import serving
 from tests.peers.brokers.kafka_broker import class_path, java_tool
 from tests.peers.programs.go_tool import go_tool
+from tests.peers.programs.programs import go_program
 from tests.spark.spark_cluster import java_options
 
 ROOT = Path(__file__).parents[2]
@@ -117,6 +118,7 @@ def test_the_dependency_of_java_is_the_client_that_is_tried() -> None:
 
 def test_go(address: str, tmp_path: Path) -> None:
     go = go_tool()
+    go_program()  # Compiles the same packages, and waits for another process that does so already.
     save(block("go", first_line="package main"), tmp_path / "main.go", address)
 
     for line in block("", first_line="go mod init").splitlines():
