@@ -188,7 +188,7 @@ class BrokerHost:
 
 def addresses_of(listeners: list[Listener]) -> dict[str, str]:
     """Listener name -> the address at which a client on this machine reaches it, at the first node."""
-    return {each.name: str(each.addresses[0].reachable()) for each in listeners if each.node_number == 0}
+    return {each.name: str(each.reachable) for each in listeners if each.node_number == 0}
 
 
 async def _start(

@@ -41,7 +41,7 @@ def node_as_json(control: Control, node: Node) -> dict[str, Any]:
         "rack": node.rack,
         "state": RUNNING if node.is_up else STOPPED,
         "slow_ms": 0 if slow is None else slow.value,
-        "listeners": {name: str(each.addresses[0].reachable()) for name, each in node.listeners.items()},
+        "listeners": {name: str(each.reachable) for name, each in node.listeners.items()},
         "connections": sum(each.listener.node_id == node.id for each in broker.connections),
         "leads": {name: count for name, count in sorted(led.items()) if count},
     }

@@ -284,12 +284,14 @@ def _verifies(personality: str, *, offsets: bool) -> bool:
 class Listener:
     """One of the broker's listeners: its name, its own address, and the address that it advertises.
 
-    Clients get the configured advertised address. If there is none, a client of a container's mapped port gets
-    `stuntbroker.mapped.address`, or localhost and the same port; all others get the address that they connected to.
+    Clients get the configured advertised address. If there is none, clients with TLS get the listener's host name, if it has
+    one, and a client of a container's mapped port gets `stuntbroker.mapped.address`, or localhost and the same port; all others
+    get the address that they connected to.
     """
 
     __slots__ = (
         "_advertised",
+        "_certified_name",
         "_config",
         "_gateway",
         "addresses",
@@ -336,6 +338,8 @@ class Listener:
         self.addresses: list[Address] = []
         """Addresses of the bound sockets; empty before `bind`."""
         self._advertised = advertised
+        self._certified_name = host if security is not None and security.tls is not None and _is_name(host) else None
+        """The host name that clients with TLS look for in the certificate; None without TLS, and for an IP address."""
         self._gateway = gateway() if config["stuntbroker.mapped.address"] or _in_container() else None
         self._config = config
 
@@ -386,11 +390,19 @@ class Listener:
         except OSError as fault:
             raise CannotListen(self, fault) from fault
 
+    @property
+    def reachable(self) -> Address:
+        """The bound address, to which a client on this machine can connect; with TLS, under the name in the certificate."""
+        bound = self.addresses[0]
+        return Address(self._certified_name, bound.port) if self._certified_name is not None else bound.reachable()
+
     def address_for(self, local: tuple[str, int], peer_host: str) -> Address:
         """Return the address advertised to a client. `local`: the address that it connected to."""
         host, port = local
         if self._advertised is not None:
             return Address(self._advertised.host or host.removeprefix("::ffff:"), self._advertised.port or port)
+        if self._certified_name is not None:
+            return Address(self._certified_name, port)
         # Unlike Kafka: without an advertised address or host, clients get the address that they connected to.
         if self._is_mapped(host, peer_host):
             mapped = self._config["stuntbroker.mapped.address"]
@@ -399,11 +411,15 @@ class Listener:
 
     def needs_mapped_address(self, local: tuple[str, int], peer_host: str) -> bool:
         """Return whether a client connected through a mapped port and gets `stuntbroker.mapped.address`."""
-        return self._advertised is None and self._is_mapped(local[0], peer_host)
+        return self._advertised is None and self._certified_name is None and self._is_mapped(local[0], peer_host)
 
     def _is_mapped(self, host: str, peer_host: str) -> bool:
         """Whether a client connected through a mapped port of the container: from its gateway, and not inside the container."""
         return self._gateway is not None and peer_host == self._gateway and not host.startswith("127.")
+
+
+def _is_name(host: str) -> bool:
+    return bool(host) and ":" not in host and not host.replace(".", "").isdigit()
 
 
 def _in_container() -> bool:

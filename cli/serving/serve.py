@@ -319,19 +319,16 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
     except BaseException:
         await broker.stop()
         raise
-    ready = {"kafka": str(broker.listeners[0].addresses[0].reachable())}
+    ready = {"kafka": str(broker.listeners[0].reachable)}
     security = broker.listeners[0].security
     if security is not None:
         ready["security"] = security.protocol
     first = broker.nodes.by_id[broker.nodes.first].listeners
     if len(first) > 1:
-        ready |= {f"listener.{name}": str(each.addresses[0].reachable()) for name, each in first.items()}
+        ready |= {f"listener.{name}": str(each.reachable) for name, each in first.items()}
     if broker.nodes.are_many:
         name = broker.listeners[0].name
-        ready |= {
-            f"node.{node.id}": str(node.listeners[name].addresses[0].reachable())
-            for node in broker.nodes.by_id.values()
-        }
+        ready |= {f"node.{node.id}": str(node.listeners[name].reachable) for node in broker.nodes.by_id.values()}
     current = [broker]  # The control API may replace the broker.
     others = await _serve_http(current, listening, ready)
     gc.collect()

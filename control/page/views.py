@@ -65,9 +65,7 @@ def overview(host: BrokerHost) -> dict[str, Any]:
         each["client"] = "" if client is None else f"{client.client_id} at {client.peer}"
     fences = list(control.fences.fences)
     return {
-        "kafka": ", ".join(
-            str(listener.addresses[0].reachable()) for listener in broker.listeners if listener.addresses
-        ),
+        "kafka": ", ".join(str(listener.reachable) for listener in broker.listeners if listener.addresses),
         "now": time_text(broker.clock.now_ms()),
         "clock": control.clock.clock,
         "transactions": transactions,

@@ -17,6 +17,7 @@ from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest
+from tests.kit.keystore_files import write_keystores
 from tests.kit.rig import KEYS, decode, frame, running_rig
 
 MECHANISMS = "sasl.enabled.mechanisms"
@@ -100,6 +101,20 @@ def test_a_client_is_told_an_address_that_it_can_reach(what: str, monkeypatch: p
     properties = {"advertised.listeners": configured, "stuntbroker.mapped.address": mapped}
     (only,) = listeners_of(BrokerConfig(properties))
     assert only.address_for(local, peer) == messages
+
+
+@pytest.mark.parametrize(
+    ("host", "advertised"),
+    [("localhost", "localhost"), ("kafka.example", "kafka.example"), ("0.0.0.0", "10.0.0.5"), ("10.0.0.5", "10.0.0.5")],
+)
+def test_a_client_with_tls_is_told_the_name_that_is_in_the_certificate(
+    host: str, advertised: str, tmp_path: Path
+) -> None:
+    write_keystores(tmp_path)
+    properties = {"listeners": f"SSL://{host}:9093", "ssl.keystore.location": str(tmp_path / "server.pem")}
+    (only,) = listeners_of(BrokerConfig(properties))
+
+    assert only.address_for(("10.0.0.5", 9093), "10.0.0.9") == (advertised, 9093)
 
 
 async def test_a_client_is_told_the_address_of_the_listener_by_which_it_came(data_dir: Path) -> None:
