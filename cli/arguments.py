@@ -72,7 +72,7 @@ SERVE_OPTIONS: Final = (
     "--plan",
 )
 SERVE_FLAGS: Final = ("--exit-with-parent", "--container")
-WAIT_OPTIONS: Final = ("--bootstrap", "--timeout")
+WAIT_OPTIONS: Final = ("--bootstrap", "--command-config", "--timeout")
 WAIT_FLAGS: Final = ("--container",)
 
 

@@ -84,6 +84,7 @@ usage: stuntbroker wait [options]
 Asks until a broker answers a Kafka request.
 
   --bootstrap HOST:PORT    default localhost:9092; more than one with commas
+  --command-config FILE    security of the connection: properties as for Kafka's clients
   --container              the broker that runs in this container, wherever it listens: for health checks
   --timeout SECONDS        default 30
 

@@ -35,6 +35,7 @@ from stuntbroker.protocol.primitives import INT16_MAX, Message
 
 if TYPE_CHECKING:
     from stuntbroker.client.blocking import Connections, TransactionalProducer
+    from stuntbroker.client.security import Security
 
 MANY_KEYS_FROM: Final = 4
 GROUP, TRANSACTION = 0, 1
@@ -72,10 +73,12 @@ class Cluster:
         sleep: Callable[[float], None] = time.sleep,
         is_total: bool = False,
         client_id: str = CLIENT_ID,
+        security: Security | None = None,
     ) -> None:
-        """`is_total`: the time-out is for all operations together, not for each one."""
+        """`is_total`: the time-out is for all operations together, not for each one. `security`: None means PLAINTEXT."""
         self.bootstrap = tuple(bootstrap)
         self._client_id = client_id
+        self.security = security
         self._timeout_s = timeout_s
         self._is_total = is_total
         self._now_s = now_s
@@ -164,6 +167,7 @@ class Cluster:
             bootstrap_servers=[str(address) for address in self.bootstrap],
             client_id=PRODUCER_CLIENT_ID,
             request_timeout_ms=max(1, int(min(REQUEST_S_MAX, self._timeout_s) * 1000)),
+            **(self.security or {}),
         )
         try:
             connections.start()
@@ -349,7 +353,8 @@ class Cluster:
     def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)
         if connection is None or connection.is_closed:
-            connection = self._connections[address] = Connection(address, self._deadline, self._client_id)
+            connection = Connection(address, self._deadline, self._client_id, self.security)
+            self._connections[address] = connection
             self._reached = True
         return connection
 

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from struct import pack, unpack_from
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, UnsupportedVersion
 from stuntbroker.protocol.addresses import Address
@@ -25,6 +25,9 @@ from stuntbroker.protocol.features import TRANSACTION_VERSION
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.primitives import INT16_MAX, DecodeError, Message, skip_tags
+
+if TYPE_CHECKING:
+    from stuntbroker.client.security import Security
 
 API_VERSIONS_FIRST: Final = 3
 """ApiVersions version tried first. An older broker responds at version 0, with an error and its own versions."""
@@ -36,6 +39,8 @@ REQUEST_S_MAX: Final = 30.0
 WAIT_S_MIN: Final = 0.001
 """Minimum time-out of a socket: with 0 seconds it would be non-blocking, and fail with another error."""
 CLIENT_ID: Final = "stuntbroker"
+REFUSAL_HINT: Final = " (does the listener need TLS or SASL, or other certificates?)"
+"""Listeners with TLS or SASL give no reason when they close a connection: at once, or after ApiVersions."""
 
 Answer = TypeVar("Answer", bound=Message)
 
@@ -102,24 +107,26 @@ class Connection:
     opened it: after a fork, the child has to make its own, and any use of this one raises ClientError.
     """
 
-    def __init__(self, address: Address, deadline: Deadline, client_id: str = CLIENT_ID) -> None:
+    def __init__(
+        self, address: Address, deadline: Deadline, client_id: str = CLIENT_ID, security: Security | None = None
+    ) -> None:
+        """Connect, and authenticate with `security` (None: PLAINTEXT). Raises AuthenticationFailed, ConnectionFailed."""
         self.address = address
         self.transaction_version = 0
         """Finalized level of `transaction.version` in the cluster; 0 if there is none."""
         self._client_id = client_id.encode()
         self._correlation_id = 0
         self._process_id = os.getpid()
+        self._answers = 0
         self._pending: deque[Pending[Any]] = deque()
         self._fault: str | None = None
         """Why the connection was closed."""
-        try:
-            self._socket = socket.create_connection(address, max(WAIT_S_MIN, deadline.left_s(CONNECT_S_MAX)))
-        except (OSError, ValueError, OverflowError) as fault:  # Metadata may name an invalid host or port.
-            raise ConnectionFailed(f"cannot connect to {address}: {reason(fault)}") from fault
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = _connected(address, max(WAIT_S_MIN, deadline.left_s(CONNECT_S_MAX)), security)
         try:
             self.versions = self._read_versions(deadline)
             """API key -> (lowest, highest) version of the broker."""
+            if security is not None:
+                self._authenticate(security, deadline)
         except BaseException:
             self.close()
             raise
@@ -176,6 +183,7 @@ class Connection:
             self.close()
             raise
         self._pending.popleft()
+        self._answers += 1
 
     def _check(self, name: str) -> None:
         check_process("this connection belongs", self._process_id)
@@ -201,6 +209,14 @@ class Connection:
                 self.transaction_version = feature.max_version_level
         return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
+    def _authenticate(self, security: Security, deadline: Deadline) -> None:
+        from stuntbroker.client.security import authenticate  # Loaded only where it is used, as in `_connected`.
+
+        def ask(key: int, version: int, request: Message, answer: type[Answer]) -> Answer:
+            return self.ask(key, version, request, answer, deadline)
+
+        authenticate(self.address, security, ask, self.version)
+
     def _receive(self, deadline: Deadline) -> bytes:
         (size,) = unpack_from(">i", self._read(4, deadline))
         if not 4 <= size <= FRAME_SIZE_MAX:
@@ -213,10 +229,32 @@ class Connection:
             self._socket.settimeout(max(WAIT_S_MIN, deadline.left_s()))
             part = self._socket.recv(min(size, READ_BYTES_MAX))
             if not part:
-                raise ConnectionResetError("the broker closed the connection before its response was complete")
+                hint = REFUSAL_HINT if self._answers <= 1 else ""
+                raise ConnectionResetError(f"the broker closed the connection before its response was complete{hint}")
             parts.append(part)
             size -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _connected(address: Address, timeout_s: float, security: Security | None) -> socket.socket:
+    """Return a socket that is connected, after the TLS handshake if there is one."""
+    try:
+        connected = socket.create_connection(address, timeout_s)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except (OSError, ValueError, OverflowError) as fault:  # Metadata may name an invalid host or port.
+        raise ConnectionFailed(f"cannot connect to {address}: {reason(fault)}") from fault
+    if security is None:
+        return connected
+    from stuntbroker.client.security import encrypt
+
+    try:
+        return encrypt(connected, address, security)
+    except (OSError, ValueError) as fault:
+        connected.close()
+        raise ConnectionFailed(f"no TLS connection to {address}: {reason(fault)}") from fault
+    except BaseException:
+        connected.close()
+        raise
 
 
 def check_process(what: str, process_id: int) -> None:

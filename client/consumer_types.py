@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stuntbroker.client.producer.options import Security
+from stuntbroker.client.security import Security
 
 if TYPE_CHECKING:
     from dataclasses import dataclass

@@ -25,6 +25,10 @@ class Unreachable(ClientError):
     """None of the bootstrap addresses has ever answered."""
 
 
+class AuthenticationFailed(ClientError):
+    """Broker and client do not trust each other: the certificate of one, or the client's user name and password, is refused."""
+
+
 class UnsupportedVersion(ClientError):
     """The broker supports no version of an API that this client can use."""
 

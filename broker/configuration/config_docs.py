@@ -148,7 +148,7 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "INVALID_SESSION_TIMEOUT.",
     "listener.security.protocol.map":
         "Security protocol of each listener name, as NAME:PROTOCOL pairs. HOST, EXTERNAL, INTERNAL and DOCKER are PLAINTEXT "
-        "without an entry. Only PLAINTEXT listeners are served.",
+        "without an entry.",
     "listeners":
         "Addresses to listen on, as NAME://host:port, such as PLAINTEXT://localhost:9092. The options --host and --port win over "
         "a single one. While none is given, the broker listens on localhost:9092.",

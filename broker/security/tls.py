@@ -1,4 +1,4 @@
-"""The TLS context of a listener, from Kafka's `ssl.*` properties."""
+"""TLS contexts of a listener, and of a client, from Kafka's `ssl.*` properties."""
 
 from __future__ import annotations
 
@@ -33,42 +33,62 @@ class TlsError(ValueError):
 def server_context(value_of: PropertyOf) -> ssl.SSLContext:
     """Return the context of a listener. Raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    own, prefix = _keystore(value_of)
-    if not own.key or not own.chain:
-        raise TlsError(f"{prefix}: there is no private key with a certificate in it")
     _limit_versions(context, value_of("ssl.enabled.protocols"))
-    _load_key(context, own, prefix, value_of("ssl.key.password"))
+    if not _load_keystore(context, value_of):
+        raise TlsError("ssl.keystore.location: not set; a listener with TLS needs a key and a certificate")
     client_auth = value_of("ssl.client.auth") or "none"
     context.verify_mode = CLIENT_AUTH[client_auth]
-    if client_auth != "none":
-        # Unlike Kafka: without a truststore, Java trusts the authorities of the system, which sign no clients of tests.
-        _trust(context, value_of, client_auth)
+    # Unlike Kafka: without a truststore, Java trusts the authorities of the system, which sign no clients of tests.
+    if client_auth != "none" and not _load_truststore(context, value_of):
+        raise TlsError(f"ssl.truststore.location: not set, and ssl.client.auth={client_auth} needs one")
     return context
 
 
-def _keystore(value_of: PropertyOf) -> tuple[Keystore, str]:
-    """Return the keystore, and the property that names it. Raises TlsError."""
+def client_context(value_of: PropertyOf) -> ssl.SSLContext:
+    """Return the context of a client. Raises TlsError.
+
+    Without a truststore, the system's authorities are trusted. An empty `ssl.endpoint.identification.algorithm` accepts any
+    host name.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _limit_versions(context, value_of("ssl.enabled.protocols"))
+    context.check_hostname = bool(value_of("ssl.endpoint.identification.algorithm"))
+    _load_keystore(context, value_of)
+    if not _load_truststore(context, value_of):
+        context.load_default_certs()
+    return context
+
+
+def _load_keystore(context: ssl.SSLContext, value_of: PropertyOf) -> bool:
+    """Load the keystore's key and certificates; return whether there is a keystore. Raises TlsError."""
     key, chain = value_of("ssl.keystore.key"), value_of("ssl.keystore.certificate.chain")
+    location, password = value_of("ssl.keystore.location"), value_of("ssl.keystore.password")
+    key_password = value_of("ssl.key.password")
     if key:
-        return _checked("ssl.keystore.key", lambda: read_pem(f"{_lines(key)}\n{_lines(chain)}")), "ssl.keystore.key"
-    location = value_of("ssl.keystore.location")
-    if not location:
-        raise TlsError("ssl.keystore.location: not set; a listener with TLS needs a key and a certificate")
-    password, key_password = value_of("ssl.keystore.password"), value_of("ssl.key.password")
-    keystore = _checked("ssl.keystore.location", lambda: read_keystore(location, password, key_password))
-    return keystore, "ssl.keystore.location"
+        name = "ssl.keystore.key"
+        own = _checked(name, lambda: read_pem(f"{_lines(key)}\n{_lines(chain)}"))
+    elif location:
+        name = "ssl.keystore.location"
+        own = _checked(name, lambda: read_keystore(location, password, key_password))
+    else:
+        return False
+    if not own.key or not own.chain:
+        raise TlsError(f"{name}: there is no private key with a certificate in it")
+    _load_key(context, own, name, key_password)
+    return True
 
 
-def _trust(context: ssl.SSLContext, value_of: PropertyOf, client_auth: str) -> None:
-    """Trust the certificates of the truststore. Raises TlsError."""
+def _load_truststore(context: ssl.SSLContext, value_of: PropertyOf) -> bool:
+    """Trust the certificates of the truststore; return whether there is one. Raises TlsError."""
     location, certificates = value_of("ssl.truststore.location"), value_of("ssl.truststore.certificates")
-    name = "ssl.truststore.certificates" if certificates else "ssl.truststore.location"
     if certificates:
+        name = "ssl.truststore.certificates"
         store = _checked(name, lambda: read_pem(_lines(certificates)))
     elif location:
+        name = "ssl.truststore.location"
         store = _checked(name, lambda: read_keystore(location, value_of("ssl.truststore.password")))
     else:
-        raise TlsError(f"{name}: not set, and ssl.client.auth={client_auth} needs one")
+        return False
     trusted = [*store.trusted, *store.chain]
     if not trusted:
         raise TlsError(f"{name}: there is no certificate in it")
@@ -76,6 +96,7 @@ def _trust(context: ssl.SSLContext, value_of: PropertyOf, client_auth: str) -> N
         context.load_verify_locations(cadata="\n".join(trusted))
     except (ssl.SSLError, ValueError) as fault:
         raise TlsError(f"{name}: {fault}") from fault
+    return True
 
 
 def _checked(name: str, read: Callable[[], Keystore]) -> Keystore:

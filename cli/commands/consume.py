@@ -8,6 +8,7 @@ import time
 from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError, bootstrap, choice, non_empty_value, options, seconds, single
+from stuntbroker.cli.client_security import security
 from stuntbroker.cli.commands.group import places_of, topic_and_partition
 from stuntbroker.cli.commands.verbs import COMMAND_TIMEOUT_S, Options, optional_number
 from stuntbroker.cli.signals import Ended, noting_sigterm
@@ -45,6 +46,7 @@ Prints the values of the records up to the end of the topics as they are now, on
   --group ID               begin where this group has committed, and commit at the end what was printed; the group must
                            have no members
   --bootstrap HOST:PORT    default localhost:9092; more than one with commas
+  --command-config FILE    security of the connection: properties as for Kafka's clients
   --timeout SECONDS        for each request and its repetitions (default 60)
 
 Exit status: 0 done, 1 it failed, with a line that says why, 2 the command line is wrong.
@@ -53,7 +55,7 @@ Examples:
   stuntbroker consume payments --isolation read_uncommitted --show-markers --verbose
   stuntbroker consume orders --follow --from end
 """
-OPTIONS: Final = ("--from", "--max", "--for", "--isolation", "--group", "--bootstrap", "--timeout")
+OPTIONS: Final = ("--from", "--max", "--for", "--isolation", "--group", "--bootstrap", "--command-config", "--timeout")
 FLAGS: Final = ("--follow", "--show-markers", "--verbose", "--json")
 ISOLATION: Final = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
 WAIT_MS: Final = 500
@@ -76,9 +78,10 @@ def consume(arguments: list[str]) -> int:
     for_s = seconds(given, "--for", 0) if "--for" in given else float("inf")
     until_s = time.monotonic() + for_s if "--follow" in given else None
     addresses = bootstrap(given)
+    secured_by = security(given)
     timeout_s = seconds(given, "--timeout", COMMAND_TIMEOUT_S)
     try:
-        with noting_sigterm() as ended, Cluster(addresses, timeout_s) as cluster:
+        with noting_sigterm() as ended, Cluster(addresses, timeout_s, security=secured_by) as cluster:
             positions = _positions(cluster, places_of(cluster, topics), start, group_id)
             tail = Tail(cluster, positions, isolation)
             try:

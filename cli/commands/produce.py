@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError, bootstrap, choice, non_empty_value, options, seconds, single
+from stuntbroker.cli.client_security import security
 from stuntbroker.cli.commands.verbs import COMMAND_TIMEOUT_S, Options, key_values, optional_number
 from stuntbroker.cli.tables import shown
 from stuntbroker.client.cluster import Cluster
@@ -22,7 +23,6 @@ from stuntbroker.client.producing import (
     produce,
 )
 from stuntbroker.pipeline.counting import count
-from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.batches.records import CODEC_NAMES
 from stuntbroker.protocol.primitives import INT32_MAX
 
@@ -44,6 +44,7 @@ if the broker does so (auto.create.topics.enable).
   --leave-open             neither commit nor abort it: what the broker does then is its time-out
   --transaction-timeout-ms N   (default 60000)
   --bootstrap HOST:PORT    default localhost:9092; more than one with commas
+  --command-config FILE    security of the connection: properties as for Kafka's clients
   --timeout SECONDS        for each request and its repetitions (default 60)
   --json                   say where the records went in JSON
 
@@ -62,6 +63,7 @@ OPTIONS: Final = (
     "--transactional-id",
     "--transaction-timeout-ms",
     "--bootstrap",
+    "--command-config",
     "--timeout",
 )
 FLAGS: Final = ("--null", "--from-json", "--abort", "--leave-open", "--json")
@@ -90,15 +92,17 @@ def produce_command(arguments: list[str]) -> int:
     records = _records(given, values)
     addresses = bootstrap(given)
     timeout_s = seconds(given, "--timeout", COMMAND_TIMEOUT_S)
+    secured_by = security(given)
     try:
         if transactional_id:
             timeout_ms = optional_number(given, "--transaction-timeout-ms", 1, INT32_MAX) or 60_000
             end = "abort" if "--abort" in given else "leave open" if "--leave-open" in given else "commit"
-            producer = _Transaction(addresses, timeout_s, transactional_id, timeout_ms, end)
-            appended, said = producer.produce(topic, records, compression)
+            producer = _Transaction(transactional_id, timeout_ms, end)
+            with Cluster(addresses, timeout_s, security=secured_by) as cluster:
+                appended, said = producer.produce(cluster, topic, records, compression)
         else:
             said = "wrote"
-            with Cluster(addresses, timeout_s) as cluster:
+            with Cluster(addresses, timeout_s, security=secured_by) as cluster:
                 produce(cluster, topic, records, compression=compression, choose=any_partition, written=appended)
     except (ClientError, InputError) as fault:
         written = sum(each.records for each in appended)
@@ -123,50 +127,47 @@ class InputError(Exception):
 class _Transaction:
     """Writes all records in one transaction of a TransactionalProducer, whose aiokafka takes longer to import."""
 
-    def __init__(
-        self, addresses: list[Address], timeout_s: float, transactional_id: str, timeout_ms: int, end: str
-    ) -> None:
-        self._addresses = addresses
-        self._timeout_s = timeout_s
+    def __init__(self, transactional_id: str, timeout_ms: int, end: str) -> None:
         self._transactional_id = transactional_id
         self._timeout_ms = timeout_ms
         self._end = end
 
-    def produce(self, topic: str, records: Iterable[NewRecord], compression: str) -> tuple[list[Appended], str]:
+    def produce(
+        self, cluster: Cluster, topic: str, records: Iterable[NewRecord], compression: str
+    ) -> tuple[list[Appended], str]:
         """Produce records in a transaction; return the appended batches and the outcome. Raises ClientError."""
         from aiokafka.errors import KafkaError
 
         from stuntbroker.client.producer.errors import OperationTimedOutError
 
-        with Cluster(self._addresses, self._timeout_s) as cluster:
-            partitions = partition_count(cluster, topic)  # Fails immediately if there is no broker.
-            producer = cluster.producer(self._transactional_id, transaction_timeout_ms=self._timeout_ms)
-            is_left_open = False
-            logging.disable()  # The final message reports what would be logged on the way.
-            try:
-                producer.init_transactions()
-                producer.begin_transaction()
-                sent = [
-                    (partition, producer.send_batch(batch, topic, partition=partition), count)
-                    for partition, batch, count in batches_by_partition(
-                        records, partitions, compression, choose=any_partition
-                    )
-                ]
-                producer.flush()
-                if self._end == "commit":
-                    producer.commit_transaction()
-                elif self._end == "abort":
-                    producer.abort_transaction()
-                else:
-                    is_left_open = True
-            except KafkaError as fault:
-                is_left_open = isinstance(fault, OperationTimedOutError)  # Otherwise `stop` would wait again.
-                raise ClientError(str(fault)) from fault
-            finally:
-                producer.stop(leave_open=is_left_open)
-                logging.disable(logging.NOTSET)
-            appended = [Appended(partition, record.result().offset, count) for partition, record, count in sent]
-            return appended, {"commit": "committed", "abort": "aborted", "leave open": "left open"}[self._end]
+        partitions = partition_count(cluster, topic)  # Fails immediately if there is no broker.
+        producer = cluster.producer(self._transactional_id, transaction_timeout_ms=self._timeout_ms)
+        is_left_open = False
+        logging.disable()  # The final message reports what would be logged on the way.
+        try:
+            producer.init_transactions()
+            producer.begin_transaction()
+            sent = [
+                (partition, producer.send_batch(batch, topic, partition=partition), count)
+                for partition, batch, count in batches_by_partition(
+                    records, partitions, compression, choose=any_partition
+                )
+            ]
+            producer.flush()
+            if self._end == "commit":
+                producer.commit_transaction()
+            elif self._end == "abort":
+                producer.abort_transaction()
+            else:
+                is_left_open = True
+        except KafkaError as fault:
+            is_left_open = isinstance(fault, OperationTimedOutError)  # Otherwise `stop` would wait again.
+            raise ClientError(str(fault)) from fault
+        finally:
+            producer.stop(leave_open=is_left_open)
+            logging.disable(logging.NOTSET)
+        appended = [Appended(partition, record.result().offset, count) for partition, record, count in sent]
+        return appended, {"commit": "committed", "abort": "aborted", "leave open": "left open"}[self._end]
 
 
 def _records(given: Options, values: list[str]) -> Iterator[NewRecord]:

@@ -9,7 +9,16 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError, number, single
-from stuntbroker.cli.commands.verbs import COMMON_USAGE, Options, Shown, Verb, optional_number, run_verb, states
+from stuntbroker.cli.commands.verbs import (
+    COMMON_USAGE,
+    CONNECTION_OPTIONS,
+    Options,
+    Shown,
+    Verb,
+    optional_number,
+    run_verb,
+    states,
+)
 from stuntbroker.cli.tables import instant, shown, table
 from stuntbroker.client.admin import MAX_TRANSACTION_TIMEOUT_MS, Admin, Description, Listing, Marker, OpenTransaction
 from stuntbroker.client.cluster import Cluster
@@ -262,7 +271,7 @@ def _find_hanging(values: Options) -> Operation:
     if partition is not None and topic is None:
         raise UsageError("txn find-hanging: --partition needs --topic")
     limit_ms = number(values, "--max-transaction-timeout-ms", MAX_TRANSACTION_TIMEOUT_MS, 0, INT64_MAX)
-    given = single(values, "--bootstrap", "")
+    given = [word for name in CONNECTION_OPTIONS for value in values.get(name, ()) for word in (name, value)]
 
     def operation(admin: Admin) -> Shown:
         transactions, leaderless = admin.find_hanging(topic, partition, broker_id, limit_ms)
@@ -280,7 +289,7 @@ def _find_hanging(values: Options) -> Operation:
     return operation
 
 
-def _hanging(transactions: tuple[OpenTransaction, ...], now_ms: int, given: str, limit_ms: int) -> str:
+def _hanging(transactions: tuple[OpenTransaction, ...], now_ms: int, given: list[str], limit_ms: int) -> str:
     looked_for = f"without a new record for {limit_ms} ms or longer (--max-transaction-timeout-ms)\n"
     if not transactions:
         return f"no hanging transactions {looked_for}"
@@ -311,12 +320,13 @@ def _hanging(transactions: tuple[OpenTransaction, ...], now_ms: int, given: str,
     return f"open transactions {looked_for}{table(headers, rows)}\nto abort them:\n{commands}"
 
 
-def _abort_command(transaction: OpenTransaction, given: str) -> str:
-    """Return the command that aborts a transaction; `given`: the value of --bootstrap, or empty."""
-    words = ["stuntbroker", "txn", "abort"]
-    if given:
-        words += ["--bootstrap", given]
-    words += [
+def _abort_command(transaction: OpenTransaction, given: list[str]) -> str:
+    """Return the command that aborts a transaction; `given`: its options for the connection."""
+    words = [
+        "stuntbroker",
+        "txn",
+        "abort",
+        *given,
         "--topic",
         transaction.topic,
         "--partition",

@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from stuntbroker.cli.arguments import UsageError, bootstrap, number, options, seconds, unknown_command
+from stuntbroker.cli.client_security import security
 from stuntbroker.cli.tables import shown
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError
 
 COMMAND_TIMEOUT_S: Final = 60.0
-COMMON_OPTIONS: Final = ("--bootstrap", "--timeout")
+CONNECTION_OPTIONS: Final = ("--bootstrap", "--command-config")
+COMMON_OPTIONS: Final = (*CONNECTION_OPTIONS, "--timeout")
 COMMON_USAGE: Final = """\
                      --bootstrap HOST:PORT         default localhost:9092; more than one with commas
+                     --command-config FILE         security of the connection: properties as for Kafka's clients
                      --timeout SECONDS             for the whole command (default 60)
                      --json                        one JSON document on standard output instead of a table
   They exit 0 when done, 1 when it failed, with a line that says why, and 2 when the command line is wrong.
@@ -79,8 +82,9 @@ def run_operation(command: str, verb: Verb, arguments: list[str]) -> int:
     operation = verb.prepare(given)
     addresses = bootstrap(given)
     timeout_s = seconds(given, "--timeout", COMMAND_TIMEOUT_S)
+    secured_by = security(given)
     try:
-        with Cluster(addresses, timeout_s, is_total=True) as cluster:
+        with Cluster(addresses, timeout_s, is_total=True, security=secured_by) as cluster:
             result = operation(cluster)
     except ClientError as fault:
         sys.stderr.write(f"stuntbroker: {shown(str(fault))}\n")

@@ -5,11 +5,16 @@ from __future__ import annotations
 import socket
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from stuntbroker.cli.arguments import bootstrap, seconds
+from stuntbroker.cli.client_security import security
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.errors import ClientError, Unreachable
+from stuntbroker.client.errors import AuthenticationFailed, ClientError, Unreachable
 from stuntbroker.protocol.addresses import Address, parse_bootstrap
+
+if TYPE_CHECKING:
+    from stuntbroker.client.security import Security
 
 PAUSE_S = 0.05
 ATTEMPT_S_MIN = 0.1
@@ -19,6 +24,7 @@ ATTEMPT_S_MAX = 5.0
 def wait(given: dict[str, list[str]]) -> int:
     """Wait for a broker; return 0 when it answers, 1 at the time-out."""
     addresses = None if "--container" in given else bootstrap(given)
+    secured_by = security(given)
     timeout_s = seconds(given, "--timeout", 30)
     deadline = time.monotonic() + timeout_s
     where = "in this container" if addresses is None else f"at {', '.join(map(str, addresses))}"
@@ -28,8 +34,11 @@ def wait(given: dict[str, list[str]]) -> int:
             if addresses is None:
                 _check_this_container(attempt_s)
             else:
-                _ask(addresses, attempt_s)
+                _ask(addresses, attempt_s, secured_by)
             return 0
+        except AuthenticationFailed as fault:
+            sys.stderr.write(f"stuntbroker: {fault}\n")
+            return 1
         except ClientError as fault:
             if time.monotonic() + PAUSE_S >= deadline:
                 sys.stderr.write(f"stuntbroker: no broker answers {where} after {timeout_s:g} s: {fault}\n")
@@ -37,9 +46,9 @@ def wait(given: dict[str, list[str]]) -> int:
         time.sleep(PAUSE_S)
 
 
-def _ask(addresses: list[Address], timeout_s: float) -> None:
+def _ask(addresses: list[Address], timeout_s: float, secured_by: Security | None = None) -> None:
     """Ask a broker for its metadata. Raises ClientError."""
-    with Cluster(addresses, timeout_s) as cluster:
+    with Cluster(addresses, timeout_s, security=secured_by) as cluster:
         cluster.broker_ids()
 
 

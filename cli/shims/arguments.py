@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
+from stuntbroker.cli.client_security import SecurityError, security_of
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, Unreachable
 from stuntbroker.protocol.addresses import parse_bootstrap
@@ -19,6 +20,8 @@ BROKER_WAIT_S: Final = 60.0
 """How long, in seconds, to wait for a broker, as Kafka's commands do: scripts start both at the same time."""
 PAUSE_S: Final = 0.2
 BOOTSTRAP_DEFAULT: Final = "localhost:9092"
+_PROTOCOL: Final = re.compile(r"\b[A-Z_]+://")
+"""Kafka's clients take an address with its security protocol, which has no meaning there."""
 
 
 class CommandError(Exception):
@@ -39,7 +42,7 @@ class Parser(argparse.ArgumentParser):
         """Add `--bootstrap-server`, its former names, and options for a file of client properties."""
         # Unlike Kafka: the option is optional, and defaults to the address in most images.
         self.add_argument("--bootstrap-server", *names, dest="bootstrap", default=BOOTSTRAP_DEFAULT)
-        # Unlike Kafka: only a few properties have an effect, because these commands use neither TLS nor SASL.
+        # Unlike Kafka: of the properties, those of security have an effect, and a few more.
         self.add_argument(
             "--command-config", "--consumer.config", "--producer.config", dest="command_config", type=client_properties
         )
@@ -59,10 +62,14 @@ def run_with_cluster(
 ) -> int:
     """Wait for a broker, run an operation, and return its exit status. Raises CommandError, and ClientError."""
     try:
-        addresses = parse_bootstrap(arguments.bootstrap.replace("PLAINTEXT://", ""))
+        addresses = parse_bootstrap(_PROTOCOL.sub("", arguments.bootstrap))
     except ValueError as fault:
         raise CommandError(f"--bootstrap-server: {fault}") from None
-    with Cluster(addresses, TIMEOUT_S) as cluster:
+    try:
+        security = security_of(arguments.command_config or {})
+    except SecurityError as fault:
+        raise CommandError(str(fault)) from None
+    with Cluster(addresses, TIMEOUT_S, security=security) as cluster:
         _await_broker(cluster, BROKER_WAIT_S if wait_s is None else wait_s)
         return operation(cluster)
 

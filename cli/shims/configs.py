@@ -6,12 +6,12 @@ import argparse
 import sys
 
 from stuntbroker.cli.commands.config import source_name
-from stuntbroker.cli.shims import quota_configs
+from stuntbroker.cli.shims import quota_configs, scram_configs
 from stuntbroker.cli.shims.arguments import CommandError, Parser, guarded, pairs, run_with_cluster
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import ConfigEntry, Source, alter_config, describe_config, list_configured
 from stuntbroker.client.groups import list_groups
-from stuntbroker.client.quotas import EVERY
+from stuntbroker.client.quotas import EVERY, Entity
 from stuntbroker.client.topics import describe_topics
 from stuntbroker.protocol.config_resources import ResourceType
 
@@ -22,6 +22,7 @@ KINDS = {
     "groups": ResourceType.GROUP,
     "client-metrics": ResourceType.CLIENT_METRICS,
 }
+USERS = "users"
 DYNAMIC = (
     Source.DYNAMIC_TOPIC_CONFIG,
     Source.DYNAMIC_BROKER_CONFIG,
@@ -57,7 +58,7 @@ def _run(command: str, arguments: list[str]) -> int:
         raise CommandError("Command must include exactly one action: --describe, --alter")
     kinds, names = _entities(options)
     if set(kinds) & quota_configs.KINDS.keys():
-        return _run_for_quotas(kinds, names, options)
+        return _run_for_clients(kinds, names, options)
     if len(kinds) != 1 or len(names) > 1:
         raise CommandError("exactly one entity type and at most one entity name are taken, but for users with clients")
     kind = KINDS[kinds[0]]
@@ -68,13 +69,37 @@ def _run(command: str, arguments: list[str]) -> int:
     return run_with_cluster(options, lambda cluster: _alter(cluster, kind, name or "", values, deleted))
 
 
-def _run_for_quotas(kinds: list[str], names: list[str | None], options: argparse.Namespace) -> int:
+def _run_for_clients(kinds: list[str], names: list[str | None], options: argparse.Namespace) -> int:
+    """Run the command for users, clients and addresses, which have quotas; users also have SCRAM credentials."""
     entity = quota_configs.entity_of(kinds, names)
     if options.describe:
-        return run_with_cluster(options, lambda cluster: quota_configs.describe(cluster, entity))
+        return run_with_cluster(options, lambda cluster: _describe_client(cluster, kinds, entity))
     given, deleted = _changes(EVERY not in entity.values(), options)
+    user = entity["user"] if kinds == [USERS] else None
+    if kinds == [USERS] and any(map(scram_configs.is_credential, (*given, *deleted))):
+        if user is None:
+            raise CommandError(
+                "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials using "
+                "--bootstrap-server."
+            )
+        if not all(map(scram_configs.is_credential, (*given, *deleted))):
+            quota_configs.check_names(kinds, given, deleted)
+            raise CommandError(
+                f"Cannot alter both quota and SCRAM credential configs simultaneously for '{USERS}' using "
+                "--bootstrap-server."
+            )
+        credentials = scram_configs.read_credentials(given)
+        return run_with_cluster(options, lambda cluster: scram_configs.alter(cluster, user, credentials, deleted))
     values = quota_configs.read_values(kinds, given, deleted)
     return run_with_cluster(options, lambda cluster: quota_configs.alter(cluster, kinds, entity, values, deleted))
+
+
+def _describe_client(cluster: Cluster, kinds: list[str], entity: Entity) -> int:
+    quota_configs.describe(cluster, entity)
+    name = entity.get("user")
+    if kinds == [USERS] and name is not None:
+        scram_configs.describe(cluster, None if name == EVERY else [name])
+    return 0
 
 
 def _entities(options: argparse.Namespace) -> tuple[list[str], list[str | None]]:

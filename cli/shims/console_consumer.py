@@ -68,7 +68,7 @@ def _run(command: str, arguments: list[str]) -> int:
         raise CommandError("Exactly one of --include/--topic is required.")
     if options.max_messages is not None and options.max_messages < 0:
         options.max_messages = None  # No limit.
-    consumer = (options.command_config or {}) | properties_of(options.consumer)
+    consumer = options.command_config = (options.command_config or {}) | properties_of(options.consumer)
     options.group = options.group or consumer.get("group.id")
     options.isolation_level = consumer.get("isolation.level", options.isolation_level)
     if options.isolation_level not in ISOLATION:

@@ -56,7 +56,7 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_flags("--sync")
     options = parser.parse_args(arguments)
     reader = LineReader(options.reader_config | properties_of(options.reader))
-    producer = (options.command_config or {}) | properties_of(options.producer)
+    producer = options.command_config = (options.command_config or {}) | properties_of(options.producer)
     acks = producer.get("acks", "all")
     if acks not in ACKS:
         raise CommandError(f"Invalid value {acks} for configuration acks: String must be one of: {', '.join(ACKS)}")

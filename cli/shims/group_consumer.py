@@ -46,14 +46,16 @@ def consume_as_member(
     if options.topic is not None:
         partition_count(cluster, options.topic)  # Creates the topic if the broker auto-creates topics.
     try:
-        return asyncio.run(_consume_until_sigterm(options, properties, formatter))
+        return asyncio.run(_consume_until_sigterm(cluster, options, properties, formatter))
     except KafkaError as fault:
         raise CommandError(f"{type(fault).__name__}: {fault}") from fault
 
 
-async def _consume_until_sigterm(options: argparse.Namespace, properties: dict[str, str], formatter: Formatter) -> int:
+async def _consume_until_sigterm(
+    cluster: Cluster, options: argparse.Namespace, properties: dict[str, str], formatter: Formatter
+) -> int:
     """Consume until SIGTERM, which ends a wait as Ctrl-C does: printed offsets are committed, and the member leaves."""
-    consuming = asyncio.ensure_future(_consume(options, properties, formatter))
+    consuming = asyncio.ensure_future(_consume(cluster, options, properties, formatter))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, consuming.cancel, ENDED)
     try:
         return await consuming
@@ -63,14 +65,16 @@ async def _consume_until_sigterm(options: argparse.Namespace, properties: dict[s
         raise
 
 
-async def _consume(options: argparse.Namespace, properties: dict[str, str], formatter: Formatter) -> int:
+async def _consume(
+    cluster: Cluster, options: argparse.Namespace, properties: dict[str, str], formatter: Formatter
+) -> int:
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=options.bootstrap,
+        bootstrap_servers=[str(address) for address in cluster.bootstrap],
         group_id=options.group,
         isolation_level=options.isolation_level,
         auto_offset_reset="earliest" if options.from_beginning else "latest",
         enable_auto_commit=False,
-        **{"client_id": CLIENT_ID, **_options(properties)},
+        **{"client_id": CLIENT_ID, **_options(properties), **(cluster.security or {})},
     )
     if options.include is not None:
         consumer.subscribe(pattern=f"^(?:{pattern(options.include).pattern})$")

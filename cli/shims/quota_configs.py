@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.quotas import EVERY, Entity, Quota, alter_quotas, describe_quotas
+from stuntbroker.client.scram_credentials import MECHANISMS
 
 KINDS: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
 """--entity-type -> entity type in the protocol."""
 SHOWN: Final = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
-# Unlike Kafka: users have no SCRAM credentials.
 OF_CLIENTS: Final = {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
 OF_ADDRESSES: Final = {"connection_creation_rate"}
 
@@ -30,11 +30,10 @@ def entity_of(kinds: list[str], names: list[str | None]) -> Entity:
     return {KINDS[kind]: name for kind, name in zip(kinds, padded, strict=True)}
 
 
-def describe(cluster: Cluster, entity: Entity) -> int:
-    """Print the quotas of an entity; return the exit status."""
+def describe(cluster: Cluster, entity: Entity) -> None:
+    """Print the quotas of an entity."""
     for quota in describe_quotas(cluster, entity):
         sys.stdout.write(_line(quota))
-    return 0
 
 
 def _line(quota: Quota) -> str:
@@ -49,13 +48,7 @@ def _line(quota: Quota) -> str:
 
 def read_values(kinds: list[str], given: Mapping[str, str], deleted: list[str]) -> dict[str, float]:
     """Return the quotas that `--add-config` sets. Raises CommandError for names unknown for these kinds, and invalid numbers."""
-    known, what = (OF_ADDRESSES, "connection quota") if kinds[0] == "ips" else (OF_CLIENTS, "quota")
-    for names, done in ((given.keys(), "added"), (deleted, "deleted")):
-        if unknown := sorted(set(names) - known):
-            raise CommandError(
-                f"Only {what} configs can be {done} for '{kinds[0]}' using --bootstrap-server. "
-                f"Unexpected config names: {', '.join(unknown)}"
-            )
+    check_names(kinds, given, deleted)
     values = {}
     for name, text in given.items():
         try:
@@ -65,6 +58,19 @@ def read_values(kinds: list[str], given: Mapping[str, str], deleted: list[str]) 
         if math.isnan(values[name]):
             raise CommandError(f"Cannot parse quota configuration value for {name}: {text}")
     return values
+
+
+def check_names(kinds: list[str], given: Collection[str], deleted: Collection[str]) -> None:
+    """Raise CommandError for configurations that are unknown for these kinds."""
+    known, what = (OF_ADDRESSES, "connection quota") if kinds[0] == "ips" else (OF_CLIENTS, "quota")
+    if kinds == ["users"]:
+        known, what = OF_CLIENTS | MECHANISMS.keys(), "quota and SCRAM credential"
+    for names, done in ((given, "added"), (deleted, "deleted")):
+        if unknown := sorted(set(names) - known):
+            raise CommandError(
+                f"Only {what} configs can be {done} for '{kinds[0]}' using --bootstrap-server. "
+                f"Unexpected config names: {', '.join(unknown)}"
+            )
 
 
 def alter(cluster: Cluster, kinds: list[str], entity: Entity, values: dict[str, float], deleted: list[str]) -> int:

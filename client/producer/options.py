@@ -1,15 +1,15 @@
-"""Options of a producer: their validation, compression types, security, and the default partitioner."""
+"""Options of a producer: their validation, compression types, and the default partitioner."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from ssl import SSLContext
-from typing import Any, Final, SupportsIndex, TypedDict
+from typing import Any, Final, SupportsIndex
 
 from aiokafka import codec
 
+from stuntbroker.client.security import Security, check_security
 from stuntbroker.protocol.batches.records import CODEC_NAMES
 from stuntbroker.protocol.hashing import partition_of_key
 from stuntbroker.protocol.primitives import INT32_MAX
@@ -22,19 +22,6 @@ CODECS: Final[dict[str | None, Callable[[], bool]]] = {
     "zstd": codec.has_zstd,
 }
 """Compression type -> whether its library is installed."""
-
-
-class Security(TypedDict, total=False):
-    """Security options, which are aiokafka's own."""
-
-    security_protocol: str
-    ssl_context: SSLContext | None
-    sasl_mechanism: str
-    sasl_plain_username: str | None
-    sasl_plain_password: str | None
-    sasl_kerberos_service_name: str
-    sasl_kerberos_domain_name: str | None
-    sasl_oauth_token_provider: Any
 
 
 class ConnectionOptions(Security, total=False):
@@ -56,8 +43,6 @@ TIMEOUT_MS_MAX: Final = INT32_MAX
 """Maximum transaction time-out; sent with two-phase commit, under which transactions do not time out (KIP-939)."""
 BACKOFF_MS_MIN: Final = 1
 """Minimum back-off, even if `retry_backoff_ms` is 0: without it, retries would occupy a processor."""
-MECHANISMS: Final = ("PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def check_at_least(least: int, **values: int) -> None:
@@ -81,7 +66,7 @@ def check_connecting(
     security: Mapping[str, Any], *, metadata_max_age_ms: int, connections_max_idle_ms: int | None
 ) -> None:
     """Raise TypeError or ValueError for invalid connection options. `connections_max_idle_ms`: None means no limit."""
-    _check_security(security)
+    check_security(security)
     check_at_least(1, metadata_max_age_ms=metadata_max_age_ms)
     if connections_max_idle_ms is not None:
         check_at_least(1, connections_max_idle_ms=connections_max_idle_ms)
@@ -124,29 +109,6 @@ class SendingOptions:
             delivery_timeout_ms=self.delivery_timeout_ms,
             buffer_memory=self.buffer_memory,
         )
-
-
-def _check_security(options: Mapping[str, Any]) -> None:
-    """Raise TypeError for an option that is not one of Security, ValueError for an invalid combination."""
-    for name in options:
-        if name not in Security.__annotations__:
-            raise TypeError(f"unknown option {name!r} of TransactionalProducer")
-    protocol = options.get("security_protocol", "PLAINTEXT")
-    if protocol not in PROTOCOLS:
-        raise ValueError(f"security_protocol {protocol!r} is none of {', '.join(PROTOCOLS)}")
-    if protocol.endswith("SSL") and options.get("ssl_context") is None:
-        raise ValueError(
-            f"security_protocol {protocol} needs an ssl_context: aiokafka.helpers.create_ssl_context makes one"
-        )
-    mechanism = options.get("sasl_mechanism", "PLAIN")
-    if protocol.startswith("SASL") and mechanism not in MECHANISMS:
-        raise ValueError(f"sasl_mechanism {mechanism!r} is none of {', '.join(MECHANISMS)}")
-    needed = {"OAUTHBEARER": ("sasl_oauth_token_provider",), "GSSAPI": ()}.get(
-        mechanism, ("sasl_plain_username", "sasl_plain_password")
-    )
-    missing = [name for name in needed if options.get(name) is None]
-    if protocol.startswith("SASL") and missing:
-        raise ValueError(f"sasl_mechanism {mechanism} needs {' and '.join(missing)}")
 
 
 def codec_number(compression_type: str | None) -> int:

@@ -22,7 +22,6 @@ from stuntbroker.client.producer.dispatch import Dispatcher, no_metadata
 from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, ProducerError
 from stuntbroker.client.producer.options import (
     Partitioner,
-    Security,
     SendingOptions,
     Serializer,
     check_at_least,
@@ -35,6 +34,7 @@ from stuntbroker.client.producer.sender import Sender
 from stuntbroker.client.producer.session import Session, log
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
 from stuntbroker.client.producer.transactions import Transactions
+from stuntbroker.client.security import Security
 from stuntbroker.client.telemetry import OnMeasurement, ProducerTelemetry
 
 if TYPE_CHECKING:

@@ -133,7 +133,7 @@ def test_closed_standard_streams_are_no_traceback(line: str) -> None:
 def test_candidates_are_commands_then_verbs_then_their_options() -> None:
     assert candidates([]) == list(COMMANDS)
     assert candidates(["topic"]) == ["create", "list", "describe", "delete", "grow"]
-    assert candidates(["topic", "delete"]) == ["--if-exists", "--bootstrap", "--timeout", "--json"]
+    assert candidates(["topic", "delete"]) == ["--if-exists", "--bootstrap", "--command-config", "--timeout", "--json"]
     assert candidates(["topic", "make"]) == []
     assert candidates(["consume", "t", "--isolation"]) == ["read_committed", "read_uncommitted"]
     assert candidates(["txn", "list", "--state"])[0] == "Empty"

@@ -56,6 +56,7 @@ BLOCKS = {
     "jvm.md": {"sh": 1, "java": 3, "properties": 2, "python": 1},
     "outbox.md": {"sql": 1, "python": 1},
     "pytest.md": {"python": 3},
+    "security.md": {"python": 1, "yaml": 1, "properties": 1, "sh": 1},
     "why-was-i-fenced.md": {"python": 1},
 }
 """Page -> language -> blocks. Each is run by a test of this file, but for those with a reason."""
@@ -251,6 +252,31 @@ def test_the_commands_of_the_page_work_one_after_the_other(tmp_path: Path) -> No
             assert done.returncode == 0, (line, done.stderr)
             said[line] = done.stdout
     assert said["stuntbroker consume orders"].splitlines() == ["one", "two", "three"]
+
+
+def test_the_tests_of_the_page_about_security_pass(tmp_path: Path) -> None:
+    (tmp_path / "test_page.py").write_text("".join(blocks("security.md", "python")), encoding="utf-8")
+
+    done = run([sys.executable, "-m", *PYTEST, "-q"], tmp_path)
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_commands_of_the_page_about_security_reach_the_broker_of_its_compose_file(tmp_path: Path) -> None:
+    (properties,), (commands,), (compose,) = (blocks("security.md", each) for each in ("properties", "sh", "yaml"))
+    (tmp_path / "client.properties").write_text(properties, encoding="utf-8")
+    read = read_environment(yaml.safe_load(compose)["services"]["kafka"]["environment"])
+    assert read.unknown == read.without_effect == []
+    read.properties["listeners"] = "SASL_PLAINTEXT://127.0.0.1:0"
+    del read.properties["advertised.listeners"]
+    settings = [word for name, value in read.properties.items() for word in ("--set", f"{name}={value}")]
+    with serving(*settings) as broker:
+        address = "{}:{}".format(*broker.address)
+        for line in commands.splitlines():
+            program, *words = shlex.split(line.replace("localhost:9092", address))
+            words = [program, *words] if program != "stuntbroker" else [*words, "--bootstrap", address]
+            done = run([sys.executable, "-m", "stuntbroker", *words], tmp_path)
+            assert done.returncode == 0, done.stderr
+        assert done.stdout == "42 EUR\n"
 
 
 def test_the_compose_and_ci_files_of_the_page_say_what_the_broker_understands() -> None:

@@ -35,9 +35,9 @@ def test_our_source_and_sink_work_as_the_readme_shows(
 ) -> None:
     (block,) = (text for text in python_blocks("README.md") if "StuntbrokerDataSource" in text)
     monkeypatch.setitem(os.environ, "PYSPARK_PYTHON", os.environ["PYSPARK_PYTHON"])  # The block sets it.
-    monkeypatch.chdir(tmp_path)
     with serving() as broker:
-        address = "{}:{}".format(*broker.address)
-        exec(compile(block.replace("localhost:9092", address), "README.md", "exec"), {})
+        block = block.replace("localhost:9092", "{}:{}".format(*broker.address))
+        block = block.replace("./checkpoint", str(tmp_path / "checkpoint"))
+        exec(compile(block, "README.md", "exec"), {})
 
     assert sorted(re.findall(r"^\| *(\w+)\|$", capsys.readouterr().out, re.MULTILINE)) == ["ONE", "TWO", "value"]

@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 from stuntbroker.cli.shims.arguments import BOOTSTRAP_DEFAULT, CommandError, Parser, guarded, run_with_cluster
 from stuntbroker.cli.shims.rpk import consume, groups, produce, topics
 from stuntbroker.cli.shims.rpk.commands import Command
+from stuntbroker.cli.shims.rpk.security import OPTIONS, SETTINGS, client_properties_of
 from stuntbroker.client.cluster import Cluster
 
 PORT_DEFAULT: Final = 9092
@@ -32,7 +33,7 @@ def run(command: str, arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     if arguments[:2] == ["redpanda", "start"]:
         return _start(arguments[2:])
-    arguments = _with_global_options_last(arguments)
+    arguments, settings = _without_global_options(arguments)
     if arguments[:1] in (["version"], ["--version"]):
         from stuntbroker.cli.arguments import VERSION
 
@@ -46,23 +47,24 @@ def _run(arguments: list[str]) -> int:
             return 0
         raise CommandError(f"rpk {command}: {there_are}")
     parser = Parser(f"rpk {command}", suffix="")
-    bootstrap = os.environ.get("RPK_BROKERS", BOOTSTRAP_DEFAULT).removeprefix("brokers=")
-    parser.add_argument("--brokers", dest="bootstrap", default=bootstrap)
     add_options, operation = _COMMANDS[command]
     add_options(parser)
     flags = parser.flags()
     options = parser.parse_args([word for given in arguments[2:] for word in _flag(given, flags)])
+    bootstrap = os.environ.get("RPK_BROKERS", BOOTSTRAP_DEFAULT).removeprefix("brokers=")
+    options.bootstrap = settings.get("brokers", bootstrap)
+    options.command_config = client_properties_of(settings, os.environ)
     return run_with_cluster(options, lambda cluster: operation(cluster, options), wait_s=0)
 
 
-def _with_global_options_last(arguments: list[str]) -> list[str]:
-    """Return the command without rpk's global options, which may stand anywhere, and `--brokers` behind it.
+def _without_global_options(arguments: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the command without rpk's global options, which may stand anywhere, and their settings, by the names of `-X`.
 
-    `-X brokers=HOST:PORT` is `--brokers HOST:PORT`. Other settings, for SASL or a configuration file, are named without their
-    values, and have no effect.
+    `--brokers HOST:PORT` is `-X brokers=HOST:PORT`. Other settings, such as a configuration file, are named without their values,
+    and have no effect.
     """
     words: list[str] = []
-    brokers: list[str] = []
+    settings: dict[str, str] = {}
     passed_over: list[str] = []
     given = iter(arguments)
     for word in given:
@@ -70,13 +72,17 @@ def _with_global_options_last(arguments: list[str]) -> list[str]:
         if word.startswith("-X"):
             setting = word[2:].removeprefix("=") or next(given, "")
             key, separator, value = setting.partition("=")
-            if not separator or key == "brokers":
-                brokers = ["--brokers", value or setting]
+            if not separator:
+                settings["brokers"] = setting
+            elif key == "brokers" or key in SETTINGS:
+                settings[key] = value
             else:
                 passed_over.append(f"-X {key}")
-        elif name == "--brokers":
-            brokers = ["--brokers", value if equals else next(given, "")]
-        elif name in ("--config", "--profile", "--user", "--password", "--sasl-mechanism"):
+        elif name == "--tls-enabled":  # A flag, which in Go has its value behind an equals sign.
+            settings[OPTIONS[name]] = value or "true"
+        elif name == "--brokers" or name in OPTIONS:
+            settings[OPTIONS.get(name, "brokers")] = value if equals else next(given, "")
+        elif name in ("--config", "--profile"):
             if not equals:
                 next(given, "")  # Its value.
             passed_over.append(name)
@@ -84,11 +90,11 @@ def _with_global_options_last(arguments: list[str]) -> list[str]:
             continue
         else:
             words.append(word)
-    if brokers and not brokers[1]:
+    if not settings.get("brokers", BOOTSTRAP_DEFAULT):
         raise CommandError("--brokers needs HOST:PORT")
     if passed_over:
         sys.stderr.write(f"rpk: passed over: {' '.join(passed_over)}\n")
-    return [*words, *brokers]
+    return words, settings
 
 
 def _flag(word: str, flags: Collection[str]) -> list[str]:

@@ -102,16 +102,16 @@ def test_an_option_for_what_is_not_here_is_named(prepared: str, capfd: pytest.Ca
     words = [
         "-X",
         "tls.enabled=false",
-        "--user",
-        "me",
-        "-Xpass=secret=",
+        "--config",
+        "rpk.yaml",
+        "-Xadmin.hosts=here=",
         "-X",
         f"brokers={prepared}",
         "cluster",
         "info",
     ]
     assert run(["rpk", *words]) == 0
-    assert capfd.readouterr().err == "rpk: passed over: -X tls.enabled --user -X pass\n"
+    assert capfd.readouterr().err == "rpk: passed over: --config -X admin.hosts\n"
 
 
 def test_rpk_tells_what_a_topic_has(rpk: Rpk) -> None:

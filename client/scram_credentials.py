@@ -1,0 +1,108 @@
+"""SCRAM credentials of users: reading, setting and removing them (KIP-554)."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.errors import BrokerError, check
+from stuntbroker.protocol.api_keys import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
+from stuntbroker.protocol.messages.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from stuntbroker.protocol.messages.alter_user_scram_credentials_response import AlterUserScramCredentialsResponse
+from stuntbroker.protocol.messages.describe_user_scram_credentials_request import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
+from stuntbroker.protocol.messages.describe_user_scram_credentials_response import DescribeUserScramCredentialsResponse
+
+SALT_SIZE: Final = 16
+ITERATIONS: Final = 4096
+"""Default number of iterations, which is also the minimum."""
+
+
+class Mechanism(NamedTuple):
+    """A SCRAM mechanism: its number in the protocol, and its hash function."""
+
+    number: int
+    hash_name: str
+
+
+MECHANISMS: Final = {"SCRAM-SHA-256": Mechanism(1, "sha256"), "SCRAM-SHA-512": Mechanism(2, "sha512")}
+NAMES: Final = {mechanism.number: name for name, mechanism in MECHANISMS.items()}
+
+
+class NewCredential(NamedTuple):
+    """A password, and how often it is hashed."""
+
+    password: str
+    iterations: int = ITERATIONS
+
+
+class UserCredentials(NamedTuple):
+    """A user with the mechanisms for which there is a credential, or the reason why they are not known."""
+
+    user: str
+    iterations: dict[str, int]
+    """Mechanism -> number of iterations."""
+    error: BrokerError | None = None
+
+
+def describe_scram_credentials(cluster: Cluster, users: Collection[str] | None = None) -> list[UserCredentials]:
+    """Return the credentials of these users, or of all that have any. Raises BrokerError."""
+
+    def attempt() -> list[UserCredentials]:
+        request = DescribeUserScramCredentialsRequest(None if users is None else [UserName(user) for user in users])
+        answer = cluster.ask(
+            cluster.controller_id(), DESCRIBE_USER_SCRAM_CREDENTIALS, request, DescribeUserScramCredentialsResponse
+        )
+        check("reading SCRAM credentials", answer.error_code, answer.error_message)
+        return [
+            UserCredentials(
+                each.user,
+                {NAMES.get(info.mechanism, str(info.mechanism)): info.iterations for info in each.credential_infos},
+                BrokerError(f"user {each.user!r}", each.error_code, each.error_message) if each.error_code else None,
+            )
+            for each in answer.results
+        ]
+
+    return cluster.retrying(attempt)
+
+
+def alter_scram_credentials(
+    cluster: Cluster, user: str, values: Mapping[str, NewCredential], deleted: Collection[str] = ()
+) -> None:
+    """Set and remove credentials of a user, by mechanism. Raises BrokerError.
+
+    The broker gets salted passwords only. It takes one change of a user per request, so that they are made one by one.
+    """
+    requests = [
+        AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(user, MECHANISMS[name].number)])
+        for name in deleted
+    ]
+    requests += [
+        AlterUserScramCredentialsRequest(upsertions=[_upsertion(user, MECHANISMS[name], credential)])
+        for name, credential in values.items()
+    ]
+
+    def attempt(request: AlterUserScramCredentialsRequest) -> None:
+        answer = cluster.ask(
+            cluster.controller_id(), ALTER_USER_SCRAM_CREDENTIALS, request, AlterUserScramCredentialsResponse
+        )
+        for each in answer.results:
+            check(f"changing the credentials of user {user!r}", each.error_code, each.error_message)
+
+    for request in requests:
+        cluster.retrying(lambda request=request: attempt(request))  # type: ignore[misc]
+
+
+def _upsertion(user: str, mechanism: Mechanism, credential: NewCredential) -> ScramCredentialUpsertion:
+    salt = secrets.token_bytes(SALT_SIZE)
+    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, credential.password.encode(), salt, credential.iterations)
+    return ScramCredentialUpsertion(user, mechanism.number, credential.iterations, salt, salted)
