@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.errors import BrokerError, check
+from stuntbroker.client.errors import check
 from stuntbroker.protocol.api_keys import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
+from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_user_scram_credentials_request import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -46,16 +47,15 @@ class NewCredential(NamedTuple):
 
 
 class UserCredentials(NamedTuple):
-    """A user with the mechanisms for which there is a credential, or the reason why they are not known."""
+    """A user with the mechanisms for which there is a credential."""
 
     user: str
     iterations: dict[str, int]
     """Mechanism -> number of iterations."""
-    error: BrokerError | None = None
 
 
 def describe_scram_credentials(cluster: Cluster, users: Collection[str] | None = None) -> list[UserCredentials]:
-    """Return the credentials of these users, or of all that have any. Raises BrokerError."""
+    """Return the credentials of those of these users, or of all, that have any. Raises BrokerError."""
 
     def attempt() -> list[UserCredentials]:
         request = DescribeUserScramCredentialsRequest(None if users is None else [UserName(user) for user in users])
@@ -63,14 +63,16 @@ def describe_scram_credentials(cluster: Cluster, users: Collection[str] | None =
             cluster.controller_id(), DESCRIBE_USER_SCRAM_CREDENTIALS, request, DescribeUserScramCredentialsResponse
         )
         check("reading SCRAM credentials", answer.error_code, answer.error_message)
-        return [
-            UserCredentials(
-                each.user,
-                {NAMES.get(info.mechanism, str(info.mechanism)): info.iterations for info in each.credential_infos},
-                BrokerError(f"user {each.user!r}", each.error_code, each.error_message) if each.error_code else None,
-            )
-            for each in answer.results
-        ]
+        credentials = []
+        for each in answer.results:
+            if each.error_code == ErrorCode.RESOURCE_NOT_FOUND:
+                continue
+            check(f"the credentials of user {each.user!r}", each.error_code, each.error_message)
+            iterations = {
+                NAMES.get(info.mechanism, str(info.mechanism)): info.iterations for info in each.credential_infos
+            }
+            credentials.append(UserCredentials(each.user, iterations))
+        return credentials
 
     return cluster.retrying(attempt)
 
