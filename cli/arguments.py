@@ -73,7 +73,7 @@ SERVE_OPTIONS: Final = (
 )
 SERVE_FLAGS: Final = ("--exit-with-parent", "--container")
 WAIT_OPTIONS: Final = ("--bootstrap", "--command-config", "--timeout")
-WAIT_FLAGS: Final = ("--container",)
+WAIT_FLAGS: Final = ("--container", "--json")
 
 
 def options(

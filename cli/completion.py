@@ -21,8 +21,8 @@ from stuntbroker.protocol.transaction_states import STATES as TRANSACTION_STATES
 USAGE: Final = """\
 usage: stuntbroker completion bash|zsh|fish
 
-Prints a script by which the shell completes commands and options of stuntbroker. fish has its scripts in
-~/.config/fish/completions, this one as stuntbroker.fish.
+Prints a script with which the shell completes the commands and options of stuntbroker. For fish, save it as
+~/.config/fish/completions/stuntbroker.fish.
 
 Examples:
   stuntbroker completion bash > ~/.local/share/bash-completion/completions/stuntbroker

@@ -16,13 +16,13 @@ USAGE: Final = (
     """\
 usage: stuntbroker advertise HOST:PORT [options]
 
-Tells a running broker the address by which it is reached from outside its container: clients that come through the
-mapped port are sent there. It is the property stuntbroker.mapped.address; clients of the same network, and those in the
-container, are told the address by which they came. Run it in the container:
+Sets the address by which clients outside a container reach its broker (property stuntbroker.mapped.address). Clients that
+connect through the mapped port get this address; clients inside the container network get the address to which they have
+connected. Run the command in the container:
 
   docker exec CONTAINER stuntbroker advertise localhost:49153
 
-It takes
+Options:
 """
     + COMMON_USAGE
     + """\

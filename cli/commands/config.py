@@ -16,19 +16,19 @@ USAGE: Final = (
     """\
 usage: stuntbroker config COMMAND [options]
 
-  describe           the properties that are not defaults, with where each comes from
-                     --all                         the defaults too
+  describe           show properties that are not defaults, and where each is set
+                     --all                         with the defaults
 
   set KEY=VALUE...   change properties
 
-  unset KEY...       put properties back to their defaults
+  unset KEY...       reset properties to their defaults
 
-  All of them need one of
+  Each command needs one of
                      --topic NAME                  a topic
                      --broker ID                   a broker; `default` for all brokers of the cluster
                      --group ID                    a consumer group
 
-  They work against any Kafka from 2.3 on, and take
+  The commands work with any Kafka from 2.3 on, and have these options:
 """
     + COMMON_USAGE
     + """\

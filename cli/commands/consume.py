@@ -33,23 +33,23 @@ from stuntbroker.protocol.topic_names import TopicPartition
 USAGE: Final = """\
 usage: stuntbroker consume TOPIC[:PARTITION]... [options]
 
-Prints the values of the records up to the end of the topics as they are now, one a line. It joins no group.
+Prints the value of each record on a line, up to the current end of the topics, without joining a group.
 
-  --from beginning|end|OFFSET   default: beginning, or what the group of --group has committed
+  --from beginning|end|OFFSET   default: beginning, or the committed offsets of --group
   --max N                  stop after N records
-  --follow                 do not stop at the end: wait for more, until Ctrl-C or --for
-  --for SECONDS            with --follow: stop after so long
-  --isolation read_committed|read_uncommitted   (default read_committed: nothing that is open or aborted)
-  --show-markers           also show the ends of transactions in their places: commit and abort markers
-  --verbose                partition, offset, time, key, value and headers of each record
-  --json                   the same as JSON, one document a line
-  --group ID               begin where this group has committed, and commit at the end what was printed; the group must
-                           have no members
+  --follow                 wait for new records at the end, until Ctrl-C or --for
+  --for SECONDS            with --follow: stop after this time
+  --isolation read_committed|read_uncommitted   (default read_committed: no records of open and aborted transactions)
+  --show-markers           print the markers at the ends of transactions, too
+  --verbose                print partition, offset, timestamp, key, value and headers of each record
+  --json                   print each record as a JSON document on a line
+  --group ID               start at the committed offsets of this group, and commit the offsets of the printed records at
+                           the end; the group must have no members
   --bootstrap HOST:PORT    default localhost:9092; more than one with commas
   --command-config FILE    security of the connection: properties as for Kafka's clients
-  --timeout SECONDS        for each request and its repetitions (default 60)
+  --timeout SECONDS        time-out of each request with its retries (default 60)
 
-Exit status: 0 done, 1 it failed, with a line that says why, 2 the command line is wrong.
+Exit status: 0 success, 1 failure with a message, 2 invalid command line.
 
 Examples:
   stuntbroker consume payments --isolation read_uncommitted --show-markers --verbose

@@ -18,49 +18,44 @@ from stuntbroker.fixture.control import ADVANCE_TIMEOUT_S, MS, TIMEOUT_S, Contro
 USAGE: Final = """\
 usage: stuntbroker ctl COMMAND [options]
 
-  clock              the broker's time
-  advance TIME       let time pass at once: 500ms, 90s, 15m, 2h, 7d
-  pause              stop the broker's time
-  resume             let it go on
-  faults             all faults, with how often each has fired
-  fault RULE         make a fault: {"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"lose_answer": true}}
-  stops              all points at which the broker can stop, and all stops
-  stop POINT [RULE]  stop there: {"action": "park", "match": {"transactional_id": "pay-*"}, "nth": 1, "times": 1}
+  clock              show the broker's clock
+  advance TIME       advance the clock: 500ms, 90s, 15m, 2h, 7d
+  pause | resume     stop the clock, or let it run again
+  faults             list the faults, with the number of times that each has fired
+  fault RULE         add a fault: {"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"lose_answer": true}}
+  stops              list the points at which the broker can stop, and the stops
+  stop POINT [RULE]  add a stop: {"action": "park", "match": {"transactional_id": "pay-*"}, "nth": 1, "times": 1}
   release ID         resume the requests that a fault holds or a stop has parked
-  remove ID|--all    remove a fault or a stop, or all; what is kept there goes on
-  plans              the plans that come with the broker
-  plan [NAME|FILE]   carry out a plan (JSON or YAML: states, faults, stops, nodes, clock), or show what is at work
-  wait-stop ID       until a stop has fired, so often [--count N], at most --timeout TIME (10s)
-  wait CONDITION     until it is true, at most --timeout TIME (10s): {"topic": "orders", "last_stable_offset": 5}
-  seed STATE         bring about a state: {"hanging": {"topic": "orders"}}
-  late REQUEST       have a request arrive late: {"api": "EndTxn", "transactional_id": "pay-1"}
-  nodes              all nodes (serve --nodes N), and what each of them leads
+  remove ID|--all    remove a fault or a stop, or all of them, and resume their requests
+  plans              list the built-in plans
+  plan [NAME|FILE]   apply a plan (JSON or YAML: states, faults, stops, nodes, clock), or show the current one
+  wait-stop ID       wait until a stop has fired  [--count N] [--timeout TIME, default 10s]
+  wait CONDITION     wait for a condition  [--timeout TIME]: {"topic": "orders", "last_stable_offset": 5}
+  seed STATE         create a state: {"hanging": {"topic": "orders"}}
+  late REQUEST       deliver a delayed request: {"api": "EndTxn", "transactional_id": "pay-1"}
+  nodes              list the nodes (serve --nodes N), and what each leads
   node ID CHANGE     stop, start or slow down a node: stopped, running, {"slow_ms": 200}
-  move WHAT          have another node lead or coordinate: {"transactional_id": "pay-1", "node": 2, "load_ms": 500}
-  snapshots          all snapshots
-  snapshot [NAME]    keep the broker's whole state, open transactions included
-  forget NAME        delete a snapshot
-  restore NAME       put the broker into the state of a snapshot
-  reset              put it into the state of its start
-  forks              the copies that run beside it
-  fork [NAME]        start copies in the state of a snapshot, or of now   [--count N]
-  unfork [ID]        stop a copy, or all
-  requests           the last requests         [--limit N, default 20]
-  transactions [ID]  every transactional id, or one with its last requests and fences
-  fences [ID]        who was told to be fenced, and why; or one fence with what to do
-  topics             all partitions, and what holds back their last stable offsets
-  groups             all consumer groups
-  clients            who is connected
-  oracle             whether every promise of transactions was kept so far
-  exactly-once RULE  what was not written exactly once: {"input": "orders", "output": "payments", "key": "key"}
-  left-open          transactions, members, producers that nobody has ended; faults, stops that never fired
+  move WHAT          move a leader or coordinator: {"transactional_id": "pay-1", "node": 2, "load_ms": 500}
+  snapshots          list the snapshots
+  snapshot [NAME]    save the broker's complete state, with its open transactions
+  restore NAME       restore a snapshot; `forget NAME` deletes one
+  reset              restore the state in which the broker was started
+  forks              list the copies that run beside the broker
+  fork [NAME]        start copies in the state of a snapshot, or in the current one  [--count N]
+  unfork [ID]        stop a copy, or all of them
+  requests           show the last requests  [--limit N, default 20]
+  transactions [ID]  list the transactional ids, or show one with its last requests and fences
+  fences [ID]        list the fenced producers with the causes, or show one fence with advice
+  topics | groups | clients   list the partitions and what holds back their last stable offsets, groups, connections
+  oracle             check that the broker has kept all transactional guarantees
+  exactly-once RULE  find what was not written exactly once: {"input": "orders", "output": "payments", "key": "key"}
+  left-open          list open transactions, group members and producers, and faults and stops that never fired
 
-  They work against a broker that was started with --control, and take
-                     --control URL                 default: the variable STUNTBROKER_CONTROL_URL
-                     --control-token TOKEN         default: the variable STUNTBROKER_CONTROL_TOKEN
-                     --json                        one JSON document on standard output instead of a table
-  They exit 0 when done, 1 when it failed, with a line that says why, and 2 when the command line is wrong.
-
+The commands need a broker with --control.
+  --control URL            default: the variable STUNTBROKER_CONTROL_URL
+  --control-token TOKEN    default: the variable STUNTBROKER_CONTROL_TOKEN
+  --json                   print one JSON document instead of a table
+Exit status: 0 success, 1 failure with a message, 2 invalid command line.
 Examples:
   stuntbroker ctl advance 15m --control http://127.0.0.1:40123
   stuntbroker ctl fault '{"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"error": "NOT_COORDINATOR"}}'

@@ -29,23 +29,23 @@ USAGE: Final = (
     """\
 usage: stuntbroker group COMMAND [options]
 
-  list               all groups, with their states
+  list               list the groups with their states
                      --state STATE                 Empty, PreparingRebalance, CompletingRebalance, Stable or Dead; may
                                                    be repeated
 
-  describe ID        members, committed offsets, and how far each is behind. STABLE is the last stable offset: how far
-                     a reader with read_committed gets
+  describe ID        show members, committed offsets and lag. STABLE is the last stable offset, up to which consumers
+                     with read_committed can read
 
   reset ID           commit other offsets for a group without members
-                     --topic T[:PARTITION]         of this topic or partition; may be repeated (default: all that the
-                                                   group has committed)
-                     --to earliest|latest|OFFSET   where to
-                     --to-timestamp-ms N           or: to the first record of that time or later
-                     --dry-run                     only show it
+                     --topic T[:PARTITION]         only for this topic or partition; may be repeated (default: for all
+                                                   committed offsets of the group)
+                     --to earliest|latest|OFFSET   the new offset
+                     --to-timestamp-ms N           or the offset of the first record with this timestamp or a later one
+                     --dry-run                     only show the new offsets
 
   delete ID...       delete groups without members, with their offsets
 
-  All of them work against any Kafka, and take
+  The commands work with any Kafka, and have these options:
 """
     + COMMON_USAGE
     + """\

@@ -29,26 +29,26 @@ from stuntbroker.protocol.primitives import INT32_MAX
 USAGE: Final = """\
 usage: stuntbroker produce TOPIC [VALUE...] [options]
 
-Writes a record for each VALUE, or for each line of standard input, with acks=all. A topic that does not exist is created
-if the broker does so (auto.create.topics.enable).
+Writes a record for each VALUE, or for each line of standard input, with acks=all. The broker creates a missing topic if
+auto.create.topics.enable is set.
 
-  --key KEY                the key of every record
-  --key-separator TEXT     each value begins with its key and this text
-  --header NAME=VALUE      a header of every record; may be repeated
-  --partition P            default: by the key as Kafka's clients do; without keys, a random one for each batch
-  --null                   one record that has no value: in a compacted topic it deletes its key
-  --from-json              each value is a JSON document, as `consume --json` writes them: key, value, headers, partition
+  --key KEY                key of all records
+  --key-separator TEXT     separates key and value in each VALUE or line
+  --header NAME=VALUE      header of all records; may be repeated
+  --partition P            default: by the hash of the key, as Kafka's clients do; without keys, random for each batch
+  --null                   write one record without a value, which deletes its key in a compacted topic
+  --from-json              values are JSON documents with key, value, headers and partition, as `consume --json` writes them
   --compression none|gzip|snappy|lz4|zstd   (default none)
-  --transactional-id ID    all of them in one transaction, which is committed at the end
-  --abort                  abort the transaction instead
-  --leave-open             neither commit nor abort it: what the broker does then is its time-out
+  --transactional-id ID    write all records in one transaction, and commit it
+  --abort                  abort the transaction
+  --leave-open             leave the transaction open, so that it times out
   --transaction-timeout-ms N   (default 60000)
   --bootstrap HOST:PORT    default localhost:9092; more than one with commas
   --command-config FILE    security of the connection: properties as for Kafka's clients
-  --timeout SECONDS        for each request and its repetitions (default 60)
-  --json                   say where the records went in JSON
+  --timeout SECONDS        time-out of each request with its retries (default 60)
+  --json                   print partitions and offsets of the records as a JSON document
 
-Exit status: 0 all is written, 1 it failed, with a line that says why, 2 the command line is wrong.
+Exit status: 0 all records are written, 1 failure with a message, 2 invalid command line.
 
 Examples:
   stuntbroker produce payments "42 EUR" --key alice --transactional-id payments-1

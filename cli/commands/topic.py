@@ -29,23 +29,23 @@ USAGE: Final = (
 usage: stuntbroker topic COMMAND [options]
 
   create NAME...     create topics
-                     --partitions N                default: what the broker gives (num.partitions)
-                     --replication-factor N        default: what the broker gives
-                     --config KEY=VALUE            a property of the topic; may be repeated
-                     --if-not-exists               a topic that exists is no failure
+                     --partitions N                default: the broker's num.partitions
+                     --replication-factor N        default: the broker's default.replication.factor
+                     --config KEY=VALUE            property of the topic; may be repeated
+                     --if-not-exists               succeed if the topic exists
 
-  list               the names of all topics
-                     --internal                    those of the broker itself too
+  list               list the names of all topics
+                     --internal                    with the broker's own topics
 
-  describe [NAME...] partitions and configuration of these topics, or of all
+  describe [NAME...] show partitions and configuration of these topics, or of all
 
   delete NAME...     delete topics and their records
-                     --if-exists                   a topic that does not exist is no failure
+                     --if-exists                   succeed if the topic does not exist
 
-  grow NAME          give a topic more partitions
-                     --partitions N                how many it has afterwards
+  grow NAME          add partitions to a topic
+                     --partitions N                new number of partitions
 
-  All of them work against any Kafka, and take
+  The commands work with any Kafka, and have these options:
 """
     + COMMON_USAGE
     + """\

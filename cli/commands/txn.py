@@ -29,36 +29,35 @@ USAGE: Final = (
     """\
 usage: stuntbroker txn COMMAND [options]
 
-  list             every transactional id, or those for which all of this is true
+  list             list the transactional ids that match all given options
                      --state STATE                 Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit or
                                                    CompleteAbort; may be repeated
                      --producer-id N               may be repeated
-                     --running-longer-than-ms N    its transaction is Ongoing, PrepareCommit or PrepareAbort, and
+                     --running-longer-than-ms N    with a transaction in Ongoing, PrepareCommit or PrepareAbort that
                                                    started more than N ms ago
-                     --transactional-id PATTERN    the whole id matches (RE2)
+                     --transactional-id PATTERN    ids that match the regular expression completely (RE2)
 
-  describe         all that the coordinators know
+  describe         show what the coordinators know about transactional ids
                      --transactional-id ID         may be repeated
 
-  abort            end one transaction in one partition by a marker of our own. Its other partitions, and the coordinator
-                   if there is one, are not told: use it for what find-hanging finds
+  abort            end a transaction in one partition by an abort marker, without its coordinator and its other
+                   partitions: for hanging transactions
                      --topic T --partition P       and either
-                     --start-offset O              where it starts, or, for Kafka 2.8,
+                     --start-offset O              its first offset, or, for Kafka 2.8,
                      --producer-id N --producer-epoch N --coordinator-epoch N
 
-  force-terminate  abort whatever transaction the id has, two-phase or not, and fence its producer
+  force-terminate  abort the open transaction of an id, also a prepared one, and fence its producer
                      --transactional-id ID
 
-  find-hanging     open transactions that nobody will end, with the command that ends each. It looks for those without
-                   a new record for 15 minutes, unless you give another age
+  find-hanging     list hanging transactions, with the command that aborts each
                      --topic T                     only in this topic (default: in all)
                      --partition P                 only in this partition of the topic
-                     --broker-id N                 only what this broker has a replica of, as this broker knows it
+                     --broker-id N                 only in partitions with a replica on this broker
                      --max-transaction-timeout-ms N
-                                                   only those without a new record for so long (default 900000, which is
-                                                   Kafka's transaction.max.timeout.ms)
+                                                   only without a new record for this time (default 900000, as Kafka's
+                                                   transaction.max.timeout.ms)
 
-  All of them work against any Kafka from 3.0 on, and take
+  The commands work with any Kafka from 3.0 on, and have these options:
 """
     + COMMON_USAGE
     + """\

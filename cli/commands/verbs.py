@@ -19,9 +19,9 @@ COMMON_OPTIONS: Final = (*CONNECTION_OPTIONS, "--timeout")
 COMMON_USAGE: Final = """\
                      --bootstrap HOST:PORT         default localhost:9092; more than one with commas
                      --command-config FILE         security of the connection: properties as for Kafka's clients
-                     --timeout SECONDS             for the whole command (default 60)
-                     --json                        one JSON document on standard output instead of a table
-  They exit 0 when done, 1 when it failed, with a line that says why, and 2 when the command line is wrong.
+                     --timeout SECONDS             time-out of the whole command (default 60)
+                     --json                        print one JSON document instead of a table
+  Exit status: 0 success, 1 failure with a message, 2 invalid command line.
 """
 
 Options = dict[str, list[str]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
 import time
@@ -22,10 +23,18 @@ ATTEMPT_S_MAX = 5.0
 
 
 def wait(given: dict[str, list[str]]) -> int:
-    """Wait for a broker; return 0 when it answers, 1 at the time-out."""
+    """Wait for a broker; return 0 when it answers, 1 at the time-out or when it refuses the client."""
     addresses = None if "--container" in given else bootstrap(given)
-    secured_by = security(given)
-    timeout_s = seconds(given, "--timeout", 30)
+    reason = _wait(addresses, security(given), seconds(given, "--timeout", 30))
+    if "--json" in given:
+        sys.stdout.write(json.dumps({"is_ready": not reason, "reason": reason}, indent=2) + "\n")
+    if reason:
+        sys.stderr.write(f"stuntbroker: {reason}\n")
+    return 1 if reason else 0
+
+
+def _wait(addresses: list[Address] | None, secured_by: Security | None, timeout_s: float) -> str:
+    """Wait for a broker, None for the one in this container; return an empty text, or why it does not answer."""
     deadline = time.monotonic() + timeout_s
     where = "in this container" if addresses is None else f"at {', '.join(map(str, addresses))}"
     while True:
@@ -35,14 +44,12 @@ def wait(given: dict[str, list[str]]) -> int:
                 _check_this_container(attempt_s)
             else:
                 _ask(addresses, attempt_s, secured_by)
-            return 0
+            return ""
         except AuthenticationFailed as fault:
-            sys.stderr.write(f"stuntbroker: {fault}\n")
-            return 1
+            return str(fault)
         except ClientError as fault:
             if time.monotonic() + PAUSE_S >= deadline:
-                sys.stderr.write(f"stuntbroker: no broker answers {where} after {timeout_s:g} s: {fault}\n")
-                return 1
+                return f"no broker answers {where} after {timeout_s:g} s: {fault}"
         time.sleep(PAUSE_S)
 
 

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 USAGE: Final = """\
 usage: stuntbroker audit FOLDER [options]
 
-FOLDER is a broker's data folder: log.dirs in Kafka, --data-dir here. No broker is needed.
+Checks the transactions in a data folder: log.dirs of Apache Kafka, --data-dir of Stuntbroker. No broker is needed.
 
-  --json                    one JSON document instead of text
-  --html FILE               also a page to look at
-  --tables DIR              also the tables as Parquet: batches, txn_state, offsets, transactions, ...
-  --records                 with --tables: every record too
-  --timeline ID             also the history of this transactional id; may be repeated
-  --spark [MASTER]          read with Spark (default local[*]); needs a JDK 17 or newer
-  --eos-group G             also whether the input of this group became its output, exactly once:
-  --eos-input T               of these topics, up to the committed offsets; may be repeated
-  --eos-output T              into these; may be repeated
-  --eos-compare both|key|value   what of a record comes out as it went in (default both)
+  --json                    print one JSON document
+  --html FILE               write a page for a browser, too
+  --tables DIR              write Parquet tables, too: batches, txn_state, offsets, transactions, ...
+  --records                 with --tables: write a table of all records, too
+  --timeline ID             print the history of this transactional id, too; may be repeated
+  --spark [MASTER]          read the folder with Spark (default local[*]); needs a JDK 17 or newer
+  --eos-group G             check that the output of this group has each of its input records exactly once:
+  --eos-input T               topic of the input, up to the committed offsets; may be repeated
+  --eos-output T              topic of the output; may be repeated
+  --eos-compare both|key|value   what of a record is the same in input and output (default both)
 
-Exit status: 0 nothing is wrong, 1 findings, or it failed, 2 the command line is wrong.
+Exit status: 0 no findings, 1 findings or a failure, 2 invalid command line.
 
 Examples:
   stuntbroker audit ./data --html audit.html

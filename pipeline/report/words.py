@@ -17,172 +17,171 @@ class Words:
 
 WORDS: Final = {
     "corrupt": Words(
-        "Bytes that are no valid batch",
-        "What was written here is not what is read back: a CRC does not match, or the bytes are no batch at all. The "
-        "records in them are lost on this copy. A broker refuses to serve them, or stops reading its log here.",
-        "Compare with another replica: if one has the same offsets in good order, delete this copy of the partition and "
-        "let the broker fetch it anew. Then look at the disk, the memory and the kernel's log of this machine.",
+        "Invalid batch",
+        "The bytes read here are not the bytes that were written: the CRC does not match, or there is no valid batch. This "
+        "copy of the partition has lost the records. A broker refuses to serve them, or stops reading its log here.",
+        "Compare with another replica. If its log is valid at these offsets, delete this copy of the partition and let the "
+        "broker fetch it again. Then check the disk, the memory and the kernel log of this machine.",
     ),
     "format": Words(
-        "Messages of an old format",
-        "These messages are older than Kafka 0.11. They have no producer and no transaction, so nothing can be said of "
-        "them. Kafka 4 does not read them any more.",
-        "Copy the topic through a consumer and a producer of today, or let retention take the segment.",
+        "Messages in an old format",
+        "These messages are older than Kafka 0.11. They name neither a producer nor a transaction, so the audit cannot "
+        "check them. Kafka 4 cannot read them.",
+        "Copy the topic with a consumer and a producer of a current version, or wait until retention deletes the segment.",
     ),
     "torn_tail": Words(
-        "An unfinished last batch",
-        "The newest segment ends in the middle of a batch: the broker was stopped while it wrote. Nobody was told that "
-        "this batch had been accepted.",
-        "Nothing. The broker cuts it off when it starts.",
+        "Incomplete last batch",
+        "The newest segment ends in the middle of a batch: the broker was stopped while it wrote the batch. The broker had "
+        "not acknowledged this batch.",
+        "Nothing. The broker truncates the segment at its next start.",
     ),
     "offset_order": Words(
-        "Offsets that do not rise",
-        "A batch has an offset that does not fit between those around it. Consumers get records twice, or skip some. A "
-        "broker never writes this: segments were copied together, restored from different times, or edited, or a bit "
-        "turned over, which no CRC covers here.",
-        "Find out who touched {file}. Restore the partition from a replica or a backup that is of one piece.",
+        "Offsets out of order",
+        "A batch has an offset that does not fit between the offsets before and after it. Consumers read records twice, or "
+        "skip some. A broker never writes this. Segments were copied together, restored from different times or edited, or "
+        "a bit of the offset has flipped; the CRC does not cover the offset.",
+        "Find out what changed {file}. Restore the partition from one replica or one backup.",
     ),
     "hanging": Words(
-        "A hanging transaction",
-        "Records of a transaction are in the partition, and nobody will ever end it: the coordinator has finished, or has"
-        " never heard of it. Readers of committed records wait in front of it for ever, and compaction stops there too.",
-        "Check that its producer is gone, then abort it in this partition with the broker running: `stuntbroker txn abort"
-        " --topic {topic} --partition {partition} --start-offset {first}` (Kafka's own tool: `kafka-transactions.sh "
-        "abort` with the same options). Producers of Kafka 4 with transaction version 2 (KIP-890) can no longer cause it.",
+        "Hanging transaction",
+        "The partition has records of a transaction that no coordinator will end: the coordinator has completed the "
+        "transaction, or does not know it. The last stable offset stays before these records, and compaction stops there.",
+        "Check that the producer has stopped. Then abort the transaction in this partition while the broker runs: "
+        "`stuntbroker txn abort --topic {topic} --partition {partition} --start-offset {first}` (Kafka's own tool: "
+        "`kafka-transactions.sh abort` with the same options). Producers of Kafka 4 with transaction version 2 (KIP-890) "
+        "cannot cause this any more.",
     ),
     "overdue": Words(
-        "Open beyond its time-out",
-        "The transaction is older than its time-out, and its coordinator has not aborted it. Readers of committed records"
-        " wait for it.",
-        "If the broker was simply stopped meanwhile, it is aborted soon after the next start. If it was running, its "
-        "coordinator was not: look for errors of partition {partition} and of __transaction_state in the broker's log.",
+        "Transaction beyond its time-out",
+        "The transaction has been open for longer than its time-out, and its coordinator has not aborted it. Consumers with "
+        "read_committed wait for the end of the transaction.",
+        "If the broker was stopped in the meantime, the coordinator aborts the transaction soon after the next start. If "
+        "the broker was running, its coordinator was not: look in the broker's log for errors of partition {partition} and "
+        "of __transaction_state.",
     ),
     "open_two_phase": Words(
-        "A prepared transaction waits for its owner",
-        "This transaction is of two-phase commit (KIP-939): it has no time-out, and only its owner, who knows what the "
-        "other system has decided, may end it. Until then readers of committed records wait for it.",
-        "Start the application that owns {id}: it will commit or abort. If it is never coming back, `stuntbroker txn "
-        "force-terminate --transactional-id {id}` aborts the transaction; what the other system committed is then not in "
-        "Kafka.",
+        "Prepared transaction of two-phase commit",
+        "This transaction takes part in a two-phase commit (KIP-939). It has no time-out: only the application that "
+        "prepared it knows the decision of the other system, and may end it. Until then, consumers with read_committed wait.",
+        "Start the application that uses {id}: it commits or aborts. If the application will never run again, `stuntbroker "
+        "txn force-terminate --transactional-id {id}` aborts the transaction. Kafka then lacks what the other system may "
+        "have committed.",
     ),
     "unknown_owner": Words(
-        "Open, and nobody here knows whose",
-        "The transaction is open, and its coordinator keeps its log elsewhere: some partitions of __transaction_state are"
-        " not in this folder. A broker may have several folders (log.dirs), a cluster several brokers.",
-        "Look at {topic} with the broker running: `stuntbroker txn find-hanging --topic {topic} --partition {partition}`.",
+        "Open transaction of an unknown coordinator",
+        "The transaction is open, and the log of its coordinator is not in this folder: some partitions of "
+        "__transaction_state are missing here. A broker may have several folders (log.dirs), and a cluster several brokers.",
+        "Query {topic} while the broker runs: `stuntbroker txn find-hanging --topic {topic} --partition {partition}`.",
     ),
     "marker_pending": Words(
-        "Decided, but not all told",
-        "The coordinator had decided, and was stopped before each partition had its marker. The outcome is certain; it "
-        "has not arrived yet.",
-        "Start the broker: the coordinator then writes the missing markers. If this finding is there again afterwards, "
-        "the coordinator cannot reach the leader of the partition.",
+        "Decided transaction without all its markers",
+        "The coordinator decided the transaction, and was stopped before it had written a marker into each partition. The "
+        "outcome is certain, but this partition does not have its marker yet.",
+        "Start the broker: the coordinator writes the missing markers. If a later audit has this finding again, the "
+        "coordinator cannot reach the leader of the partition.",
     ),
     "marker_missing": Words(
-        "A marker was lost",
-        "The coordinator has noted the transaction as complete, but this partition never got its marker. Readers of "
-        "committed records wait in front of its records, or take them for part of the producer's next transaction: "
-        "records of an aborted one can then be seen.",
-        "The evidence says how it was decided. If it was an abort, `stuntbroker txn abort --topic {topic} --partition "
-        "{partition} --start-offset {first}` gives this partition its marker. If it was a commit, no tool writes that "
-        "marker: copy the records first, with a reader of uncommitted ones, and write them again after the abort. Report "
-        "it to who maintains the broker: it must not happen.",
+        "Missing marker",
+        "The coordinator has recorded the transaction as complete, but this partition has no marker for it. Consumers with "
+        "read_committed wait before its records, or take them for a part of the producer's next transaction: they may then "
+        "read records of an aborted transaction.",
+        "The evidence names the decision. If the transaction was aborted, `stuntbroker txn abort --topic {topic} "
+        "--partition {partition} --start-offset {first}` writes the marker. If the transaction was committed, no tool "
+        "writes that marker: copy the records with a read_uncommitted consumer, abort, and write the records again. Report "
+        "the finding to the maintainers of the broker: this must not happen.",
     ),
     "marker_contradicts": Words(
-        "Told the opposite of what was decided",
-        "The coordinator decided one thing, and the partition was told the other. The transaction is not atomic any more:"
-        " some of its partitions have it, others do not.",
-        "It cannot be mended in place. Find out what wrote the marker: an administrator's abort, a coordinator that had "
-        "been replaced, or files that were restored. Correct the records by the application's own means.",
+        "Marker that contradicts the decision",
+        "The coordinator decided to commit and the partition has an abort marker, or the other way round. The transaction "
+        "is not atomic: some of its partitions have it committed, others aborted.",
+        "This cannot be repaired in the log. Find out what wrote the marker: an administrator's abort, a coordinator that "
+        "had been replaced, or a restored file. Correct the records with the means of the application.",
     ),
     "marker_undecided": Words(
-        "A marker that nobody decided",
-        "The partition has a marker of an epoch that the coordinator has not given out yet: it writes a decision down "
-        "before it sends any marker. So the transaction ended here without its coordinator, which may decide otherwise.",
-        "Find out what wrote the marker. If the machine had lost its power, the end of the transaction log may be gone: "
-        "compare it with another replica.",
+        "Marker without a decision",
+        "The marker has an epoch that the coordinator has not given out yet. A coordinator records its decision before it "
+        "sends markers, so something else ended the transaction here, and the coordinator may decide otherwise.",
+        "Find out what wrote the marker. After a power failure, the end of the transaction log may be lost: compare it with "
+        "another replica.",
     ),
     "marker_without_data": Words(
-        "A marker without records",
-        "A transaction ended here without having written anything here: the partition was added to it and not used, or "
-        "the marker was sent twice. Both are normal.",
-        "Nothing. Many of them cost space and time: a client may add partitions that it does not write to.",
+        "Marker without records",
+        "A transaction ended in this partition without any record here: the producer added the partition and did not write "
+        "to it, or the coordinator sent the marker twice. Both are normal.",
+        "Nothing. Many such markers cost space and time: a client may add partitions to which it does not write.",
     ),
     "marker_suspicious": Words(
-        "A marker that should not be",
-        "A marker ends nothing, and is of an older coordinator, of an older epoch, or of a producer that nobody knows. "
-        "Something that had been replaced was still writing.",
-        "Look for two brokers that took themselves for the coordinator at that time, and for an administrator's abort. "
-        "Check the transactions next to it: they could have been ended too early.",
+        "Marker of an old coordinator, an old epoch or an unknown producer",
+        "The marker ends no transaction, and it has an older coordinator epoch, an older producer epoch, or an unknown "
+        "producer id. A coordinator or producer that had been replaced was still active.",
+        "Find out whether two brokers acted as the coordinator at that time, and whether an administrator aborted a "
+        "transaction. Check the neighbouring transactions: they may have been ended too early.",
     ),
     "stale_epoch": Words(
         "Records of a fenced producer",
-        "The producer's epoch had gone up, and records of the old one came after that. A broker refuses them: an instance"
-        " that had been replaced, or whose transaction had timed out, has written all the same.",
-        "Take these records for what should not be there. Find out how they were let in: the producer's state was lost "
-        "or had expired, segments were put together by hand, or the broker does not fence.",
+        "The producer's epoch was raised, and later records have the old epoch. A broker refuses such records: they are from "
+        "an instance that had been replaced, or whose transaction had timed out.",
+        "Treat these records as invalid. Find out why they were accepted: the producer's state was lost or had expired, "
+        "segments were put together by hand, or the broker does not fence.",
     ),
     "mixed_epochs": Words(
-        "A new epoch within a transaction",
-        "The epoch of the producer went up before its transaction had ended. Only the end of a transaction may do that, "
-        "so records of an older instance and of its successor are in the same transaction.",
-        "Compare the records on both sides of the change. The application may have written something twice.",
+        "New epoch within a transaction",
+        "The producer's epoch was raised before its transaction had ended. Only the end of a transaction may raise it, so "
+        "the transaction has records of an old instance and of its successor.",
+        "Compare the records before and after the change of the epoch. The application may have written records twice.",
     ),
     "duplicate": Words(
-        "The same records twice",
-        "A producer's sequence numbers repeat: a batch was written again although the first had been kept. The broker's "
-        "check against duplicates had no memory of it: the producer's state was lost or had expired, or segments were put"
-        " together by hand.",
-        "Readers see these records twice. Remove them downstream by their key and look for an unclean election or a "
+        "Duplicate records",
+        "A producer's sequence numbers repeat: a batch was appended twice. The broker's check for duplicates did not know the "
+        "first batch: the producer's state was lost or had expired, or segments were put together by hand.",
+        "Consumers read these records twice. Remove them downstream by their key, and look for an unclean election or a "
         "restored partition at that time.",
     ),
     "gap": Words(
-        "Sequence numbers are missing",
-        "Between two batches of a producer there are sequence numbers that the log does not have, although nothing was "
-        "deleted here. Records that the broker had accepted are not there any more, or were never written.",
-        "Look at the other replicas for the missing records, and for an unclean election or a cut-off log at that time.",
+        "Missing sequence numbers",
+        "Sequence numbers are missing between two batches of a producer, although nothing was deleted here. The log has lost "
+        "records that the broker had accepted, or the broker has never written them.",
+        "Search the other replicas for the missing records, and look for an unclean election or a truncated log at that time.",
     ),
     "undecodable": Words(
-        "Sound, but not readable",
-        "The CRC is right, so the bytes are as they were written; but they do not hold what they say: who wrote them, "
-        "wrote them so. Every consumer fails here.",
-        "Find the client that wrote them (see the producer and the time of the batch below). Consumers must skip this "
-        "offset.",
+        "Undecodable records",
+        "The CRC is valid, so the bytes are as they were written, but they are no valid records: the client wrote them "
+        "wrongly. Every consumer fails at this offset.",
+        "Find the client that wrote them, by the producer and the time of the batch below. Consumers must skip this offset.",
     ),
     "gone": Words(
-        "Deleted meanwhile",
-        "A broker works in this folder, and retention or a compaction deleted the file before it was read. What it held "
+        "File deleted during the audit",
+        "A broker uses this folder, and retention or compaction deleted the file before the audit could read it. Its content "
         "is unknown.",
-        "Nothing; or stop the broker, or copy the folder at one moment, and audit that.",
+        "Nothing; or stop the broker, or take a snapshot of the folder, and audit that.",
     ),
     "unknown_before": Words(
-        "Too old to be known",
-        "Retention or compaction has taken the beginning of the partition, or its topic was deleted and made anew. "
-        "Decisions of the coordinator list it whose markers would have been there: whether they were written can no longer"
-        " be seen. That is no fault.",
-        "Nothing. To see more, audit more often than the retention time.",
+        "Transaction older than the log",
+        "Retention or compaction has removed the beginning of the partition, or its topic was deleted and created again. The "
+        "coordinator's log has decisions about this partition whose markers would have been in the removed part, so the "
+        "audit cannot check them. This is not an error.",
+        "Nothing. To check more, run the audit more often than the retention time.",
     ),
     "output_missing": Words(
-        "An input without its output",
-        "The group has committed this input as done, but what it should have become is not among the committed records of"
-        " the output.",
-        "The offsets and the output were not committed in the same transaction: check that the application sends its "
-        "offsets with the transaction (sendOffsetsToTransaction) and has automatic commits switched off.",
+        "Input without output",
+        "The group has committed the offset of this input record, but the output topics have no committed record for it.",
+        "The offsets and the output were not committed in the same transaction. Check that the application sends its offsets "
+        "with the transaction (sendOffsetsToTransaction), and that automatic commits are switched off.",
     ),
     "output_duplicate": Words(
-        "An input that was processed twice",
-        "The output has this record more often than the committed input accounts for.",
-        "Check that the application writes the output and its offsets in the same transaction, and that old instances are"
-        " fenced.",
+        "Input with more than one output",
+        "The output topics have this record more often than the committed input explains.",
+        "Check that the application writes the output and its offsets in the same transaction, and that old instances are "
+        "fenced.",
     ),
     "output_unexpected": Words(
-        "An output that no input explains",
-        "The output has a record that none of the committed input becomes.",
-        "Look for another producer of the topic, or an input that the group took but did not commit.",
+        "Output without input",
+        "The output topics have a record that no committed input record explains.",
+        "Look for another producer of the topic, or for input that the group processed without committing its offset.",
     ),
 }
 
-OTHER: Final = Words("Something else", "A finding of a kind that this page has no words for.", "Read the evidence.")
+OTHER: Final = Words("Unknown kind", "This page has no explanation for this kind of finding.", "Read the evidence.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +194,16 @@ class Reason:
 
 
 REASONS: Final = {
-    "first": Reason("a new id", "", "circle-open"),
-    "first_seen": Reason("the first record that is left", "", "circle-open-dot"),
-    "init": Reason("a new instance", "InitProducerId", "triangle-right"),
-    "init_by_owner": Reason("bump by its owner", "KIP-360", "diamond"),
-    "end": Reason("bump at the end", "KIP-890", "line-ns"),
+    "first": Reason("new transactional id", "", "circle-open"),
+    "first_seen": Reason("first record in the log", "", "circle-open-dot"),
+    "init": Reason("new instance", "InitProducerId", "triangle-right"),
+    "init_by_owner": Reason("epoch raised by its producer", "KIP-360", "diamond"),
+    "end": Reason("epoch raised at the end", "KIP-890", "line-ns"),
     "end_or_fence": Reason("end, or fenced by a new instance", "KIP-890", "bowtie"),
     "timeout": Reason("aborted by the time-out", "KIP-588", "x"),
     "fence": Reason("fenced by a new instance", "InitProducerId", "cross"),
-    "exhausted": Reason("epochs used up: a new producer id", "", "hexagon"),
-    "keep": Reason("kept for a new instance", "KIP-939", "star"),
-    "kept_end": Reason("end of what was kept", "KIP-939", "star-diamond"),
-    "removed": Reason("removed after a long time idle", "", "square-x"),
+    "exhausted": Reason("epochs exhausted: new producer id", "", "hexagon"),
+    "keep": Reason("recovered by a new instance", "KIP-939", "star"),
+    "kept_end": Reason("end of a recovered transaction", "KIP-939", "star-diamond"),
+    "removed": Reason("expired", "", "square-x"),
 }

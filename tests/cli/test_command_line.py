@@ -382,11 +382,13 @@ def test_a_listener_that_cannot_be_had_is_named_with_where_it_was_given() -> Non
 def test_wait_exits_0_when_a_broker_answers_and_1_when_none_does() -> None:
     with serving() as broker:
         host, port = broker.address
-        assert run("wait", "--bootstrap", f"{host}:{port}", "--timeout", "5").returncode == 0
+        done = run("wait", "--bootstrap", f"{host}:{port}", "--timeout", "5", "--json")
+        assert (done.returncode, json.loads(done.stdout)) == (0, {"is_ready": True, "reason": ""})
         broker.end()
-        done = run("wait", "--bootstrap", f"{host}:{port}", "--timeout", "0.1")
+        done = run("wait", "--bootstrap", f"{host}:{port}", "--timeout", "0.1", "--json")
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
+    assert done.stderr == f"stuntbroker: {json.loads(done.stdout)['reason']}\n"
 
 
 def test_wait_is_not_taken_in_by_a_port_that_is_open_and_does_not_answer() -> None:
