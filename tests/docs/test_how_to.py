@@ -27,7 +27,7 @@ from stuntbroker.control.http.api import OPERATIONS
 from stuntbroker.control.observation.fence_log import ADVICE
 from stuntbroker.control.plan import PLANS
 from stuntbroker.fixture.control import ControlClient
-from tests.client.two_phase.databases import postgres_server
+from tests.kit.processes.postgres import postgres_server
 from tests.kit.processes.process import DEADLINE_S, PYTEST, serving
 
 ROOT = Path(__file__).parents[2]

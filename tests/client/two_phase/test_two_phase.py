@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from databases import connect, postgres_server, sqlite_file
+from databases import connect, sqlite_file
 from processes import STEPS, Payer, broker_at, crash, has_record, producer_of
 
 from stuntbroker import run_broker
@@ -22,6 +22,7 @@ from stuntbroker.client import (
     UnsupportedVersionError,
 )
 from stuntbroker.fixture.broker import Broker
+from tests.kit.processes.postgres import postgres_server
 
 
 @pytest.fixture(scope="module")
