@@ -10,6 +10,8 @@ from typing import Any
 from stuntbroker.client import FatalError, OperationTimedOutError, TransactionAbortableError, TransactionalProducer
 
 PARTITIONS = 2
+CANCELLED = 0.15
+"""Probability that a call is cancelled soon after it began."""
 
 
 class RandomCalls:
@@ -33,6 +35,8 @@ class RandomCalls:
         self.unknown: list[list[bytes]] = []
         """Values of those whose commit ended with a fatal error: they may be committed or aborted."""
         self.fatal = 0
+        self.cancelled = 0
+        """Calls that were cancelled while they were pending."""
         self.timed_out = 0
         self._chance = chance
         self._transactions = transactions
@@ -52,7 +56,7 @@ class RandomCalls:
                 **self._options,
             ) as producer:
                 try:
-                    await _repeated(producer.init_transactions)
+                    await self._repeated(producer.init_transactions)
                     while done < self._transactions:
                         await self._transaction(producer, done)
                         done += 1
@@ -71,22 +75,41 @@ class RandomCalls:
                 if self._chance.random() < 0.1:
                     await asyncio.sleep(0)
                 if self._chance.random() < 0.05:
-                    await _repeated(producer.flush)
+                    await self._repeated(producer.flush)
             if self._chance.random() < 0.5:
                 await producer.send_offsets_to_transaction({(self._topic, 0): number + 1}, self._group)
             if self._chance.random() < 0.03:
                 self.timed_out += self._time_out()
             if self._chance.random() < 0.2:
-                await _repeated(producer.abort_transaction)
+                await self._repeated(producer.abort_transaction)
                 return
             self.unknown.append(values)
-            await _repeated(producer.commit_transaction)
+            await self._repeated(producer.commit_transaction)
         except TransactionAbortableError:
             if self.unknown and self.unknown[-1] is values:
                 self.unknown.pop()
-            await _repeated(producer.abort_transaction)
+            await self._repeated(producer.abort_transaction)
         else:
             self.reported.append(self.unknown.pop())
+
+    async def _repeated(self, call: Callable[[], Awaitable[object]]) -> None:
+        """Make a call; a time-out, and a cancellation, is followed by the same call."""
+        while True:
+            task = asyncio.ensure_future(call())
+            if self._chance.random() < CANCELLED:
+                for _ in range(self._chance.randrange(5)):
+                    await asyncio.sleep(0)
+                self.cancelled += task.cancel()
+            try:
+                await task
+                return
+            except OperationTimedOutError:
+                continue
+            except asyncio.CancelledError:
+                current = asyncio.current_task()
+                assert current is not None
+                if current.cancelling():
+                    raise
 
     def problems(self, committed: Sequence[bytes]) -> list[str]:
         """What contradicts the reports in the committed values, of which those of a partition are in order."""
@@ -105,13 +128,3 @@ class RandomCalls:
             if actual and sorted(actual) != sorted(values):
                 wrong.append(f"a part of {values} is committed: {actual}")
         return wrong + [f"committed without a success: {values}" for values in by_transaction.values()]
-
-
-async def _repeated(call: Callable[[], Awaitable[object]]) -> None:
-    """Make a call; a time-out is followed by the same call."""
-    while True:
-        try:
-            await call()
-            return
-        except OperationTimedOutError:
-            continue
