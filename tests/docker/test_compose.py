@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from tests.client.free_ports import free_ports
+from tests.kit.keystore_files import PASSWORD, write_keystores
 from tests.kit.processes.engine import DEADLINE_S, docker
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +27,8 @@ class Style(NamedTuple):
 
     text: str
     inside: str
+    has_tls: bool = False
+    """Clients need TLS, with a certificate."""
 
 
 APACHE = """
@@ -51,6 +54,32 @@ services:
       KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR: 1
       KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR: 1
       KAFKA_LOG_DIRS: "/tmp/kraft-combined-logs"
+"""
+APACHE_TLS = """
+services:
+  broker:
+    image: @IMAGE@
+    hostname: broker
+    container_name: @NAME@
+    ports: ["HOST_PORT:9093"]
+    volumes: ["@SECRETS@:/etc/kafka/secrets:ro"]
+    environment:
+      KAFKA_NODE_ID: 1
+      KAFKA_LISTENER_SECURITY_PROTOCOL_MAP: "CONTROLLER:PLAINTEXT,SSL:SSL,SSL-INTERNAL:SSL"
+      KAFKA_ADVERTISED_LISTENERS: "SSL://localhost:HOST_PORT,SSL-INTERNAL://broker:19093"
+      KAFKA_PROCESS_ROLES: "broker,controller"
+      KAFKA_CONTROLLER_QUORUM_VOTERS: "1@broker:29093"
+      KAFKA_LISTENERS: "CONTROLLER://:29093,SSL://:9093,SSL-INTERNAL://:19093"
+      KAFKA_INTER_BROKER_LISTENER_NAME: "SSL-INTERNAL"
+      KAFKA_CONTROLLER_LISTENER_NAMES: "CONTROLLER"
+      CLUSTER_ID: "4L6g3nShT-eMCtK--X86sw"
+      KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1
+      KAFKA_SSL_KEYSTORE_FILENAME: "server.pkcs12"
+      KAFKA_SSL_KEYSTORE_CREDENTIALS: "creds"
+      KAFKA_SSL_KEY_CREDENTIALS: "creds"
+      KAFKA_SSL_TRUSTSTORE_FILENAME: "trust.pkcs12"
+      KAFKA_SSL_TRUSTSTORE_CREDENTIALS: "creds"
+      KAFKA_SSL_CLIENT_AUTH: "required"
 """
 CONFLUENT = """
 services:
@@ -148,6 +177,7 @@ services:
 """
 STYLES = {
     "apache/kafka, one node": Style(APACHE, "broker:19092"),
+    "apache/kafka, one node with TLS": Style(APACHE_TLS, "broker:19093", has_tls=True),
     "cp-kafka, KRaft": Style(CONFLUENT, "broker:29092"),
     "cp-kafka, ZooKeeper": Style(CONFLUENT_ZOOKEEPER, "broker:29092"),
     "bitnami": Style(BITNAMI, "broker:9092"),
@@ -165,20 +195,35 @@ def compose_command() -> list[str]:
     pytest.skip("there is neither `docker compose` nor `docker-compose` here")
 
 
-def commit_and_read(bootstrap: str) -> None:
+def commit_and_read(bootstrap: str, security: dict[str, str]) -> None:
     """A client on this machine commits a transaction and reads it back."""
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "on-the-host", "log_level": 0})
+    there = {"bootstrap.servers": bootstrap, **security}
+    producer = Producer({**there, "transactional.id": "on-the-host", "log_level": 0})
     producer.init_transactions(DEADLINE_S)
     producer.begin_transaction()
     producer.produce("from-the-host", b"committed")
     producer.commit_transaction(DEADLINE_S)
-    settings = {"bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
+    settings = {**there, "group.id": "g", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings | {"isolation.level": "read_committed"})
     consumer.subscribe(["from-the-host"])
     message = consumer.poll(DEADLINE_S)
     consumer.close()
     assert message is not None and message.error() is None
     assert message.value() == b"committed"
+
+
+def tls_of_clients(folder: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Write keystores into a folder; return librdkafka's options on this machine, and those of commands in a container."""
+    write_keystores(folder)
+    (folder / "creds").write_text(f"{PASSWORD}\n")
+    secrets = "/etc/kafka/secrets"
+    lines = ("security.protocol=SSL", f"ssl.truststore.location={secrets}/trust.pem")
+    (folder / "client.properties").write_text("\n".join((*lines, f"ssl.keystore.location={secrets}/client.pem\n")))
+    for path in (folder, *folder.iterdir()):
+        path.chmod(0o755)
+    own = str(folder / "client.pem")
+    files = {"ssl.ca.location": str(folder / "trust.pem"), "ssl.certificate.location": own, "ssl.key.location": own}
+    return {"security.protocol": "ssl", **files}, ("--command-config", f"{secrets}/client.properties")
 
 
 @pytest.mark.timeout(180)
@@ -189,6 +234,11 @@ def test_a_compose_file_needs_only_its_image_changed(image: str, style: str, tmp
     name = f"stuntbroker-compose-{port}"
     file = tmp_path / "compose.yaml"
     text = STYLES[style].text.replace("@IMAGE@", image).replace("HOST_PORT", str(port)).replace("@NAME@", name)
+    security, config, secrets = {}, (), ()
+    if STYLES[style].has_tls:
+        text = text.replace("@SECRETS@", str(tmp_path))
+        security, config = tls_of_clients(tmp_path)
+        secrets = ("--volume", f"{tmp_path}:/etc/kafka/secrets:ro")
     file.write_text(f'version: "3.8"\n{text}')
 
     def run(*words: str) -> str:
@@ -199,14 +249,15 @@ def test_a_compose_file_needs_only_its_image_changed(image: str, style: str, tmp
     try:
         docker("exec", name, "stuntbroker", "wait", "--container", "--timeout", "20")
 
-        commit_and_read(f"localhost:{port}")
+        commit_and_read(f"localhost:{port}", security)
 
         inside = STYLES[style].inside
-        words = ("produce", "inside", "value", "--transactional-id", "inside", "--bootstrap", inside)
-        network = ("run", "--rm", "--network", f"{name}_default", image, "stuntbroker")
+        words = ("produce", "inside", "value", "--transactional-id", "inside", "--bootstrap", inside, *config)
+        network = ("run", "--rm", "--network", f"{name}_default", *secrets, image, "stuntbroker")
         assert "committed 1 record to inside" in docker(*network, *words)
-        assert docker(*network, "consume", "inside", "--bootstrap", inside).strip() == "value"
-        assert "from-the-host" in docker("exec", name, "kafka-topics.sh", "--bootstrap-server", inside, "--list")
+        assert docker(*network, "consume", "inside", "--bootstrap", inside, *config).strip() == "value"
+        there = ("--bootstrap-server", inside, *config)
+        assert "from-the-host" in docker("exec", name, "kafka-topics.sh", *there, "--list")
         log = docker("logs", name)
         assert "variables_not_understood" not in log
         if "healthcheck" in text:

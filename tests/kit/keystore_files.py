@@ -14,10 +14,11 @@ PASSWORD = "secret"
 def write_keystores(folder: Path) -> trustme.CA:
     """Write `server`, a key and its certificate, and `trust`, its authority's, as .pem and .pkcs12; `client.pem` is a client's.
 
+    The certificate is for localhost, and for a container with the name `broker`.
     Return the authority.
     """
     authority = trustme.CA()
-    pem = authority.issue_cert("localhost").private_key_and_cert_chain_pem.bytes()
+    pem = authority.issue_cert("localhost", "broker").private_key_and_cert_chain_pem.bytes()
     own, *others = load_pem_x509_certificates(pem)
     secret = BestAvailableEncryption(PASSWORD.encode())
     key = load_pem_private_key(pem, None)
