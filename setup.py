@@ -37,6 +37,7 @@ COMPILED = (
     "broker/transactions/producer_ids.py",
     "broker/transactions/registry.py",
     "broker/transactions/txn_markers.py",
+    "client/blocking/handover.py",
     "client/producer/batches.py",
     "client/producer/dispatch.py",
     "client/producer/frames.py",

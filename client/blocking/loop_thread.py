@@ -113,8 +113,13 @@ class LoopThread:
         self._handing_over = threading.Lock()
         """Held while a coroutine is submitted to the loop, and while the loop is stopped."""
         self._is_stopping = False
+        self.has_ended = False
+        """Whether the thread has ended."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+        assert self._thread.ident is not None
+        self.ident = self._thread.ident
+        """Id of the thread (`threading.get_ident`)."""
         atexit.register(self._stop_at_exit)
 
     @property
@@ -184,6 +189,7 @@ class LoopThread:
         try:
             self.loop.run_forever()
         finally:
+            self.has_ended = True
             for task in (tasks := asyncio.all_tasks(self.loop)):
                 task.cancel()
             if tasks:  # Threads that wait for one of the tasks have to see its end.

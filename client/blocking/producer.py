@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import copy_context
 from operator import index
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from aiokafka.producer.message_accumulator import BatchBuilder
 
@@ -19,9 +17,8 @@ from stuntbroker.client.blocking.handover import (
     Handed,
     HandedBatch,
     HandedRecord,
+    Handover,
     SentRecord,
-    check_headers,
-    copy_bytes,
 )
 from stuntbroker.client.blocking.loop_thread import Delivery, LoopThread, same_options
 from stuntbroker.client.prepared_state import PreparedTxnState
@@ -30,14 +27,10 @@ from stuntbroker.client.producer.arguments import Offsets, timestamp_of
 from stuntbroker.client.producer.batches import BatchLike, Headers, RecordMetadata, read_batch
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
-from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, ProducerError
+from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError
 from stuntbroker.client.producer.states import State
 
 Result = TypeVar("Result")
-HANDED_OVER_MAX: Final = 1 << 20
-"""Maximum bytes of records that are handed over; then `send` waits until the producer's thread has taken them."""
-RECORD_OVERHEAD: Final = 64
-"""Bytes that a record counts in addition to its key and value."""
 
 
 class TransactionalProducer:
@@ -68,15 +61,9 @@ class TransactionalProducer:
         self._is_traced = options.get("tracer") is not None
         self._name = f"producer {self._twin.transactional_id!r}"
         self._thread: LoopThread | None = None
-        self._handover_lock = threading.Lock()
-        """Held while a record is handed over, and while a call that ends the transaction begins."""
-        self._ending_call: str | None = None
-        """Name of the call that is ending the transaction, if any."""
+        self._session = self._twin._session
+        self._handover: Handover | None = None
         self._delivery = Delivery()
-        self._partitions: dict[str, frozenset[int]] = {}
-        self._handed: deque[Handed] = deque()
-        self._handed_bytes = 0
-        self._is_woken = False
         self._waiting: asyncio.Task[None] | None = None
         """Task that takes over records for which `send` of the twin has to wait."""
 
@@ -93,6 +80,7 @@ class TransactionalProducer:
         self._thread = thread
         try:
             thread.call(self._twin.start)
+            self._handover = Handover(self._session, self._twin._dispatcher, thread, self._hands_over, self._wake)
         except BaseException:
             self._thread = None
             self._end_thread(thread)
@@ -226,20 +214,19 @@ class TransactionalProducer:
         Blocks while the topic's metadata is not known, or the buffer is full. Raises TransactionAbortableError, FatalError,
         IllegalStateError, and the errors of serializers.
         """
-        self._running().check()
-        key_bytes = key if self._key_serializer is None else self._key_serializer(key)
-        value_bytes = value if self._value_serializer is None else self._value_serializer(value)
-        key_bytes, value_bytes = copy_bytes(key_bytes), copy_bytes(value_bytes)
-        headers = check_headers(headers) if headers else None
+        handover = self._running_handover()
+        if self._key_serializer is not None:
+            key = self._key_serializer(key)
+        if self._value_serializer is not None:
+            value = self._value_serializer(value)
         if timestamp_ms is not None:
             timestamp_ms = timestamp_of(timestamp_ms)
         if partition is not None:
             partition = index(partition)
         record = SentRecord(self)
         context = copy_context() if self._is_traced else None
-        handed = HandedRecord(record, context, topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
-        size = len(key_bytes or b"") + len(value_bytes or b"") + RECORD_OVERHEAD
-        if not self._hand_over("send", handed, size):
+        handed = HandedRecord(record, context, topic, value, key, partition, timestamp_ms, headers)
+        if not handover.offer("send", handed):
             self._call(lambda: self._send_and_learn(handed))
         return record
 
@@ -252,35 +239,10 @@ class TransactionalProducer:
 
         `batch`: the result of `create_batch`, or the bytes of one record batch v2. A copy is sent.
         """
-        self._running().check()
         handed = HandedBatch(SentRecord(self), topic, read_batch(batch), partition)
-        if not self._hand_over("send_batch", handed, len(handed.batch.data)):
+        if not self._running_handover().offer("send_batch", handed):
             self._call(lambda: self._send_and_learn(handed))
         return handed.sent
-
-    def _hand_over(self, name: str, handed: Handed, size: int) -> bool:
-        """Hand a record or a batch over to the producer's thread. Return False if `send` has to wait for it instead."""
-        with self._handover_lock:
-            thread = self._running()
-            if not thread.is_running:
-                raise IllegalStateError(f"{name}(): the connections of {self._name} are closed")
-            if self._ending_call is not None:
-                raise IllegalStateError(f"{name}(): {self._ending_call}() of {self._name} has not ended")
-            known = self._partitions.get(handed.topic)
-            if (
-                not self._hands_over
-                or known is None
-                or (handed.partition is not None and handed.partition not in known)
-                or self._handed_bytes + size > HANDED_OVER_MAX
-                or self._twin.state is not State.IN_TRANSACTION
-            ):
-                return False
-            self._handed_bytes += size
-            self._handed.append(handed)
-            if not self._is_woken:
-                self._is_woken = True
-                thread.loop.call_soon_threadsafe(self._take_over)
-            return True
 
     def send_and_wait(
         self,
@@ -323,6 +285,20 @@ class TransactionalProducer:
             raise IllegalStateError(f"{self._name} is not started, or closed")
         return self._thread
 
+    def _running_handover(self) -> Handover:
+        handover = self._handover
+        if handover is None or self._session.state is State.CLOSED:
+            raise IllegalStateError(f"{self._name} is not started, or closed")
+        return handover
+
+    @property
+    def _started_handover(self) -> Handover:
+        assert self._handover is not None  # Only for what runs after `start`.
+        return self._handover
+
+    def _wake(self) -> None:
+        self._running().loop.call_soon_threadsafe(self._take_over)
+
     def _running_dispatcher(self) -> Dispatcher:
         self._running()
         return self._twin._dispatcher
@@ -335,7 +311,7 @@ class TransactionalProducer:
         self, work: Callable[[], Coroutine[Any, Any, Result]]
     ) -> Callable[[], Coroutine[Any, Any, Result]]:
         async def after_records() -> Result:
-            while self._handed:
+            while self._started_handover.queue:
                 self._take_over()
                 if self._waiting is not None:
                     await asyncio.wait({self._waiting})  # The task continues if this wait is cancelled.
@@ -350,9 +326,7 @@ class TransactionalProducer:
             if self._waiting is not None:
                 self._waiting.cancel()
                 await asyncio.wait({self._waiting})
-            self._handed_bytes = 0
-            while self._handed:
-                self._handed.popleft().sent.refuse(ProducerError("the transaction was aborted"))
+            self._started_handover.drop()
             return await work()
 
         return drop_records
@@ -362,15 +336,17 @@ class TransactionalProducer:
         self._running().check()  # First: in a forked process the lock may be held for ever.
         is_mine = False
         try:
-            with self._handover_lock:
-                if self._ending_call is not None:
-                    raise IllegalStateError(f"{name}(): {self._ending_call}() of {self._name} has not ended")
+            with self._started_handover.lock:
+                if self._started_handover.ending_call is not None:
+                    raise IllegalStateError(
+                        f"{name}(): {self._started_handover.ending_call}() of {self._name} has not ended"
+                    )
                 is_mine = True  # First: Ctrl-C may come between any two steps.
-                self._ending_call = name
+                self._started_handover.ending_call = name
             return self._deliver(name, work, argument)
         finally:
             if is_mine:
-                self._ending_call = None
+                self._started_handover.ending_call = None
 
     def _deliver(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None) -> Result:
         """Run a call of which the caller has to know the outcome, even if a signal interrupts it and it is repeated."""
@@ -384,46 +360,16 @@ class TransactionalProducer:
 
     def _take_over(self) -> None:
         """Take the records that were handed over; a task takes those that have to wait."""
-        self._is_woken = False
-        if self._waiting is None and not self._take_ready():
+        self._started_handover.is_woken = False
+        if self._waiting is None and not self._started_handover.take_ready():
             self._waiting = asyncio.ensure_future(self._take_waiting())
-
-    def _take_ready(self) -> bool:
-        """Take the records up to the first that has to wait. Return whether all were taken."""
-        while self._handed:
-            handed = self._handed[0]
-            try:
-                future = handed.send_nowait(self._running_dispatcher())
-            except Exception as error:
-                self._refuse(handed, error)
-            else:
-                if future is None:
-                    return False
-                handed.sent.take(future)
-            self._handed.popleft()
-        self._handed_bytes = 0
-        return True
 
     async def _take_waiting(self) -> None:
         try:
-            while not self._take_ready():
-                handed = self._handed[0]
-                try:
-                    handed.sent.take(await handed.send(self._running_dispatcher()))
-                except Exception as error:
-                    self._refuse(handed, error)
-                self._handed.popleft()
+            await self._started_handover.take_waiting()
         finally:
             self._waiting = None
 
-    def _refuse(self, handed: Handed, error: Exception) -> None:
-        """Fail a record, and its transaction: `send` has returned already, so that only the commit can raise the error."""
-        cause = error if isinstance(error, ProducerError) else ProducerError(f"send(): {error}")
-        if cause is not error:
-            cause.__cause__ = error
-        self._running_dispatcher().fail(cause)
-        handed.sent.refuse(error)
-
     async def _send_and_learn(self, handed: Handed) -> None:
         handed.sent.take(await handed.send(self._running_dispatcher()))
-        self._partitions[handed.topic] = self._running_dispatcher().known_partitions(handed.topic)
+        self._started_handover.partitions[handed.topic] = self._running_dispatcher().known_partitions(handed.topic)

@@ -335,7 +335,7 @@ def test_a_callback_that_raises_an_error_ends_nothing(
         producer.begin_transaction()
         broker.script = lambda request, count: gate.wait(20) and None if request == "Produce" else None
         producer.send("t", b"x" * 20, partition=0)
-        waiting = producer.send("t", b"waiting", partition=0) if producer._partitions else None
+        waiting = producer.send("t", b"waiting", partition=0) if producer._started_handover.partitions else None
         record = waiting or producer.send("t", b"more", partition=0)
         record.add_done_callback(lambda record: 1 / 0)
         gate.set()
