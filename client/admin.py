@@ -326,7 +326,7 @@ class Admin:
             if (written.name, partition.partition_index) == (topic, index)
         ]
         if not results:
-            raise ConnectionFailed(f"broker {node_id} was sent a marker for {topic}-{index} and said nothing of it")
+            raise ConnectionFailed(f"the response of broker {node_id} to WriteTxnMarkers lacks {topic}-{index}")
         check(f"the abort marker for {topic}-{index}", results[0])
 
     def force_terminate(self, transactional_id: str) -> Description:

@@ -297,7 +297,7 @@ class Cluster:
             self._addresses[coordinator.node_id] = Address(coordinator.host, coordinator.port)
             self._coordinators[key_type, key] = coordinator.node_id
         if missing := [key for key in keys if (key_type, key) not in self._coordinators]:
-            raise ConnectionFailed(f"FindCoordinator was asked for {missing[0]!r} and said nothing of it")
+            raise ConnectionFailed(f"the response to FindCoordinator lacks {missing[0]!r}")
 
     def metadata(self, topics: Collection[str] | None, create: bool = False) -> MetadataResponse:
         """Return the metadata of all brokers and of these topics (None: all topics), from any broker.

@@ -95,7 +95,7 @@ def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int], isolati
                     check(f"ListOffsets of {where}", part.error_code)
                     offsets[where] = part.offset
         if offsets.keys() != wanted.keys():
-            raise ConnectionFailed("ListOffsets was asked for partitions that its answer does not name")
+            raise ConnectionFailed("the response to ListOffsets lacks partitions of the request")
         return offsets
 
     return cluster.retrying(attempt) if wanted else {}

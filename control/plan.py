@@ -183,15 +183,15 @@ def plan_of(control: Control) -> dict[str, Any]:
 
 PLANS: Final[dict[str, dict[str, Any]]] = {
     "commit-answer-lost": {
-        "about": "The first commit is carried out, and its answer is lost: the client has to ask again.",
+        "about": "The response to the first commit is lost, and the transaction is committed: the client has to retry.",
         "faults": [{"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"lose_answer": True}}],
     },
     "coordinator-moves-during-commit": {
-        "about": "The first two times that a client commits, this broker is not the coordinator any more.",
+        "about": "The first two commits are refused because the coordinator has moved to another broker.",
         "faults": [{"match": {"api": "EndTxn"}, "when": {"times": 2}, "do": {"error": "NOT_COORDINATOR"}}],
     },
     "coordinator-loads": {
-        "about": "The coordinator loads its state when clients come, and they have to wait.",
+        "about": "The coordinator loads its state when clients connect, and they have to wait.",
         "faults": [
             {
                 "match": {"api": ["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"]},
@@ -201,33 +201,33 @@ PLANS: Final[dict[str, dict[str, Any]]] = {
         ],
     },
     "broker-dies-while-it-commits": {
-        "about": "The decision to commit is in the log, no marker is written, and the broker's process ends.",
+        "about": "The broker's process ends when the decision to commit is in the log, and no marker is written.",
         "stops": [{"point": "txn.PrepareCommit.after", "action": "kill"}],
     },
     "disk-refuses-a-commit": {
-        "about": "The disk refuses the first decision to commit; the second time it is written.",
+        "about": "Writing the first decision to commit fails; the second attempt succeeds.",
         "stops": [{"point": "txn.PrepareCommit.before", "action": "fail"}],
     },
     "disk-full": {
-        "about": "The disk is full at the fiftieth write: the broker's process ends, with all that it has acknowledged.",
+        "about": "The disk is full at the fiftieth write: the broker's process ends, and no acknowledged record is lost.",
         "stops": [{"point": "log.write.before", "action": "fail", "nth": 50}],
     },
     "epoch-roll-over": {
-        "about": "Every transactional id is near its last epoch: soon its producer has another producer id.",
+        "about": "Every transactional id is near its last epoch, after which its producer gets a new producer id.",
         "faults": [{"match": {"api": "InitProducerId"}, "do": {"producer_epoch": 32_763}}],
     },
     "hanging-transaction": {
-        "about": "Every topic has a transaction that no coordinator knows of: read_committed stops in front of it.",
+        "about": "Every topic has a hanging transaction, before which read_committed consumers stop.",
         "seeds": [{"hanging": {"topic": "*"}}],
     },
     "rebalance-during-transaction": {
-        "about": "A member of a group hears at its third heartbeat that the group rebalances.",
+        "about": "The third heartbeat of a group member is answered with a rebalance.",
         "faults": [
             {"match": {"api": "Heartbeat"}, "when": {"nth": 3, "times": 1}, "do": {"error": "REBALANCE_IN_PROGRESS"}}
         ],
     },
     "transaction-times-out": {
-        "about": "The client sleeps before its first commit: a quarter of an hour passes, and the transaction is aborted.",
+        "about": "15 minutes pass before the client's first commit, and the transaction times out.",
         "faults": [
             {
                 "match": {"api": "EndTxn"},
@@ -237,7 +237,7 @@ PLANS: Final[dict[str, dict[str, Any]]] = {
         ],
     },
     "zombie-after-a-pause": {
-        "about": "While the client pauses before its first commit, a new instance of it begins: it is a zombie.",
+        "about": "A new instance of the producer starts before the client's first commit: the client is a zombie.",
         "faults": [{"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"newer_instance": True}}],
     },
     "slow-broker": {
@@ -246,7 +246,7 @@ PLANS: Final[dict[str, dict[str, Any]]] = {
         "faults": [{"match": {"api": ["Produce", "EndTxn"]}, "when": {"probability": 0.33}, "do": {"delay_ms": 200}}],
     },
     "bad-network": {
-        "about": "Of all requests of producers, one in twenty is lost with its connection, and the answer to another one.",
+        "about": "One in twenty requests of producers is lost with its connection, and so is one in twenty responses.",
         "seed": 1,
         "faults": [
             {"match": {"api": PRODUCER_APIS}, "when": {"probability": 0.05}, "do": {verb: True}}

@@ -43,12 +43,12 @@ class GroupConfig:
         if not 0 < self.session_timeout_ms_min <= self.session_timeout_ms_max:
             raise ValueError(
                 f"session time-outs from {self.session_timeout_ms_min} to {self.session_timeout_ms_max} ms:"
-                " the least must be above 0 and not above the greatest"
+                " the minimum must be above 0, and not above the maximum"
             )
         if self.initial_rebalance_delay_ms < 0:
             raise ValueError(f"an initial rebalance delay of {self.initial_rebalance_delay_ms} ms is below 0")
         if self.group_size_max < 1:
-            raise ValueError(f"a greatest group size of {self.group_size_max} lets nobody in")
+            raise ValueError(f"a maximum group size of {self.group_size_max} is below 1")
         if self.offset_metadata_size_max < 0:
             raise ValueError(f"an offset metadata size of {self.offset_metadata_size_max} is below 0")
         if self.offsets_retention_ms < 1 or self.offsets_retention_check_interval_ms < 1:

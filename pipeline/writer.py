@@ -197,7 +197,7 @@ class TransactionalWriter:
 
     def _ready(self) -> TransactionalProducer:
         if self._producer is None:
-            raise ClientError(f"{self.transactional_id!r}: init() comes first")
+            raise ClientError(f"{self.transactional_id!r}: call init() first")
         return self._producer
 
     @contextmanager

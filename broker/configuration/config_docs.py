@@ -108,8 +108,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Wait in milliseconds before the broker repeats the verification of a transaction. No effect here: the transaction "
         "coordinator is in the same process and answers the first time.",
     "advertised.listeners":
-        "Addresses that the broker gives to clients, as NAME://host:port with the names of listeners. A client gets that of the "
-        "listener by which it came; where there is none, the address by which it came.",
+        "Addresses that the broker gives to clients, as NAME://host:port with the names of listeners. A client gets the address "
+        "of the listener that it connected to; if there is none, the address that it connected to.",
     "auto.create.topics.enable":
         "Whether Metadata creates a topic that does not exist, if the client allows it.",
     "broker.id":
@@ -277,12 +277,12 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "JAAS file, in whose context KafkaServer the options user_NAME of PlainLoginModule are passwords for PLAIN. The image "
         "takes it from -Djava.security.auth.login.config in KAFKA_OPTS.",
     "stuntbroker.mapped.address":
-        "HOST:PORT by which a container is reached from outside. Clients that come through the gateway of the container are "
-        "told that; without it localhost and the port by which they came. The command stuntbroker advertise changes it while "
-        "the broker runs.",
+        "HOST:PORT by which clients outside a container reach it. Clients that connect through the gateway of the container get "
+        "this address; without it, they get localhost and the port that they connected to. The command stuntbroker advertise "
+        "changes it while the broker runs.",
     "stuntbroker.mapped.address.wait.ms":
-        "How many milliseconds after the start clients that come through the gateway of the container wait for "
-        "stuntbroker.mapped.address to be told.",
+        "Milliseconds after the start for which clients that connect through the gateway of the container wait until "
+        "stuntbroker.mapped.address is set.",
     "stuntbroker.nodes":
         "Number of brokers in this process, which form a cluster: 1 to 100. The first has the id node.id, the ids and the ports "
         "of the others follow it one by one; docs/nodes.md.",

@@ -96,9 +96,9 @@ def _apply(image: Image, change: dict[str, Any]) -> None:
         ):
             check_name(name)
             if name in image.topics:
-                raise _InvalidChange(f"topic {name} is made, which there is")
+                raise _InvalidChange(f"topic {name} is created, but it exists")
             if not _ID.fullmatch(text) or bytes.fromhex(text) in image.ids:
-                raise _InvalidChange(f"topic {name} gets an id that is none, or another's: {text!r}")
+                raise _InvalidChange(f"topic {name} gets an invalid id, or the id of another topic: {text!r}")
             image.topics[name] = TopicImage(bytes.fromhex(text), _number(count, 1, INT32_MAX), _texts(configs))
             image.ids.add(bytes.fromhex(text))
             _place(image, name, others.get("placed", {}))
@@ -127,13 +127,13 @@ def _apply(image: Image, change: dict[str, Any]) -> None:
         case {"scram_user": str(user), "credentials": credentials, **others} if not others:
             _apply_scram(image, user, credentials)
         case _:
-            raise _InvalidChange(f"a change of no known kind, with {', '.join(map(repr, change)) or 'nothing in it'}")
+            raise _InvalidChange(f"an unknown kind of change, with {', '.join(map(repr, change)) or 'no field'}")
 
 
 def _place(image: Image, name: str, placements: Any) -> None:
     topic = _topic(image, name)
     if not isinstance(placements, dict):
-        raise _InvalidChange(f"not the places of partitions: {placements!r}")
+        raise _InvalidChange(f"invalid placements of partitions: {placements!r}")
     placed = {_index(text, topic.partitions): _placement(nodes) for text, nodes in placements.items()}
     image.topics[name] = topic._replace(placements={**topic.placements, **placed})
 
@@ -147,9 +147,9 @@ def _apply_quotas(image: Image, entity: Entity, values: dict[str, str]) -> None:
 
 def _apply_scram(image: Image, user: str, credentials: Any) -> None:
     if not isinstance(credentials, dict) or not all(_is_credential(each) for each in credentials.values()):
-        raise _InvalidChange(f"not the SCRAM credentials of a user: {credentials!r}")
+        raise _InvalidChange(f"invalid SCRAM credentials of a user: {credentials!r}")
     if not credentials and image.scram_users.pop(user, None) is None:
-        raise _InvalidChange(f"the SCRAM credentials of {user!r} are removed, who has none")
+        raise _InvalidChange(f"the SCRAM credentials of {user!r} are removed, but there are none")
     if credentials:
         image.scram_users[user] = credentials
 

@@ -281,28 +281,40 @@ async def _openapi(control: Control, request: Request) -> Any:
 
 
 OPERATIONS: Final = (
-    Operation("GET", "/v1/clock", "The broker's time", answers.CLOCK, _clock),
-    Operation("POST", "/v1/clock/advance", "Let time pass at once", answers.CLOCK, _advance, ADVANCE_BODY),
-    Operation("POST", "/v1/clock/pause", "Stop the broker's time", answers.CLOCK, _pause),
-    Operation("POST", "/v1/clock/resume", "Let the broker's time go on", answers.CLOCK, _resume),
-    Operation("GET", "/v1/faults", "All faults, with how often each has fired", answers.FAULTS, _faults),
-    Operation("POST", "/v1/faults", "Make a fault", answers.FAULT, _add_fault, FAULT_BODY),
+    Operation("GET", "/v1/clock", "Return the broker's clock", answers.CLOCK, _clock),
+    Operation("POST", "/v1/clock/advance", "Advance the broker's clock", answers.CLOCK, _advance, ADVANCE_BODY),
+    Operation("POST", "/v1/clock/pause", "Pause the broker's clock", answers.CLOCK, _pause),
+    Operation("POST", "/v1/clock/resume", "Resume the broker's clock", answers.CLOCK, _resume),
     Operation(
-        "DELETE", "/v1/faults", "Remove all faults; what they hold is carried out", answers.FAULTS, _remove_faults
+        "GET", "/v1/faults", "List the faults, with the number of times that each has fired", answers.FAULTS, _faults
+    ),
+    Operation("POST", "/v1/faults", "Add a fault", answers.FAULT, _add_fault, FAULT_BODY),
+    Operation(
+        "DELETE",
+        "/v1/faults",
+        "Remove all faults, and handle the requests that they hold",
+        answers.FAULTS,
+        _remove_faults,
     ),
     Operation(
-        "DELETE", "/v1/faults/{id}", "Remove a fault; what it holds is carried out", answers.FAULT, _remove_fault
+        "DELETE",
+        "/v1/faults/{id}",
+        "Remove a fault, and handle the requests that it holds",
+        answers.FAULT,
+        _remove_fault,
     ),
+    Operation("POST", "/v1/faults/{id}/release", "Handle the requests that a fault holds", answers.RELEASED, _release),
     Operation(
-        "POST", "/v1/faults/{id}/release", "Carry out the requests that a fault holds", answers.RELEASED, _release
-    ),
-    Operation(
-        "GET", "/v1/stops", "All points at which may be stopped, and all stops", answers.POINTS_AND_STOPS, _stops
+        "GET",
+        "/v1/stops",
+        "List the points at which the broker can stop, and the stops",
+        answers.POINTS_AND_STOPS,
+        _stops,
     ),
     Operation(
         "POST",
         "/v1/stops/{id}/release",
-        "Resume everything that is parked at a stop, or at a point",
+        "Resume what is parked at a stop, or at a point",
         answers.RELEASED,
         _release_stop,
     ),
@@ -319,40 +331,40 @@ OPERATIONS: Final = (
     Operation(
         "POST",
         "/v1/stops/{id}",
-        "Stop at a point: park, fail or kill",
+        "Add a stop at a point: park, fail or kill",
         answers.STOP,
         _add_stop,
         STOP_BODY,
         needs_body=False,
     ),
-    Operation("DELETE", "/v1/stops", "Remove all stops; what waits there goes on", answers.STOPS, _remove_stops),
+    Operation("DELETE", "/v1/stops", "Remove all stops, and resume what is parked there", answers.STOPS, _remove_stops),
     Operation(
         "DELETE",
         "/v1/stops/{id}",
-        "Remove a stop, or those at a point; what waits there goes on",
+        "Remove a stop, or all stops at a point, and resume what is parked there",
         answers.STOPS,
         _remove_stop,
     ),
-    Operation("GET", "/v1/plan", "All faults and stops and the clock, as a plan", answers.PLAN, _plan),
+    Operation("GET", "/v1/plan", "Return the faults, stops, nodes and clock as a plan", answers.PLAN, _plan),
     Operation(
         "PUT",
         "/v1/plan",
-        "Carry out a plan instead of all faults and stops; also as YAML",
+        "Apply a plan, which replaces all faults and stops; also as YAML",
         answers.PLAN,
         guarded(_put_plan, 400),
         PLAN_OR_NAME_BODY,
         (JSON, YAML),
     ),
-    Operation("GET", "/v1/plans", "Plans that come with the broker", answers.PLANS, _plans),
-    Operation("POST", "/v1/wait", "Wait until something is true", answers.UNTIL, None, UNTIL_BODY, host_handler=_wait),
+    Operation("GET", "/v1/plans", "List the built-in plans", answers.PLANS, _plans),
     Operation(
-        "POST", "/v1/seed", "Bring about a state that would take long to come to", answers.SEED, _seed, SEED_BODY
+        "POST", "/v1/wait", "Wait until a condition is true", answers.UNTIL, None, UNTIL_BODY, host_handler=_wait
     ),
-    Operation("POST", "/v1/late", "Have a request of a producer arrive late", answers.LATE, _deliver_late, LATE_BODY),
+    Operation("POST", "/v1/seed", "Create a state that would take long to reach", answers.SEED, _seed, SEED_BODY),
+    Operation("POST", "/v1/late", "Deliver a delayed request of a producer", answers.LATE, _deliver_late, LATE_BODY),
     *nodes_api.OPERATIONS,
     *copies_api.OPERATIONS,
     *state_api.OPERATIONS,
-    Operation("GET", "/v1/openapi.json", "This description", answers.ANY_OBJECT, _openapi),
+    Operation("GET", "/v1/openapi.json", "Return this description", answers.ANY_OBJECT, _openapi),
 )
 
 
@@ -372,7 +384,9 @@ def make_app(host: BrokerHost, more_routes: Iterable[Route]) -> Starlette:
                 raise
             except Exception as fault:  # A bug must end neither the broker nor the connection.
                 host.broker.events.error("control_request_crashed", path=each.path, exc_info=fault)
-                return problem_response(500, f"{type(fault).__name__}: {fault}", "this is a mistake of the broker's")
+                return problem_response(
+                    500, f"{type(fault).__name__}: {fault}", "this is a bug in Stuntbroker: please report it"
+                )
 
         # An id at the end of a path may contain slashes.
         path = each.path.replace("{id}", "{id:text}") if each.path.endswith("/{id}") else each.path
@@ -390,5 +404,5 @@ async def _problem(request: Request, fault: Exception) -> Response:
 
 async def _http_problem(request: Request, fault: Exception) -> Response:
     assert isinstance(fault, HTTPException)
-    hint = "GET /v1/openapi.json lists what there is"
+    hint = "GET /v1/openapi.json lists the operations"
     return problem_response(fault.status_code, f"{request.method} {request.url.path}: {fault.detail}", hint)

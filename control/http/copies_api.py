@@ -136,13 +136,13 @@ def _operation(
 
 
 OPERATIONS: Final = (
-    _operation("GET", "/v1/snapshots", "All snapshots", answers.SNAPSHOTS, _snapshots),
-    _operation("POST", "/v1/snapshot", "Keep the state of the broker", answers.SNAPSHOT, _take_snapshot, SNAPSHOT_BODY),
-    _operation("DELETE", "/v1/snapshots/{id}", "Forget a snapshot", answers.SNAPSHOT, _delete_snapshot),
+    _operation("GET", "/v1/snapshots", "List the snapshots", answers.SNAPSHOTS, _snapshots),
+    _operation("POST", "/v1/snapshot", "Save the state of the broker", answers.SNAPSHOT, _take_snapshot, SNAPSHOT_BODY),
+    _operation("DELETE", "/v1/snapshots/{id}", "Delete a snapshot", answers.SNAPSHOT, _delete_snapshot),
     _operation(
         "POST",
         "/v1/restore",
-        "Put the broker into the state of a snapshot",
+        "Restore a snapshot",
         answers.SNAPSHOT,
         _restore,
         RESTORE_BODY,

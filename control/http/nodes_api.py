@@ -50,14 +50,14 @@ async def _move(control: Control, request: Request) -> Any:
 
 
 OPERATIONS: Final = (
-    Operation("GET", "/v1/nodes", "All nodes, with what each of them leads", answers.NODES, _nodes),
+    Operation("GET", "/v1/nodes", "List the nodes, with the partitions that each leads", answers.NODES, _nodes),
     Operation(
         "POST", "/v1/nodes/{id}", "Stop, start or slow down a node", answers.NODE, guarded(_change_node, 400), NODE_BODY
     ),
     Operation(
         "POST",
         "/v1/move",
-        "Have another node lead or coordinate something",
+        "Move a partition's leader or a coordinator to another node",
         answers.MOVED,
         guarded(_move, 400),
         MOVE_BODY,

@@ -85,9 +85,9 @@ def guarded(
         except FaultError as fault:
             raise Problem(refusal_status, str(fault), fault.hint) from fault
         except CannotListen as fault:
-            raise Problem(503, f"it cannot be done: {fault}", "somebody else has the port: end that") from fault
+            raise Problem(503, f"the broker cannot listen: {fault}", "another process uses the port: end it") from fault
         except (StorageError, OSError) as fault:
-            hint = "is there room on the disk, or a stop at work that has it fail?"
+            hint = "is the disk full, or does a stop make it fail?"
             raise Problem(503, f"it cannot be done: {fault}", hint) from fault
 
     return guarded_answer

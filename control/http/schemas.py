@@ -19,8 +19,8 @@ ADVANCE_BODY: Final = {
     "properties": {"ms": {**NUMBER, "maximum": ADVANCE_MS_MAX}},
 }
 NUMBER_MAX: Final = 1 << 31
-TEXT: Final = {"type": "string", "maxLength": TEXT_MAX, "description": "* and ? stand for what may be anything"}
-API: Final = {"type": "string", "description": "Kafka's name of an API; * and ? stand for what may be anything"}
+TEXT: Final = {"type": "string", "maxLength": TEXT_MAX, "description": "* and ? are wildcards"}
+API: Final = {"type": "string", "description": "Kafka's name of an API; * and ? are wildcards"}
 COUNT: Final = {"type": "integer", "minimum": 1, "maximum": NUMBER_MAX}
 DURATION_MS: Final = {**NUMBER, "maximum": TIMES_MS_MAX}
 MATCH_BODY: Final = {
@@ -67,15 +67,15 @@ FAULT_BODY: Final = {
 }
 STOP_PROPERTIES: Final = {
     "action": {"enum": list(ACTIONS)},
-    "match": {"type": "object", "description": "what GET /v1/stops says of the point"},
+    "match": {"type": "object", "description": "fields of the point in GET /v1/stops"},
     "nth": {"type": "integer", "minimum": 1},
-    "times": {"type": "integer", "minimum": 0, "description": "0: every time; 1 without it"},
+    "times": {"type": "integer", "minimum": 0, "description": "default 1; 0: every time"},
 }
 STOP_BODY: Final = {"type": "object", "additionalProperties": False, "properties": STOP_PROPERTIES}
 PLANNED_STOP_BODY: Final = {
     **STOP_BODY,
     "required": ["point"],
-    "properties": {"point": {"type": "string", "description": "GET /v1/stops lists them"}, **STOP_PROPERTIES},
+    "properties": {"point": {"type": "string", "description": "one of GET /v1/stops"}, **STOP_PROPERTIES},
 }
 WAIT_MS: Final = 10_000
 WAIT_MS_MAX: Final = 600_000
@@ -92,7 +92,7 @@ LATE_BODY: Final = {
         "version": NUMBER,
         "producer_id": NUMBER,
         "producer_epoch": NUMBER,
-        "coordinator_epoch": {**NUMBER, "description": "of the coordinator that has sent the marker; 0 without it"},
+        "coordinator_epoch": {**NUMBER, "description": "coordinator epoch in the marker; default 0"},
         "committed": {"type": "boolean"},
         "topic": {"type": "string"},
         "partition": NUMBER,
@@ -130,7 +130,7 @@ SEED_BODY: Final = {
 
 NODE_PROPERTIES: Final = {
     "state": {"enum": list(NODE_STATES)},
-    "slow_ms": {**DURATION_MS, "description": "every request there is handled so much later; 0: none is"},
+    "slow_ms": {**DURATION_MS, "description": "delay of every request to the node; 0: none"},
 }
 NODE_BODY: Final = {
     "type": "object",
@@ -154,8 +154,8 @@ MOVE_BODY: Final[dict[str, Any]] = {
         "partition": NUMBER,
         "group": {"type": "string", "description": "its coordinator moves"},
         "transactional_id": {"type": "string", "description": "its coordinator moves"},
-        "node": {**NUMBER, "description": "where to"},
-        "load_ms": {**DURATION_MS, "description": "how long the new coordinator knows nothing yet"},
+        "node": {**NUMBER, "description": "id of the new leader or coordinator"},
+        "load_ms": {**DURATION_MS, "description": "time for which the new coordinator loads its state"},
     },
 }
 PLAN_BODY: Final = {
@@ -183,7 +183,7 @@ PLAN_OR_NAME_BODY: Final = {
             "type": "object",
             "required": ["plan"],
             "additionalProperties": False,
-            "properties": {"plan": {"type": "string", "description": "one that comes with the broker"}},
+            "properties": {"plan": {"type": "string", "description": "name of a built-in plan"}},
         },
     ]
 }
@@ -200,7 +200,7 @@ FORK_BODY: Final = {
     "type": "object",
     "additionalProperties": False,
     "properties": {
-        "snapshot": {**NAME, "description": "the id or the name of a snapshot; without it, the state of now"},
+        "snapshot": {**NAME, "description": "id or name of a snapshot; default: the current state"},
         "count": {"type": "integer", "minimum": 1, "maximum": FORKS_AT_ONCE_MAX},
     },
 }
@@ -214,7 +214,7 @@ EXACTLY_ONCE_BODY: Final = {
         "key": {
             "type": "string",
             "pattern": "^(key|value|header:.*)$",
-            "description": "by what records belong together; without it, by their values",
+            "description": "what pairs the records; default: their values",
         },
     },
 }

@@ -116,7 +116,7 @@ async def _exactly_once(control: Control, request: Request) -> Any:
     if not isinstance(source, str) or not isinstance(target, str):
         raise Problem(400, "input and output must be names of topics", 'as {"input": "orders", "output": "bills"}')
     if key not in ("key", "value") and not (isinstance(key, str) and key.startswith("header:")):
-        raise Problem(400, f"key {key!r} is none", "key, value, or header:NAME")
+        raise Problem(400, f"key {key!r} is invalid", "key, value, or header:NAME")
     try:
         return {"findings": [each._asdict() for each in control.oracle.exactly_once(source, target, key)]}
     except LookupError as fault:
@@ -127,40 +127,44 @@ OPERATIONS: Final = (
     Operation(
         "GET",
         "/v1/requests",
-        "The last requests, with their fields",
+        "List the last requests, with their fields",
         answers.REQUESTS,
         _requests,
         query=("after", "limit"),
     ),
-    Operation("GET", "/v1/transactions", "All transactional ids", answers.TRANSACTIONS, _transactions),
+    Operation("GET", "/v1/transactions", "List the transactional ids", answers.TRANSACTIONS, _transactions),
     Operation(
         "GET",
         "/v1/transactions/{id}",
-        "One, with its fences and last requests",
+        "Return a transactional id with its fences and last requests",
         answers.TRANSACTION_WITH_TIMELINE,
         _transaction,
     ),
+    Operation("GET", "/v1/fences", "List the responses that fenced a producer, with causes", answers.FENCES, _fences),
     Operation(
-        "GET", "/v1/fences", "The answers that told a producer that it is fenced, with reasons", answers.FENCES, _fences
+        "GET", "/v1/fences/{id}", "Return a fence by its id, or the newest of a transactional id", answers.FENCE, _fence
     ),
-    Operation("GET", "/v1/fences/{id}", "One fence, by its id or the transactional id", answers.FENCE, _fence),
-    Operation("GET", "/v1/groups", "Consumer groups and their members", answers.GROUPS, _groups),
+    Operation("GET", "/v1/groups", "List consumer groups and their members", answers.GROUPS, _groups),
     Operation(
-        "GET", "/v1/topics", "Topics, offsets, and what holds back each last stable offset", answers.TOPICS, _topics
+        "GET",
+        "/v1/topics",
+        "List topics with offsets, and what holds back each last stable offset",
+        answers.TOPICS,
+        _topics,
     ),
-    Operation("GET", "/v1/clients", "Connections", answers.CLIENTS, _clients),
+    Operation("GET", "/v1/clients", "List the connections", answers.CLIENTS, _clients),
     Operation(
         "GET",
         "/v1/left-open",
-        "Transactions, group members and producers that nobody has ended, and faults and stops that never fired",
+        "List open transactions, group members and producers, and faults and stops that never fired",
         answers.LEFT_OPEN,
         _left_open,
     ),
-    Operation("GET", "/v1/oracle", "Whether every promise of transactions was kept so far", answers.CHECK, _check),
+    Operation("GET", "/v1/oracle", "List violations of transactional guarantees", answers.CHECK, _check),
     Operation(
         "POST",
         "/v1/oracle/exactly-once",
-        "Whether each committed record of a topic has one in another",
+        "Compare the committed records of two topics, one to one",
         answers.FINDINGS,
         _exactly_once,
         EXACTLY_ONCE_BODY,

@@ -19,48 +19,48 @@ from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID
 from stuntbroker.protocol.errors import ErrorCode
 
 MATCH: Final = {
-    "api": "Kafka's name of the request, or several; `*` and `?` stand for what may be anything",
-    "version": "of the request",
-    "client_id": "of the client; a pattern, as all texts here",
-    "transactional_id": "that the request names, also in FindCoordinator",
-    "group": "the same for a consumer group",
-    "topic": "by name; requests that carry ids are matched by the name too, and a fetch by what its session reads",
-    "partition": "number of a partition that the request names",
-    "listener": "by which the client came",
-    "node": "id of the node to which the client came",
+    "api": "Kafka's name of the request, or a list of names; `*` and `?` are wildcards",
+    "version": "version of the request",
+    "client_id": "client id; a pattern, as all texts here",
+    "transactional_id": "transactional id in the request, also in FindCoordinator",
+    "group": "consumer group in the request, also in FindCoordinator",
+    "topic": "topic in the request; requests with topic ids match by the topic's name, and a Fetch by the topics of its session",
+    "partition": "number of a partition in the request",
+    "listener": "name of the listener that the client connected to",
+    "node": "id of the node that the client connected to",
 }
 """Fields of `match`, which selects the requests of a rule."""
 NUMBERS: Final = ("version", "partition", "node")
 TEXTS: Final = tuple(name for name in MATCH if name not in {"api", *NUMBERS})
 WHEN: Final = {
-    "nth": "from this one on, counted from 1",
-    "times": "so often at most; without it, or 0, every time",
-    "probability": "from 0 to 1",
-    "seed": "of that; the same seed, the same requests",
-    "after_ms": "not before so much of the broker's time has passed",
+    "nth": "the fault fires from the n-th matching request on, counted from 1",
+    "times": "the fault fires at most this many times; 0 or no value: every time",
+    "probability": "probability of firing, from 0 to 1",
+    "seed": "random seed for the probability: the same seed selects the same requests",
+    "after_ms": "the fault fires only after this time of the broker's clock",
 }
 """Fields of `when`, which selects the matching requests for which the rule fires."""
 DELAY: Final = "delay_ms"
 VERBS: Final = {
-    "error": 'it is answered by an error code (`"NOT_COORDINATOR"`, or the number) in all places that have one; nothing is done',
-    DELAY: "it is handled so much later, in the broker's time",
-    "no_answer": "nothing is done, and the client never hears of it; its connection waits",
-    "close": "nothing is done, and the connection is closed",
-    "throttle_ms": "it is carried out, and the answer tells the client to wait so long",
-    "lose_answer": "it is carried out, and the connection is closed instead of an answer",
-    "answer_only": "nothing is done, and the answer says that all went well",
-    "duplicate": "it is carried out twice, and answered as after the first time",
-    "hold": "it is kept until it is released, and carried out then, even when its client has gone; "
-    '`{"hold": {"until": {"topic": "orders", "end_offset": 5}}}` releases it when that is true, '
-    "a condition as for `POST /v1/wait`",
-    "reorder": "it is kept until the next request that matches is answered; that must come by another connection, "
-    "and counts neither for `nth` nor for `times`",
-    "advance_ms": "it is carried out after so much of the broker's time has passed at once",
-    "producer_epoch": "it is carried out after its transactional id was given this producer epoch, as by `POST /v1/seed`, "
-    "where that can be; for InitProducerId",
-    "newer_instance": "it is carried out after a new instance of its producer has called InitProducerId, "
-    "which aborts an open transaction: the client is a zombie",
-    "corrupt": "it is carried out, and every byte of the answer behind its correlation id is spoilt",
+    "error": "the request is not handled; the response has this error code (a name or a number) in all error fields",
+    DELAY: "the request is handled after this time of the broker's clock",
+    "no_answer": "the request is not handled, and there is no response; the connection stays open",
+    "close": "the request is not handled, and the connection is closed",
+    "throttle_ms": "the request is handled; the response has this throttle time",
+    "lose_answer": "the request is handled; the connection is closed without a response",
+    "answer_only": "the request is not handled; the response reports success",
+    "duplicate": "the request is handled twice; the response is the first one",
+    "hold": "the request waits until it is released, and is handled then, even if its client has disconnected; "
+    '`{"hold": {"until": {"topic": "orders", "end_offset": 5}}}` releases it when this condition is true, '
+    "as for `POST /v1/wait`",
+    "reorder": "the request waits until the next matching request, of another connection, is answered, "
+    "which counts neither for `nth` nor for `times`",
+    "advance_ms": "the broker's clock is advanced by this time, and the request is handled",
+    "producer_epoch": "the transactional id gets this producer epoch, as by `POST /v1/seed`, if possible; "
+    "then the request is handled; for InitProducerId",
+    "newer_instance": "a new instance of the producer calls InitProducerId, which aborts an open transaction; "
+    "then the request is handled: the client is a zombie",
+    "corrupt": "the request is handled; every byte of the response after its correlation id is corrupt",
 }
 """Fields of `do`, which has exactly one: the effect. The tables in docs/control.md are generated from these texts."""
 TIMES_MS_MAX: Final = 24 * 3_600_000

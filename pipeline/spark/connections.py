@@ -131,4 +131,6 @@ def _partitions(cluster: Cluster, topic: str) -> int:
             return len(cluster.retrying(lambda: cluster.partitions([topic], create=True)))
         except NotFound:
             cluster.pause(PAUSE_S)
-    raise NotFound(f"there is no topic {topic!r}, and the brokers have not made it: auto.create.topics.enable is off")
+    raise NotFound(
+        f"there is no topic {topic!r}, and the brokers have not created it: auto.create.topics.enable is off"
+    )

@@ -114,7 +114,7 @@ class _Reader:
     def _lost(self, what: str) -> None:
         if self.options.fail_on_data_loss:
             raise DataLoss(what)
-        log.warning("%s; reading goes on, as failOnDataLoss is false", what)
+        log.warning("%s; the query continues, because failOnDataLoss is false", what)
 
     def _pieces(self, ranges: Sequence[Range]) -> list[Piece]:
         cut = split(ranges, self.options.min_partitions, self.options.max_records_per_partition)

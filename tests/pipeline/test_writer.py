@@ -225,7 +225,7 @@ def test_who_ends_leaves_the_transaction_as_it_is(live: LiveBroker, cluster: Clu
 
 
 def test_init_comes_first(cluster: Cluster, topic: str) -> None:
-    with pytest.raises(ClientError, match=r"init\(\) comes first"):
+    with pytest.raises(ClientError, match=r"call init\(\) first"):
         TransactionalWriter(cluster, topic).produce(topic, 0, batch("a"))
 
 

@@ -12,7 +12,7 @@ function heard() {
   if (isLost || connection.className !== "") {
     isLost = false;
     connection.className = "";
-    connection.textContent = "Live: what is different is shown within a second.";
+    connection.textContent = "Live: changes are shown within a second.";
   }
 }
 
@@ -25,7 +25,7 @@ function lost() {
   }
 }
 
-// What a button is for: the same one is there again when the page is shown anew.
+// Identifies a button, so that it can be found again after an update of the page.
 const purpose = (button) =>
   [button.form.getAttribute("action"), ...[...button.form.elements].map((each) => (each === button ? "*" : "") + each.value)].join();
 

@@ -57,7 +57,7 @@ def page(chromium: Any) -> Iterator[Any]:
 
 def test_what_happens_is_shown_without_loading_the_page_again(broker: Broker, page: Any) -> None:
     page.goto(broker.control_url)
-    page.wait_for_selector("text=Live: what is different is shown within a second.")
+    page.wait_for_selector("text=Live: changes are shown within a second.")
     broker.stops.park("txn.reply")
     page.wait_for_selector("text=park at txn.reply")
     page.click("text=Remove stop-1")
@@ -80,7 +80,7 @@ def test_the_page_goes_on_while_a_button_has_the_focus_and_keeps_it_there(broker
 
 def test_state_of_before_is_never_shown_as_live(broker: Broker, page: Any) -> None:
     page.goto(broker.control_url)
-    page.wait_for_selector("text=Live: what is different is shown within a second.")
+    page.wait_for_selector("text=Live: changes are shown within a second.")
     broker.close()
     page.wait_for_selector("text=The connection to the broker is lost. What is shown is how it was at")
     assert "Live" not in page.inner_text("#connection")
