@@ -99,7 +99,8 @@ BROKER_SUBJECTS: Final = {
         "stuntbroker.write.buffer.bytes fetch.max.bytes max.incremental.fetch.session.cache.slots replica.selector.class"
     ),
     "Security": (
-        "stuntbroker.users sasl.enabled.mechanisms stuntbroker.jaas.file connections.max.reauth.ms ssl.keystore.location "
+        "stuntbroker.users sasl.enabled.mechanisms stuntbroker.jaas.file connections.max.reauth.ms "
+        "sasl.server.max.receive.size ssl.keystore.location "
         "ssl.keystore.password ssl.keystore.key ssl.keystore.certificate.chain ssl.key.password ssl.keystore.type "
         "ssl.client.auth ssl.truststore.location ssl.truststore.password ssl.truststore.certificates ssl.truststore.type "
         "ssl.enabled.protocols"

@@ -230,6 +230,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "sasl.enabled.mechanisms":
         "SASL mechanisms of listeners with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER, which accepts unsecured "
         "tokens. With GSSAPI (Kerberos) in the list, a listener with SASL cannot start.",
+    "sasl.server.max.receive.size":
+        "Size limit in bytes of a request before the client is authenticated. A larger one closes its connection.",
     "socket.listen.backlog.size":
         "Number of connections that the system queues until the broker accepts them.",
     "socket.request.max.bytes":

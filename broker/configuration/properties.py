@@ -280,6 +280,7 @@ _BROKER: Final[dict[str, Property]] = {
     "replica.selector.class": _string(""),
     # Unlike Kafka: GSSAPI, the default, is not served.
     "sasl.enabled.mechanisms": _list("GSSAPI", _text),
+    "sasl.server.max.receive.size": _int(524_288),
     # Unlike Kafka: 1,024, not 50, so that many clients that connect at the same time do not wait a second.
     "socket.listen.backlog.size": _int(1_024, 1),
     "socket.request.max.bytes": _int(104_857_600, 1),

@@ -41,6 +41,7 @@ NumberName = Literal[
     "producer.id.expiration.check.interval.ms",
     "producer.id.expiration.ms",
     "queued.max.request.bytes",
+    "sasl.server.max.receive.size",
     "socket.listen.backlog.size",
     "socket.request.max.bytes",
     "stuntbroker.groups.max.bytes",

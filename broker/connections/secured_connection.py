@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from struct import pack
+from struct import Struct, pack
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.connections.connection import Connection
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connections.listener import Listener
     from stuntbroker.broker.services import Services
 
+_unpack_size: Final = Struct(">i").unpack_from
 _SHORT_NAMES: Final = {
     "commonName": "CN",
     "countryName": "C",
@@ -32,12 +33,13 @@ _SHORT_NAMES: Final = {
 class SecuredConnection(Connection):
     """A client's connection that may have to authenticate first. An authenticated one is like any other."""
 
-    __slots__ = ()
+    __slots__ = ("_receive_size_max",)
 
     def __init__(self, broker: Services, listener: Listener) -> None:
         super().__init__(broker, listener)
         security = listener.security
         assert security is not None, "a PLAINTEXT listener has plain connections"
+        self._receive_size_max = security.receive_size_max
         if security.mechanisms:
             self.authentication: Authentication | None = security.new_authentication(
                 broker.scram_credentials, broker.chance, broker.clock
@@ -49,6 +51,16 @@ class SecuredConnection(Connection):
         if self.authentication is None:
             certificate = transport.get_extra_info("peercert")
             self.principal = Principal("User", subject_of(certificate)) if certificate else ANONYMOUS
+
+    def buffer_updated(self, count: int) -> None:
+        """As Connection; a client that is not authenticated may send small requests only."""
+        authentication, low = self.authentication, self._low
+        if authentication is not None and authentication.stage != Stage.AUTHENTICATED and self._high + count >= low + 4:
+            size, size_max = _unpack_size(self._view, low)[0], self._receive_size_max
+            if size > size_max:
+                self.fail("frame_refused", reason="the client is not authenticated", size=size, size_max=size_max)
+                return
+        super().buffer_updated(count)
 
     def _frame(self, low: int, stop: int, key: int, version: int) -> bool:
         authentication = self.authentication

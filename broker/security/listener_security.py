@@ -38,6 +38,8 @@ class ListenerSecurity:
         self._everywhere = _passwords(config["stuntbroker.users"])
         self._of_jaas = _jaas_passwords(name, config) if PLAIN in self.mechanisms else {}
         self._max_session_ms: int = config.of_listener(name, "connections.max.reauth.ms")
+        self.receive_size_max: int = config.of_listener(name, "sasl.server.max.receive.size")
+        """Maximum bytes of a request before authentication."""
         self.tls: ssl.SSLContext | None = None
         """The context for new connections; None without TLS."""
         if protocol.endswith("SSL"):

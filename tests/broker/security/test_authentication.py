@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from pathlib import Path
+from struct import pack
 from typing import Any
 
 import pytest
@@ -84,6 +85,30 @@ async def test_no_request_is_served_before_the_client_is_authenticated(before: s
             shake_hands(client, version=int(before == "mechanism"))
         assert not is_served(client)
         assert client.transport.closed
+
+
+async def test_a_request_is_small_until_the_client_is_authenticated() -> None:
+    """Not even the start of a larger one is kept: thousands of strangers would fill the memory."""
+    large = pack(">i", 524_289) + bytes(1_000)
+    async with running_rig(properties=PROPERTIES) as rig:
+        stranger = rig.client(SASL)
+        for byte in large[:3]:
+            stranger.feed(bytes([byte]))
+        assert not stranger.transport.closed
+        stranger.feed(large[3:])
+        assert stranger.transport.closed
+        assert rig.events.kept[-1][1]["size_max"] == 524_288
+
+        client = rig.client(SASL)
+        shake_hands(client)
+        client.feed(pack(">i", 524_288) + bytes(1_000))
+        assert not client.transport.closed
+
+        alice = rig.client(SASL)
+        shake_hands(alice)
+        authenticate(alice, ALICE)
+        alice.feed(large)
+        assert not alice.transport.closed
 
 
 async def test_a_client_may_ask_for_the_versions_again_if_it_asked_in_a_version_that_is_not_served() -> None:
