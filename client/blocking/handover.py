@@ -198,7 +198,7 @@ class HandedBatch:
         self._batch = batch
 
     def send_nowait(self, dispatcher: Dispatcher) -> RecordFuture | None:
-        """Send the batch, without sending it if that would have to wait: then return None."""
+        """Send the batch; return None, without sending it, if that would have to wait."""
         return dispatcher.send_batch_nowait(self._batch, self.topic, self.partition)
 
     async def send(self, dispatcher: Dispatcher) -> RecordFuture:
@@ -215,11 +215,11 @@ class Handover:
     __slots__ = (
         "_bytes",
         "_dispatcher",
-        "_may_wait",
+        "_is_used",
+        "_loop_thread",
         "_name",
         "_process_id",
         "_session",
-        "_loop_thread",
         "_thread_id",
         "_wake",
         "ending_call",
@@ -234,14 +234,14 @@ class Handover:
         session: Session,
         dispatcher: Dispatcher,
         thread: LoopThread,
-        may_wait: bool,
+        is_used: bool,
         wake: Callable[[], object],
     ) -> None:
-        """`wake`: makes the thread call `take_ready`. `may_wait`: False: `send` has to wait for each record."""
+        """`wake`: makes the thread call `take_ready`. `is_used`: False if `send` has to wait until each record is taken."""
         self._loop_thread = thread
         self._process_id = os.getpid()
         self._thread_id = thread.ident
-        self._may_wait = may_wait
+        self._is_used = is_used
         self.lock = threading.Lock()
         """Held while a record is handed over, and while a call that ends the transaction begins."""
         self.ending_call: str | None = None
@@ -273,7 +273,7 @@ class Handover:
             known = self.partitions.get(handed.topic)
             partition = handed.partition
             if (
-                not self._may_wait
+                not self._is_used
                 or known is None
                 or (partition is not None and partition not in known)
                 or self._bytes + handed.size > HANDED_OVER_MAX

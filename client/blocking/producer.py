@@ -334,19 +334,18 @@ class TransactionalProducer:
     def _end(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None) -> Result:
         """Run a call that ends or prepares the transaction; meanwhile, `send` raises IllegalStateError."""
         self._running().check()  # First: in a forked process the lock may be held for ever.
+        handover = self._started_handover
         is_mine = False
         try:
-            with self._started_handover.lock:
-                if self._started_handover.ending_call is not None:
-                    raise IllegalStateError(
-                        f"{name}(): {self._started_handover.ending_call}() of {self._name} has not ended"
-                    )
+            with handover.lock:
+                if handover.ending_call is not None:
+                    raise IllegalStateError(f"{name}(): {handover.ending_call}() of {self._name} has not ended")
                 is_mine = True  # First: Ctrl-C may come between any two steps.
-                self._started_handover.ending_call = name
+                handover.ending_call = name
             return self._deliver(name, work, argument)
         finally:
             if is_mine:
-                self._started_handover.ending_call = None
+                handover.ending_call = None
 
     def _deliver(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None) -> Result:
         """Run a call of which the caller has to know the outcome, even if a signal interrupts it and it is repeated."""
