@@ -57,7 +57,7 @@ class SecuredConnection(Connection):
         authentication, low = self.authentication, self._low
         if authentication is not None and authentication.stage != Stage.AUTHENTICATED and self._high + count >= low + 4:
             size, size_max = _unpack_size(self._view, low)[0], self._receive_size_max
-            if size > size_max:
+            if size_max < size <= self.broker.frame_size_max:
                 self.fail("frame_refused", reason="the client is not authenticated", size=size, size_max=size_max)
                 return
         super().buffer_updated(count)

@@ -99,6 +99,11 @@ async def test_a_request_is_small_until_the_client_is_authenticated() -> None:
         assert stranger.transport.closed
         assert rig.events.kept[-1][1]["size_max"] == 524_288
 
+        encrypted = rig.client(SASL)
+        encrypted.feed(b"\x16\x03\x01\x02\x00" + bytes(1_000))
+        assert encrypted.transport.closed
+        assert "the client speaks TLS" in rig.events.kept[-1][1]["reason"]
+
         client = rig.client(SASL)
         shake_hands(client)
         client.feed(pack(">i", 524_288) + bytes(1_000))
