@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from base64 import urlsafe_b64encode
+from typing import Final
+
+ADD_SCRAM: Final = ("--add-scram", "-S")
+"""Options of Kafka's command that create users of SCRAM."""
 
 
 def run(command: str, arguments: list[str]) -> int:
@@ -27,6 +31,11 @@ def run(command: str, arguments: list[str]) -> int:
         return 0
     if verb in ("format", "info"):
         sys.stderr.write("stuntbroker: a data folder needs no formatting here\n")
+        if any(word.partition("=")[0] in ADD_SCRAM for word in arguments):
+            sys.stderr.write(
+                "stuntbroker: --add-scram has no effect: set stuntbroker.users=NAME:PASSWORD, or run kafka-configs.sh "
+                "--alter --add-config 'SCRAM-SHA-256=[password=PASSWORD]' --entity-type users --entity-name NAME later\n"
+            )
         return 0
     sys.stderr.write("kafka-storage: a command is missing; here there are random-uuid, format and info\n")
     return 1

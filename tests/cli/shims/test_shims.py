@@ -241,6 +241,11 @@ def test_versions_of_apis_are_listed_for_each_broker(prepared: str, kafka_tools:
         ("kafka-storage random-uuid", 0, ""),
         ("kafka-storage format --ignore-formatted -t x -c y", 0, "needs no formatting"),
         ("zookeeper-server-start x.properties", 0, "there is no ZooKeeper here"),
+        (
+            "kafka-storage format -t x --add-scram SCRAM-SHA-256=[name=a,password=b]",
+            0,
+            "--add-scram has no effect: set",
+        ),
         ("kafka-storage --help", 0, "random-uuid"),
         ("kafka-cluster.sh --help", 0, "cluster-id"),
         ("kafka-server-start --help", 0, "--override NAME=VALUE"),
