@@ -13,9 +13,9 @@ NAMES_OF_IDS: Final = ("transactional_id", "v3_and_below_transactional_id", "gro
 
 
 def clock_as_text(document: Any) -> str:
-    """Format the broker's time."""
-    state = "stands still" if document["paused"] else "goes"
-    return f"{document['now_ms']} ms since 1970, moved by {document['moved_ms']} ms, {state}\n"
+    """Format the broker's clock."""
+    state = "paused" if document["paused"] else "running"
+    return f"{document['now_ms']} ms since 1970, {document['moved_ms']} ms ahead of the machine's clock, {state}\n"
 
 
 def faults_as_text(document: Any) -> str:

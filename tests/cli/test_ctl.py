@@ -37,9 +37,9 @@ def test_time_is_moved_in_units_that_people_write(control: str, capsys: pytest.C
         assert run(["ctl", "advance", text, "--json", "--control", control]) == 0
         assert abs(json.loads(said(capsys))["moved_ms"] - before - ms) <= 5
     assert run(["ctl", "pause", "--control", control]) == 0
-    assert said(capsys).endswith("stands still\n")
+    assert said(capsys).endswith("clock, paused\n")
     assert run(["ctl", "resume", "--control", control]) == 0
-    assert said(capsys).endswith("goes\n")
+    assert said(capsys).endswith("clock, running\n")
 
 
 def test_a_fault_is_made_shown_released_and_removed(control: str, capsys: pytest.CaptureFixture[str]) -> None:
