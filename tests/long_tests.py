@@ -55,7 +55,7 @@ LONG_TESTS: Final[dict[str, str | None]] = {
         "2pc-dir-(decided|half)",
     "spark/sink/test_sink_writes.py::test_a_version_that_was_committed_or_a_lower_one_is_not_written_again": "single-kafka",
     # Kills at other steps of a write.
-    "spark/sink/test_sink.py::test_a_commit_that_fails_is_made_up_for": "commit-(decided|after)",
+    "spark/sink/test_sink.py::test_a_commit_that_fails_is_repaired": "commit-(decided|after)",
     "spark/sink/test_sink.py::test_tasks_that_fail_for_good_leave_nothing_open": "attempts0",
     "spark/sink/test_sink.py::test_another_number_of_tasks_finds_what_was_left_open": "commit-decided",
     # Starts a Spark of its own; a test in tests/spark runs the same block in a session that is there already.
@@ -64,7 +64,7 @@ LONG_TESTS: Final[dict[str, str | None]] = {
     "spark/sink/test_sink_single.py::test_a_commit_that_fails_is_looked_up_when_the_query_starts_again": "ours-.*",
     "spark/sink/test_sink_single.py::test_a_task_that_fails_ends_the_query_and_its_batch_is_written_again": "ours",
     "spark/sink/test_sink_single.py::test_a_driver_that_dies_leaves_what_the_next_one_ends": "ours",
-    "spark/sink/test_sink_single.py::test_a_query_may_go_on_in_the_other_mode": "ours",
+    "spark/sink/test_sink_single.py::test_a_query_may_continue_in_the_other_mode": "ours",
     "spark/sink/test_sink_single.py::test_batches_are_there_once": "ours",
     "spark/sink/test_sink_single.py::test_jobs_are_written_once": ".*ours",
     "spark/sink/test_sink_single.py::test_two_tasks_must_not_write_to_one_partition": "ours",

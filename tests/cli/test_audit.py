@@ -115,7 +115,7 @@ def test_damage_is_found_and_is_the_exit_status(folder: Path, tmp_path: Path) ->
         (("one", "--eos-group=g", "--eos-input=a", "--eos-output=b", "--eos-compare=c"), 2, "both, key, value"),
     ],
 )
-def test_a_wrong_call_is_told_in_one_line(arguments: tuple[str, ...], status: int, words: str) -> None:
+def test_a_wrong_call_is_reported_in_one_line(arguments: tuple[str, ...], status: int, words: str) -> None:
     done = run(*arguments)
 
     assert done.returncode == status
@@ -179,7 +179,7 @@ def test_tables_a_page_and_the_history_of_an_id_are_to_be_had(folder: Path, tmp_
     assert "is not empty" in restarted.stderr and restarted.stderr.count("\n") == 1
 
 
-def test_what_cannot_be_done_at_the_end_is_told_before_anything_is_written(folder: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_done_at_the_end_is_reported_before_anything_is_written(folder: Path, tmp_path: Path) -> None:
     eos = ("--eos-group", "g", "--eos-input", "none", "--eos-output", TOPIC)
     for wrong in (("--html", str(tmp_path)), eos):
         done = run(str(folder), "--tables", str(tmp_path / "tables"), *wrong)
@@ -189,7 +189,7 @@ def test_what_cannot_be_done_at_the_end_is_told_before_anything_is_written(folde
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
-def test_a_page_that_may_not_be_written_is_told(folder: Path, tmp_path: Path) -> None:
+def test_a_page_that_may_not_be_written_is_reported(folder: Path, tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     done = run(str(folder), "--html", str(tmp_path / "x.html"))
     tmp_path.chmod(0o700)
@@ -197,7 +197,9 @@ def test_a_page_that_may_not_be_written_is_told(folder: Path, tmp_path: Path) ->
     assert done.stderr == f"stuntbroker: cannot write {tmp_path / 'x.html'}: this user may not; give another --html\n"
 
 
-def test_a_page_without_what_draws_it_is_told_before_the_work(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_without_what_draws_it_is_reported_before_the_work(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "plotly", None)
     said = io.StringIO()
     monkeypatch.setattr(sys, "stderr", said)

@@ -137,7 +137,7 @@ def test_a_host_that_cannot_be_listened_on_exits_1_and_another_host_is_asked_for
     assert done.stderr.count("\n") == 1
 
 
-def test_a_data_folder_in_use_exits_1_and_the_first_process_goes_on(tmp_path: Path) -> None:
+def test_a_data_folder_in_use_exits_1_and_the_first_process_continues(tmp_path: Path) -> None:
     with serving("--data-dir", str(tmp_path / "data")) as first:
         done = run("serve", "--port", "0", "--data-dir", str(tmp_path / "data"))
         assert done.returncode == 1
@@ -391,13 +391,13 @@ def test_wait_exits_0_when_a_broker_answers_and_1_when_none_does() -> None:
     assert done.stderr == f"stuntbroker: {json.loads(done.stdout)['reason']}\n"
 
 
-def test_wait_is_not_taken_in_by_a_port_that_is_open_and_does_not_answer() -> None:
+def test_wait_needs_a_response_not_only_an_open_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         done = run("wait", "--bootstrap", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "0.2")
     assert done.returncode == 1
 
 
-def test_a_reader_that_has_seen_enough_is_no_fault_to_speak_of() -> None:
+def test_a_closed_pipe_ends_a_command_without_a_message() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:

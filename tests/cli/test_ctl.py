@@ -163,7 +163,7 @@ def test_a_state_is_kept_copied_and_brought_back(control: str, capsys: pytest.Ca
         ),
     ],
 )
-def test_what_cannot_be_is_told_in_a_line(
+def test_what_cannot_be_is_reported_in_a_line(
     words: list[str], status: int, reason: str, control: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["ctl", *(control if word == "CONTROL" else word for word in words)]) == status
@@ -173,7 +173,7 @@ def test_what_cannot_be_is_told_in_a_line(
     assert text.count("\n") == 1
 
 
-def test_a_port_that_speaks_something_else_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_speaks_something_else_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with serving("--metrics-port", "0") as broker:
         metrics = broker.line.split("metrics=")[1].strip()
         assert run(["ctl", "clock", "--control", metrics]) == 1

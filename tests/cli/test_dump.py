@@ -89,7 +89,7 @@ def test_dump_shows_every_file_of_a_folder(tmp_path: Path) -> None:
     assert {row["file"] for row in rows} <= set(files) and not any(row["is_damage"] for row in rows)
 
 
-def test_dump_goes_on_after_what_it_cannot_show(tmp_path: Path) -> None:
+def test_dump_continues_after_what_it_cannot_show(tmp_path: Path) -> None:
     names = ("a", f"{0:020d}.txt", "notes.index", "partition.metadata")
     for name in names:
         (tmp_path / name).write_text("version: 0\n")

@@ -250,7 +250,7 @@ def test_the_command_line_wins_over_ours_over_kafka_s_over_the_file(tmp_path: Pa
     assert "variables_not_understood" in log and "KAFKA_NUM_PARTITION" in log
 
 
-def test_a_data_folder_that_cannot_be_written_is_told_with_what_to_do(
+def test_a_data_folder_that_cannot_be_written_is_reported_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ownership_advice(str(tmp_path / "below" / "it")) == ""

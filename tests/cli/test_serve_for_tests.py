@@ -109,7 +109,7 @@ def _is_running(pid: int) -> bool:
     return state != "Z"
 
 
-def test_what_was_asked_for_is_done_and_answered_when_nobody_reads_standard_error() -> None:
+def test_requests_are_answered_when_nobody_reads_standard_error() -> None:
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "stuntbroker", "serve", "--port", "0", "--topic", "first:1"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writing, text=True)

@@ -105,7 +105,7 @@ def test_a_broker_that_is_not_there_exits_1_with_one_line(line: str, capsys: pyt
 @pytest.mark.parametrize(
     "words", [["topic", "create", "\udcff"], ["topic", "describe", "\udcff"], ["group", "describe", "\udcff"]]
 )
-def test_a_word_that_is_not_utf_8_is_told_in_a_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_that_is_not_utf_8_is_reported_in_a_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with serving() as broker:
         assert run([*words, "--bootstrap", "127.0.0.1:" + str(broker.address[1])]) == 2
     out, err = capsys.readouterr()

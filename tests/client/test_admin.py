@@ -168,7 +168,7 @@ def test_the_duration_filter_is_sent_together_with_the_states_that_run(world: Wo
     assert (tuple(request.state_filters), request.duration_filter) == (RUNNING, 5)
 
 
-def test_a_state_that_a_broker_does_not_know_is_told(world: World) -> None:
+def test_a_state_that_a_broker_does_not_know_is_reported(world: World) -> None:
     world.broker.handlers[LIST_TRANSACTIONS] = lambda request, version: ListTransactionsResponse(0, 0, ["Odd"], [])
     assert world.admin.list_transactions(["Odd"]).notes == ("broker 1 knows no state 'Odd'",)
 
@@ -181,7 +181,7 @@ def test_a_coordinator_that_still_loads_is_waited_for(world: World) -> None:
 
 
 @pytest.mark.parametrize("newest, fault", [(2, BrokerError), (1, ClientError)])
-def test_a_pattern_that_is_none_is_an_error_whoever_reads_it(
+def test_a_pattern_that_is_invalid_is_an_error_whoever_reads_it(
     world: World, newest: int, fault: type[ClientError]
 ) -> None:
     world.broker.versions[LIST_TRANSACTIONS] = (0, newest)

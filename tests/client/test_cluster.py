@@ -153,7 +153,7 @@ def test_any_address_of_several_will_do(broker: FakeBroker) -> None:
         assert cluster.retrying(cluster.broker_ids) == [1]
 
 
-def test_a_broker_that_cannot_be_reached_where_the_cluster_says_is_told_with_both(
+def test_a_broker_that_cannot_be_reached_where_the_cluster_says_is_reported_with_both(
     broker: FakeBroker, cluster: Cluster
 ) -> None:
     """The classic mistake with containers: the address that is advertised means nothing outside."""

@@ -84,7 +84,7 @@ def test_nothing_is_taken_for_a_duplicate_after_a_broker_was_put_back(
     assert broker.values("t") == [b"c", b"d", b"e", b"f"]
 
 
-def test_writing_goes_on_after_a_batch_that_was_refused(broker: Broker, cluster: Cluster) -> None:
+def test_writing_continues_after_a_batch_that_was_refused(broker: Broker, cluster: Cluster) -> None:
     write(cluster, b"a")
     with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE"):
         write(cluster, b"x" * 700_000)

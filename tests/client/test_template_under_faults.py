@@ -137,7 +137,7 @@ async def test_the_loop_that_only_writes_writes_each_value_once(
 
 
 @pytest.mark.parametrize("level", APIS)
-async def test_the_loop_that_only_writes_goes_on_after_a_time_out(
+async def test_the_loop_that_only_writes_continues_after_a_time_out(
     level: int, stuntbroker_factory: Callable[..., Broker]
 ) -> None:
     """Under transaction version 1 a time-out looks like a fence, and another producer has to go on."""
@@ -163,7 +163,7 @@ async def test_no_plan_costs_a_record_or_doubles_one(plan: str, stuntbroker: Bro
     check(stuntbroker, RECORDS + MORE)
 
 
-async def test_a_zombie_ends_and_another_process_goes_on(stuntbroker: Broker) -> None:
+async def test_a_zombie_ends_and_another_process_continues(stuntbroker: Broker) -> None:
     await asyncio.to_thread(prepare, stuntbroker)
     await asyncio.to_thread(stuntbroker.apply_plan, ZOMBIE)
     assert await run(stuntbroker) == 2

@@ -21,7 +21,7 @@ HOUR_MS = 3_600_000
 # --- the clock alone
 
 
-def test_a_clock_that_is_paused_stands_still_and_goes_on_without_a_jump(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_is_paused_stands_still_and_continues_without_a_jump(monkeypatch: pytest.MonkeyPatch) -> None:
     real = {"now": 1_000, "monotonic": 50}
     monkeypatch.setattr(Clock, "now_ms", lambda self: real["now"])
     monkeypatch.setattr(Clock, "monotonic_ms", lambda self: real["monotonic"])
@@ -144,7 +144,7 @@ async def test_what_a_call_sets_in_motion_is_looked_at_before_the_target(rig: Ri
     assert calls == [2_100]
 
 
-async def test_work_in_slices_goes_on_while_time_stands(rig: Rig, control: Control) -> None:
+async def test_work_in_slices_continues_while_time_stands(rig: Rig, control: Control) -> None:
     timers = rig.broker.timers
     slices: list[int] = []
 
@@ -159,7 +159,7 @@ async def test_work_in_slices_goes_on_while_time_stands(rig: Rig, control: Contr
     assert slices == [0, 1, 2]
 
 
-async def test_work_in_slices_is_done_before_time_goes_on(rig: Rig, control: Control) -> None:
+async def test_work_in_slices_is_done_before_time_continues(rig: Rig, control: Control) -> None:
     clock, timers = rig.broker.clock, rig.broker.timers
     begin_ms = clock.monotonic_ms()
     calls: list[int] = []

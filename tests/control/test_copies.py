@@ -82,7 +82,7 @@ async def settle(control: Control) -> None:
 
 
 @pytest.mark.parametrize(("point", "commit", "nth"), PARKED_AT)
-async def test_a_fork_goes_on_from_where_the_transaction_was_parked_as_the_broker_does(
+async def test_a_fork_continues_from_where_the_transaction_was_parked_as_the_broker_does(
     point: str, commit: bool, nth: int, rig: Rig, control: Control
 ) -> None:
     host = BrokerHost(control)
@@ -298,7 +298,7 @@ def test_a_snapshot_brings_back_an_open_transaction_and_forgets_what_came_later(
     assert phase_of(broker) == "Ongoing"
 
 
-def test_a_hundred_forks_of_a_half_committed_transaction_end_each_by_itself(broker: Broker) -> None:
+def test_a_hundred_forks_of_a_half_committed_transaction_end_each_on_its_own(broker: Broker) -> None:
     producer = producer_of(broker)
     stop = broker.stops.park("txn.marker.after")
     producer.begin_transaction()
@@ -365,7 +365,7 @@ def test_a_snapshot_that_there_is_not_is_named(broker: Broker) -> None:
         assert raised.value.status == 404
 
 
-def test_waiting_for_a_stop_goes_on_over_a_restore_and_ends_when_the_stop_is_removed(broker: Broker) -> None:
+def test_waiting_for_a_stop_continues_over_a_restore_and_ends_when_the_stop_is_removed(broker: Broker) -> None:
     stop = broker.stops.fail("txn.Empty.before")
     broker.snapshot("with a stop")
     with ThreadPoolExecutor(2) as pool:
@@ -378,7 +378,7 @@ def test_waiting_for_a_stop_goes_on_over_a_restore_and_ends_when_the_stop_is_rem
             waits[1].result()
 
 
-def test_a_wait_goes_on_over_a_restore_and_looks_at_the_new_state(broker: Broker) -> None:
+def test_a_wait_continues_over_a_restore_and_looks_at_the_new_state(broker: Broker) -> None:
     broker.produce("t", "1", "2", partition=0)
     broker.snapshot("two")
     broker.reset()

@@ -30,7 +30,7 @@ def client(rig: Rig) -> Client:
 
 
 @pytest.mark.parametrize("is_known", [False, True])
-async def test_an_id_goes_on_from_the_epoch_that_was_given(is_known: bool, rig: Rig, client: Client) -> None:
+async def test_an_id_continues_from_the_epoch_that_was_given(is_known: bool, rig: Rig, client: Client) -> None:
     if is_known:
         end(client, begin(client))
     assert seed(rig.broker, {"ids": {"transactional_id": "pay", "producer_id": 77, "producer_epoch": 32_765}}) == {
@@ -69,13 +69,13 @@ def test_a_hanging_transaction_is_found_by_those_who_look_for_one(capsys: pytest
         assert (hanging_one["topic"], hanging_one["producer_id"]) == ("orders", hanging["producer_id"])
 
 
-async def test_producer_ids_go_on_from_the_one_that_was_given(rig: Rig, client: Client) -> None:
+async def test_producer_ids_continue_from_the_one_that_was_given(rig: Rig, client: Client) -> None:
     seed(rig.broker, {"next_producer_id": 4_000_000_000})
     given = client.ask(InitProducerIdRequest(None, 60_000), 4)
     assert given.producer_id == 4_000_000_000
 
 
-async def test_a_sequence_goes_on_behind_its_end_with_zero(rig: Rig, client: Client) -> None:
+async def test_a_sequence_continues_behind_its_end_with_zero(rig: Rig, client: Client) -> None:
     given = client.ask(InitProducerIdRequest(None, 60_000), 4)
     whose = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
     seed(rig.broker, {"next_sequence": {"topic": "t", "partition": 1, "sequence": 2**31 - 2, **whose}})

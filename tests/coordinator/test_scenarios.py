@@ -73,7 +73,7 @@ def test_every_outcome_of_the_decision_tables_is_told_in_a_scenario(monkeypatch:
     assert stated - messages == set()
 
 
-def test_a_scenario_that_is_not_what_happens_is_told_from_one_that_is() -> None:
+def test_a_wrong_scenario_is_detected() -> None:
     messages = "cluster tv=2\ninit payments\n----\nappend EMPTY id=1000 epoch=0\nreply NONE id=1000 epoch=0\n"
 
     assert replay(messages) == messages

@@ -274,7 +274,7 @@ def test_a_full_mailbox_is_served_without_recursion(world: World) -> None:
 # --- faults
 
 
-def test_a_failing_append_changes_nothing_and_the_actor_goes_on(world: World) -> None:
+def test_a_failing_append_changes_nothing_and_the_actor_continues(world: World) -> None:
     actor = actor_in(Phase.ONGOING)
     before = actor.txn
     world.refuse_append = True

@@ -61,7 +61,7 @@ def test_who_may_commit(
     assert errors == [plain, transactional]
 
 
-def test_who_may_commit_is_told_for_every_state() -> None:
+def test_who_may_commit_is_decided_for_every_state() -> None:
     assert {state for state, *_ in COMMITS} == set(S)
 
 

@@ -88,7 +88,7 @@ def test_an_empty_group_without_offsets_goes_with_the_next_sweep(world: World) -
     assert world.replayed().list_groups() == []
 
 
-def test_the_sweep_goes_on_after_a_restart(world: World) -> None:
+def test_the_sweep_continues_after_a_restart(world: World) -> None:
     world.commit(1)
     world.restart()
     world.time.pass_ms(RETENTION_MS + SWEEP_MS)

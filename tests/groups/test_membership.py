@@ -69,7 +69,7 @@ def test_heartbeat(state: GroupState, member_id: str, generation: int, error: Er
     assert heartbeat(group(state), member_id, None, generation) is error
 
 
-def test_heartbeat_is_told_for_every_state() -> None:
+def test_heartbeat_is_decided_for_every_state() -> None:
     assert {state for state, *_ in HEARTBEATS} == set(S)
 
 
@@ -103,7 +103,7 @@ def test_sync_of_a_follower(
     assert answer_of(decide(group(state), request, 0, CONFIG)) is error
 
 
-def test_sync_is_told_for_every_state() -> None:
+def test_sync_is_decided_for_every_state() -> None:
     assert {state for state, *_ in SYNCS} == set(S)
 
 
@@ -208,7 +208,7 @@ def test_join_of_one_who_has_a_member_id(
     assert (answer_of(decision), decision.group.state) == (error, becomes)
 
 
-def test_join_is_told_for_every_state() -> None:
+def test_join_is_decided_for_every_state() -> None:
     assert {state for state, *_ in JOINS} == set(S)
 
 

@@ -183,7 +183,7 @@ def test_when_the_last_member_leaves_the_group_is_empty_and_stored(world: World)
     assert stored.group.protocol_name is None
 
 
-def test_the_group_of_a_leader_that_leaves_goes_on_under_another(world: World) -> None:
+def test_the_group_of_a_leader_that_leaves_continues_under_another(world: World) -> None:
     first, second = world.stable(2)
     world.groups.leave_group("g", [Leaver(first, None)])
     (joined,) = world.join(second)
@@ -305,7 +305,7 @@ def test_only_timers_that_may_still_matter_run(world: World) -> None:
     assert world.time.running == sweep + session
 
 
-def test_states_are_told_as_events(world: World) -> None:
+def test_states_are_reported_as_events(world: World) -> None:
     (first,) = world.stable()
     world.groups.leave_group("g", [Leaver(first, None)])
     world.groups.delete_group("g")

@@ -57,7 +57,7 @@ def test_franz_go_zombie_is_fenced_at_its_commit_and_its_records_stay_invisible(
 
 
 @every_protocol
-def test_franz_go_zombie_is_refused_its_next_record_and_fenced_when_it_tries_to_go_on(
+def test_franz_go_zombie_is_refused_its_next_record_and_fenced_when_it_tries_to_continue(
     franz_go: Outcomes, cluster: str, versions: str
 ) -> None:
     franz_go.check(cluster, f"zombie_record{versions}")
@@ -75,7 +75,7 @@ def test_franz_go_member_that_was_rebalanced_out_commits_nothing(franz_go: Outco
     franz_go.check(cluster, "rebalanced_out")
 
 
-def test_franz_go_goes_on_after_the_abort_of_a_transaction_that_has_timed_out(franz_go: Outcomes) -> None:
+def test_franz_go_continues_after_the_abort_of_a_transaction_that_has_timed_out(franz_go: Outcomes) -> None:
     """KIP-890: the abort of a transaction that timed out hands out the epoch to go on with."""
     franz_go.check("tv2", "timed_out")
 
@@ -104,11 +104,11 @@ def test_franz_go_takeovers_past_the_last_epoch_show_no_record_of_a_zombie(franz
     franz_go.check(cluster, "late_instances")
 
 
-def test_franz_go_time_out_below_the_last_epoch_is_an_unknown_error_and_a_new_instance_goes_on(
+def test_franz_go_time_out_below_the_last_epoch_is_an_unknown_error_and_a_new_instance_continues(
     franz_go: Outcomes,
 ) -> None:
     franz_go.check("late-tv2", "late_timed_out")
 
 
-def test_franz_go_goes_on_after_a_time_out_of_the_last_epoch(franz_go: Outcomes) -> None:
+def test_franz_go_continues_after_a_time_out_of_the_last_epoch(franz_go: Outcomes) -> None:
     franz_go.check("late-tv2", "late_timed_out_last")

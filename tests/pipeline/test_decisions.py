@@ -202,7 +202,7 @@ def test_who_was_superseded_can_do_nothing_and_changes_nothing(opened: Open) -> 
     assert owner.last() == Stored(decision(1, B), False)
 
 
-def test_who_only_looks_shuts_nobody_out(opened: Open) -> None:
+def test_a_reader_of_the_folder_takes_no_lock(opened: Open) -> None:
     assert opened().peek() is None
     owner, looker = opened(), opened()
     owner.take()

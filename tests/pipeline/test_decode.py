@@ -108,7 +108,7 @@ def test_messages_of_older_formats_are_refused() -> None:
         find_batches(old)
 
 
-def test_a_wrong_crc_is_told_with_its_offset() -> None:
+def test_a_wrong_crc_is_reported_with_its_offset() -> None:
     good, bad = build_batch([(b"k", b"v")], NOW_MS, base_offset=6), build_batch([(b"k", b"v")], NOW_MS, base_offset=7)
     bad[-2] ^= 1
 
@@ -116,7 +116,7 @@ def test_a_wrong_crc_is_told_with_its_offset() -> None:
         rows_of(good + bad)
 
 
-def test_compressed_bytes_that_are_none_are_told_with_their_offset() -> None:
+def test_compressed_bytes_that_are_none_are_reported_with_their_offset() -> None:
     bad = batch_of([(1, 0, b"k" * 90, b"v" * 90, [])], 4, False, 9)
     bad[HEADER_SIZE] ^= 0xFF
     seal(bad)
@@ -170,7 +170,7 @@ IN_HEADERS = {body for name, body in BROKEN.items() if name.startswith(("a heade
 
 
 @pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN.keys())
-def test_a_record_that_is_not_as_it_says_is_told_with_the_offset_of_its_batch(body: bytes) -> None:
+def test_a_record_that_is_not_as_it_says_is_reported_with_the_offset_of_its_batch(body: bytes) -> None:
     good, bad = build_batch([(b"k", b"v")], NOW_MS, base_offset=6), build_batch([(None, None)], NOW_MS, base_offset=7)
     bad[HEADER_SIZE:] = bytes([2 * len(body)]) + body
     struct.pack_into(">i", bad, 8, len(bad) - 12)

@@ -145,7 +145,7 @@ def produced(cluster: Cluster, topic: str, count: int) -> TopicPartition:
     return TopicPartition(topic, 0)
 
 
-def test_records_that_were_deleted_are_told_and_the_rest_is_read(cluster: Cluster) -> None:
+def test_records_that_were_deleted_are_reported_and_the_rest_is_read(cluster: Cluster) -> None:
     where = produced(cluster, "shortened", 10)
     request = DeleteRecordsRequest([DeleteRecordsTopic(where.topic, [DeleteRecordsPartition(0, 6)])], 30_000)
     answer = cluster.ask(cluster.leader(*where), DELETE_RECORDS, request, DeleteRecordsResponse)
@@ -160,7 +160,7 @@ def test_records_that_were_deleted_are_told_and_the_rest_is_read(cluster: Cluste
     assert said[2:] == ["partition shortened-0 ends before offset 90, those up to 94 are gone"]
 
 
-def test_a_topic_that_is_deleted_while_it_is_read_is_told(cluster: Cluster) -> None:
+def test_a_topic_that_is_deleted_while_it_is_read_is_reported(cluster: Cluster) -> None:
     where = produced(cluster, "deleted", 300)
     said: list[str] = []
     actual: list[int] = []

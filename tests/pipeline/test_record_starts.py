@@ -381,7 +381,7 @@ BROKEN: dict[str, Callable[[], bytearray]] = {
 
 
 @pytest.mark.parametrize("make", BROKEN.values(), ids=BROKEN)
-def test_of_large_batches_the_one_that_is_bad_is_told(make: Callable[[], bytearray]) -> None:
+def test_of_large_batches_the_one_that_is_bad_is_reported(make: Callable[[], bytearray]) -> None:
     bad = make()
     seal(bad)
     data = bytes(batch_at(0, ROWS) + bad + batch_at(8_000, ROWS) + bad)
@@ -390,7 +390,7 @@ def test_of_large_batches_the_one_that_is_bad_is_told(make: Callable[[], bytearr
         list(decode(find_batches(data), True))
 
 
-def test_of_several_bad_batches_the_first_is_told() -> None:
+def test_of_several_bad_batches_the_first_is_reported() -> None:
     """Whatever is wrong with it: here an offset, which is looked at later than where records end."""
     wrong = [(0, 9, None, b"v", []), (0, 1, None, b"v", [])]
     data = bytes(batch_at(0, ROWS) + batch_at(4_000, wrong) + batch_at(8_000, ROWS, 1))

@@ -115,7 +115,7 @@ def test_transactions_one_after_the_other(two_phase: bool, cluster: Cluster, top
     check_exactly(cluster, topic, expected)
 
 
-def test_what_was_written_is_told_with_its_offsets(cluster: Cluster, topic: str) -> None:
+def test_what_was_written_is_reported_with_its_offsets(cluster: Cluster, topic: str) -> None:
     writer = TransactionalWriter(cluster, topic)
     writer.init()
     writer.produce(topic, 0, [batch("a", "b"), batch("c")])

@@ -209,7 +209,7 @@ HEAD = "request R key=1 versions=0-3 flexible=2+\n"
         ("data R versions=0 flexible=0+ color=red\n",    "t.txt:1: cannot read 'color'"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_a_schema_is_told_with_its_line(text: str, says: str) -> None:
+def test_a_mistake_in_a_schema_is_reported_with_its_line(text: str, says: str) -> None:
     with pytest.raises(SchemaError) as refused:
         parse(text, "t.txt")
 

@@ -298,7 +298,7 @@ def test_a_long_header_is_more_steps_than_a_short_one() -> None:
         assert MANY - walk(BOMBS[what][1], 0, header(1), MANY).steps == headers * each + UNUSUAL_STEPS
 
 
-def test_faults_that_were_found_before_the_steps_were_used_up_are_told() -> None:
+def test_faults_that_were_found_before_the_steps_were_used_up_are_reported() -> None:
     payload = record(key=b"\x01") + record(1, headers=varint(1_000) + HEADER * 1_000)
 
     assert walk(payload, 0, header(2), 100, True, TIMES) == Walked(0, True, None, ((0, None),), None)

@@ -106,7 +106,7 @@ def test_a_transactional_batch_has_kafkas_bytes() -> None:
         (b"",                          "",                   None),
     ],
 )  # fmt: skip
-def test_a_marker_is_told_by_the_type_in_its_key_whatever_follows(
+def test_a_marker_is_recognised_by_the_type_in_its_key_whatever_follows(
     key: bytes, value: str, marker: tuple[bool, int] | None
 ) -> None:
     assert marker_of(Record(0, 0, key, bytes.fromhex(value))) == marker
@@ -129,7 +129,7 @@ def test_a_record_without_key_or_value_is_no_marker() -> None:
         (SEQUENCE_MAX, SEQUENCE_MAX, SEQUENCE_MAX - 1),
     ],
 )
-def test_sequence_numbers_go_on_from_zero_after_the_highest(sequence: int, increment: int, sum_of_both: int) -> None:
+def test_sequence_numbers_continue_from_zero_after_the_highest(sequence: int, increment: int, sum_of_both: int) -> None:
     assert add_sequence(sequence, increment) == sum_of_both
     assert DATA_HEADER._replace(base_sequence=sequence, last_offset_delta=increment).last_sequence == sum_of_both
 

@@ -58,7 +58,7 @@ def test_kafka_tells_the_story(script: Script, kafka: Future[Heard]) -> None:
     assert heard == script.page(of_kafka=True)
 
 
-def test_a_story_that_is_told_wrong_is_told_from_what_happens(loop: Loop, tmp_path: Path) -> None:
+def test_a_wrong_story_is_detected(loop: Loop, tmp_path: Path) -> None:
     path = tmp_path / "wrong.txt"
     path.write_text(TOLD_WRONG, encoding="utf-8")
     script = read_script(path)

@@ -309,7 +309,7 @@ def test_partitions_survive_in_kafka_s_layout(tmp_path: Path, clean: bool) -> No
     folder.abandon()
 
 
-def test_the_bytes_that_were_cut_are_told(tmp_path: Path) -> None:
+def test_the_bytes_that_were_cut_are_reported(tmp_path: Path) -> None:
     folder = DataDir(str(tmp_path))
     put(partition(folder), batch(2))
     folder.abandon()

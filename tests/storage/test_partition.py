@@ -271,7 +271,7 @@ def test_the_first_batch_of_a_time_or_later_is_found(
     log.delete()
 
 
-def test_the_latest_time_is_told_with_its_offset(tmp_path: Path) -> None:
+def test_the_latest_time_is_reported_with_its_offset(tmp_path: Path) -> None:
     log = new_log(tmp_path / "t-0", segment_bytes=300)
     for at in (5, 9, 7, 9, 1):
         put(log, batch(3, at=at))

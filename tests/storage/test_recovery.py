@@ -323,7 +323,7 @@ def test_any_order_of_appends_and_restarts_is_the_same_log(
     killed(log)
 
 
-def test_open_transactions_go_on_after_a_crash(tmp_path: Path) -> None:
+def test_open_transactions_continue_after_a_crash(tmp_path: Path) -> None:
     killed(described(tmp_path / "t-0", [data(1, 0, 2), data(2, 0)]))
     log = reopened(tmp_path / "t-0")
     data(1, 2)(log)

@@ -169,7 +169,7 @@ async def test_requests_are_counted_by_name_and_version_from_the_moment_that_som
     assert samples["kafka_server_socket_server_metrics_connection_count"] == 1
 
 
-async def test_how_long_the_transaction_log_took_to_read_back_is_told(
+async def test_how_long_the_transaction_log_took_to_read_back_is_reported(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_rig(data_dir, {"transaction.state.log.num.partitions": "2"}) as rig:
@@ -317,7 +317,7 @@ async def test_only_so_many_clients_are_let_in_and_the_kafka_side_does_not_notic
         assert status == 200
 
 
-def test_the_port_is_told_on_standard_output_and_in_the_ready_file(tmp_path: Path) -> None:
+def test_the_port_is_reported_on_standard_output_and_in_the_ready_file(tmp_path: Path) -> None:
     ready = tmp_path / "ready.json"
     with serving("--metrics-port", "0", "--ready-file", str(ready)) as process:
         facts = json.loads(ready.read_text())

@@ -120,7 +120,9 @@ async def test_a_request_cut_at_any_byte_closes_its_own_connection_only(key: int
 
 
 @pytest.mark.parametrize("key", SERVED, ids=lambda key: APIS[key].name)
-async def test_a_request_with_any_byte_length_or_count_at_its_extremes_hurts_nobody(key: int, data_dir: Path) -> None:
+async def test_a_request_with_any_byte_length_or_count_at_its_extremes_harms_no_other_client(
+    key: int, data_dir: Path
+) -> None:
     async with running_rig(data_dir, {"num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}) as rig:
         attacker, bystander = Attacker(rig), Bystander(rig)
         low, high, _ = SERVED[key]
@@ -133,7 +135,7 @@ async def test_a_request_with_any_byte_length_or_count_at_its_extremes_hurts_nob
 
 
 @pytest.mark.parametrize("key", SERVED, ids=lambda key: APIS[key].name)
-async def test_random_values_of_every_field_hurt_nobody(key: int, data_dir: Path) -> None:
+async def test_random_values_of_every_field_harm_no_other_client(key: int, data_dir: Path) -> None:
     """Well-formed requests that mean nothing; large ones too, which are read where they were received."""
     random = Random(key)
     samples = [(m, v) for m, v in SAMPLE_CASES if m.name == f"{APIS[key].name}Request"]

@@ -162,7 +162,7 @@ def test_an_address_is_read_and_shown(text: str, address: tuple[str, int], shown
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", "host:port", "host:65536", "host:-1", "NONE://h:1"])
-def test_an_address_that_is_none_is_refused_with_its_name(text: str) -> None:
+def test_an_address_that_is_invalid_is_refused_with_its_name(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^--what: "):
         parse_listener(text, "--what")
 

@@ -203,7 +203,7 @@ async def test_the_largest_timestamp_of_committed_records_is_none_when_it_is_in_
         assert latest(client) == (0, START_MS + 1_000, 3)
 
 
-async def test_the_largest_timestamp_is_told_from_below_the_log_start_too(data_dir: Path) -> None:
+async def test_the_largest_timestamp_is_reported_from_below_the_log_start_too(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()

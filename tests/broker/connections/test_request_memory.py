@@ -44,7 +44,7 @@ def half_sent(rig: Rig, count: int, size: int = 7 * MIB) -> list[Client]:
     return clients
 
 
-async def test_half_sent_requests_hold_no_more_than_the_limit_and_small_ones_go_on(data_dir: Path) -> None:
+async def test_half_sent_requests_hold_no_more_than_the_limit_and_small_ones_continue(data_dir: Path) -> None:
     async with running_rig(data_dir, PROPERTIES) as rig:
         clients = half_sent(rig, 20)
         memory = rig.broker.request_memory
@@ -57,7 +57,7 @@ async def test_half_sent_requests_hold_no_more_than_the_limit_and_small_ones_go_
         assert memory.used == held(rig)
 
 
-async def test_who_waits_for_memory_goes_on_when_others_give_it_back(data_dir: Path) -> None:
+async def test_who_waits_for_memory_continues_when_others_give_it_back(data_dir: Path) -> None:
     async with running_rig(data_dir, PROPERTIES) as rig:
         rig.topic(TOPIC, max_message_bytes=str(4 * MIB))
         holders = half_sent(rig, 5, 6 * MIB)
@@ -74,7 +74,7 @@ async def test_who_waits_for_memory_goes_on_when_others_give_it_back(data_dir: P
         assert decode(client.answers()[0], 0, 9).responses[0].partition_responses[0].error_code == 0
 
 
-async def test_clients_that_all_go_on_are_all_answered_and_none_is_cut_off(data_dir: Path) -> None:
+async def test_clients_that_all_continue_are_all_answered_and_none_is_cut_off(data_dir: Path) -> None:
     """They hold a part of the memory each: without one that may go beyond the limit, all would wait for one another."""
     async with running_rig(data_dir, PROPERTIES) as rig:
         rig.topic(TOPIC, max_message_bytes=str(4 * MIB))

@@ -100,7 +100,7 @@ def test_declared_lengths_of_a_hundred_megabytes_cost_nothing() -> None:
             client.socket.close()
 
 
-def test_garbage_and_resets_from_many_clients_hurt_nobody() -> None:
+def test_garbage_and_resets_from_many_clients_harm_no_other_client() -> None:
     chance = random.Random(1)
     with serving("--log-level", "error") as broker, Peer(broker.address) as peer:
         make_topic(peer)

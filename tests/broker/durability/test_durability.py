@@ -128,7 +128,9 @@ async def test_requests_of_a_busy_id_wait_in_its_mailbox_and_are_answered_in_ord
         assert [rig.log(TOPIC, index).next_offset for index in range(3)] == [1, 1, 1]
 
 
-async def test_a_refusal_of_the_journal_to_one_who_waited_hurts_nobody_else(data_dir: Path, monkeypatch: Any) -> None:
+async def test_a_refusal_of_the_journal_to_one_who_waited_harms_no_other_request(
+    data_dir: Path, monkeypatch: Any
+) -> None:
     disk = Disk()
     async with running_rig(data_dir, durability="power", executor=disk) as rig:
         rig.topic(TOPIC)
@@ -250,7 +252,7 @@ async def test_a_write_that_fails_ends_the_broker_and_nobody_is_answered_any_mor
 
 @pytest.mark.parametrize("where", [TOPIC, "__transaction_state"])
 @pytest.mark.parametrize("durability", DURABILITIES)
-async def test_an_end_of_a_transaction_that_cannot_be_written_is_not_answered_and_is_made_up_for_at_the_next_start(
+async def test_an_end_of_a_transaction_that_cannot_be_written_is_not_answered_and_is_repaired_at_the_next_start(
     durability: str, where: str
 ) -> None:
     """Whether it was decided is in the log: the producer may ask again, and is never told that it was fenced."""

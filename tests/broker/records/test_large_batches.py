@@ -80,7 +80,7 @@ def refusing(call: str) -> OnCall:
 
 @pytest.mark.parametrize("durability", ["process", "power"])
 @pytest.mark.parametrize("version", [9, 12])
-async def test_a_large_batch_is_appended_between_others_which_go_on_meanwhile(
+async def test_a_large_batch_is_appended_between_others_which_continue_meanwhile(
     version: int, durability: str, data_dir: Path
 ) -> None:
     async with running_rig(data_dir, PROPERTIES, durability=durability, executor=EXECUTORS[durability]) as rig:

@@ -170,7 +170,7 @@ def test_a_configuration_that_was_allowed_once_costs_no_topic(tmp_path: Path) ->
     broker.data_dir.close()
 
 
-def test_a_cluster_id_that_is_lost_is_told(tmp_path: Path) -> None:
+def test_a_cluster_id_that_is_lost_is_reported(tmp_path: Path) -> None:
     broker = opened(tmp_path)
     broker.topics.create("kept", 1, {})
     broker.data_dir.close()

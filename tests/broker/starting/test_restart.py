@@ -103,7 +103,7 @@ def test_every_acknowledged_record_survives_kill_9_amid_produce(durability: str,
         assert fetched(peer).error_code == 0
 
 
-def test_an_open_transaction_goes_on_after_kill_9(tmp_path: Path) -> None:
+def test_an_open_transaction_continues_after_kill_9(tmp_path: Path) -> None:
     """The same producer, which knows its id and epoch, writes on and commits; a retry of what it sent is recognised."""
     with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
         make_topic(peer)

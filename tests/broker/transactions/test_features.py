@@ -187,7 +187,7 @@ async def test_a_new_folder_begins_at_the_property_and_stays_there_without_it(le
         assert rig.broker.transactions.transaction_version == level
 
 
-async def test_a_property_that_is_given_wins_over_the_level_of_the_folder_and_is_told(data_dir: Path) -> None:
+async def test_a_property_that_is_given_wins_over_the_level_of_the_folder_and_is_reported(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         update(rig.client(), 1)
     async with running_rig(data_dir, {FEATURE: "2"}) as rig:

@@ -126,7 +126,7 @@ async def test_a_late_request_of_a_producer_that_has_gone_on_is_no_fence(data_di
 
 
 @pytest.mark.parametrize("initial_epoch", ["0", "32765"])
-async def test_a_producer_that_goes_on_is_the_same_whatever_it_is_given(data_dir: Path, initial_epoch: str) -> None:
+async def test_a_producer_that_continues_is_the_same_whatever_it_is_given(data_dir: Path, initial_epoch: str) -> None:
     """It asks for another epoch by another connection (KIP-360), and gets another producer id when they are used up."""
     async with running_rig(data_dir, {"stuntbroker.initial.producer.epoch": initial_epoch}) as rig:
         rig.topic(TOPIC)
@@ -154,7 +154,7 @@ async def test_a_producer_that_goes_on_is_the_same_whatever_it_is_given(data_dir
         assert [each.first_seen_ms for each in refusals] == [seen_ms] * 2
 
 
-async def test_of_two_fences_of_one_epoch_the_last_is_told(data_dir: Path) -> None:
+async def test_of_two_fences_of_one_epoch_the_last_is_reported(data_dir: Path) -> None:
     """A marker that an administrator writes leaves the epoch as it is."""
     async with running_rig(data_dir) as rig:
         topic = rig.topic(TOPIC)
@@ -199,7 +199,7 @@ async def test_who_is_fenced_once_more_is_told_once_more(data_dir: Path) -> None
         assert [facts["cause"] for facts in described(rig)] == ["newer_instance", "admin"]
 
 
-async def test_a_time_out_is_told_as_the_cause(data_dir: Path) -> None:
+async def test_a_time_out_is_reported_as_the_cause(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client(peer=ZOMBIE)
@@ -211,7 +211,7 @@ async def test_a_time_out_is_told_as_the_cause(data_dir: Path) -> None:
         assert (facts["cause"], "by_client" in facts) == ("timeout", False)
 
 
-async def test_epochs_that_are_used_up_are_told_as_the_cause(data_dir: Path) -> None:
+async def test_epochs_that_are_used_up_are_reported_as_the_cause(data_dir: Path) -> None:
     async with running_rig(data_dir, {"stuntbroker.initial.producer.epoch": "32766"}) as rig:
         rig.topic(TOPIC)
         client = rig.client(peer=ZOMBIE)
@@ -268,7 +268,7 @@ async def test_who_was_fenced_is_known_since_it_got_its_id(data_dir: Path) -> No
         assert refusal.first_seen_ms == seen_ms
 
 
-async def test_a_fence_of_before_the_start_is_told_without_a_cause(data_dir: Path) -> None:
+async def test_a_fence_of_before_the_start_is_reported_without_a_cause(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         owner = pair(init(rig.client(), ID))
         take_over(rig, b"worker-2")
@@ -280,7 +280,7 @@ async def test_a_fence_of_before_the_start_is_told_without_a_cause(data_dir: Pat
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-async def test_a_marker_of_a_coordinator_epoch_before_is_told_once_for_all_its_partitions(
+async def test_a_marker_of_a_coordinator_epoch_before_is_reported_once_for_all_its_partitions(
     restarted: bool, data_dir: Path
 ) -> None:
     async with running_rig(data_dir) as rig:

@@ -91,7 +91,7 @@ async def test_open_transactions_on_the_claimed_partitions_are_aborted_and_their
         assert committed(client) == []
 
 
-async def test_the_successor_goes_on_where_the_zombie_left_off(data_dir: Path) -> None:
+async def test_the_successor_continues_where_the_zombie_left_off(data_dir: Path) -> None:
     async with drafted(data_dir) as created:
         client = created.client()
         zombie = working(created, "zombie", value="twice?")

@@ -95,7 +95,7 @@ def by_version(below: int, from_there: int) -> dict[str, dict[int, int]]:
 
 @pytest.mark.parametrize("transaction_version", TRANSACTION_VERSIONS)
 @pytest.mark.parametrize(("init_version", "below", "from_there"), TIERS)
-async def test_a_time_out_is_told_in_the_words_of_the_client(
+async def test_a_time_out_is_reported_in_the_words_of_the_client(
     init_version: int, below: int, from_there: int, transaction_version: int, data_dir: Path
 ) -> None:
     """Before 2.5 it can only be fenced; 2.5 knows what to do on UNKNOWN_PRODUCER_ID; the newest get the new code."""
@@ -141,7 +141,7 @@ async def test_a_verification_is_told_as_a_request_of_that_version(version: int,
 @pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarts"])
 @pytest.mark.parametrize("transaction_version", TRANSACTION_VERSIONS)
 @pytest.mark.parametrize("version", [3, 4, 5, 6])
-async def test_the_same_producer_claims_the_next_epoch_and_goes_on(
+async def test_the_same_producer_claims_the_next_epoch_and_continues(
     version: int, transaction_version: int, restarts: bool, data_dir: Path
 ) -> None:
     async with running_rig(data_dir, properties(transaction_version)) as rig:

@@ -340,7 +340,7 @@ async def test_a_transaction_that_is_kept_just_in_time_is_not_timed_out(data_dir
         assert committed(client) == ["a"]
 
 
-async def test_one_that_is_kept_with_a_time_out_is_timed_out_and_its_owner_goes_on(data_dir: Path) -> None:
+async def test_one_that_is_kept_with_a_time_out_is_timed_out_and_its_owner_continues(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()

@@ -83,7 +83,7 @@ async def test_offsets_wait_for_the_end_of_their_transaction(version: int, data_
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_places_that_cannot_be_are_told_apart_from_those_that_can(version: int, data_dir: Path) -> None:
+async def test_places_that_cannot_be_are_distinguished_from_those_that_can(version: int, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         owner = opened(rig, client)
@@ -167,7 +167,7 @@ NOT_ADDED = [
 
 
 @pytest.mark.parametrize(("version", "code"), NOT_ADDED)
-async def test_version_5_adds_the_offsets_to_the_transaction_by_itself(
+async def test_version_5_adds_the_offsets_to_the_transaction_on_its_own(
     version: int, code: ErrorCode, data_dir: Path
 ) -> None:
     """KIP-890; who comes with an older one must have sent AddOffsetsToTxn."""

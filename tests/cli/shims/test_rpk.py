@@ -262,7 +262,7 @@ def test_reading_begins_where_the_offset_says(offset: str, expected: int, prepar
 @pytest.mark.parametrize(
     "offset", ["", ":", "x", "1:x", "x:1", "@", "@x", "@12", "@-", "@-5", "-", "+", "+1:2", "end:", "1:start"]
 )
-def test_an_offset_that_is_none_is_refused(offset: str) -> None:
+def test_an_offset_that_is_invalid_is_refused(offset: str) -> None:
     with pytest.raises(CommandError, match="--offset"):
         parse_range(offset, READ_COMMITTED)
 
@@ -402,7 +402,7 @@ def test_a_layout_reads_topic_partition_time_and_headers() -> None:
         ("", b"abc", "the layout reads nothing"),
     ],
 )
-def test_a_layout_or_an_input_that_is_wrong_is_told(layout: str, text: bytes, said: str) -> None:
+def test_a_layout_or_an_input_that_is_wrong_is_reported(layout: str, text: bytes, said: str) -> None:
     with pytest.raises(CommandError, match=re.escape(said)):
         list(read_records(reading(text), layout))
 
@@ -423,7 +423,7 @@ def test_a_layout_or_an_input_that_is_wrong_is_told(layout: str, text: bytes, sa
         ("%[", "%[ is not here"),
     ],
 )
-def test_a_layout_that_cannot_be_printed_is_told(layout: str, said: str) -> None:
+def test_a_layout_that_cannot_be_printed_is_reported(layout: str, said: str) -> None:
     with pytest.raises(CommandError, match=re.escape(said)):
         printer(layout)
 

@@ -279,7 +279,7 @@ def test_words_without_a_broker(words: str, status: int, said: str, capsys: pyte
         (f"kafka-consumer-groups --reset-offsets --group g --topic {TOPIC}:x --to-earliest", "expected format"),
     ],
 )
-def test_an_argument_that_cannot_be_is_told_in_a_line(
+def test_an_argument_that_cannot_be_is_reported_in_a_line(
     line: str, said: str, prepared: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command, *others = line.split()
@@ -303,7 +303,7 @@ def test_the_console_consumer_may_wait_for_ever(prepared: str, capfdbinary: pyte
     assert capfdbinary.readouterr().out.count(b"\n") == 1
 
 
-def test_console_consumers_of_a_group_share_its_partitions_and_go_on_where_it_is(
+def test_console_consumers_of_a_group_share_its_partitions_and_continue_where_it_is(
     prepared: str, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     topic, group = "shims-members", "shims-members-group"

@@ -285,7 +285,7 @@ def test_what_was_sent_is_what_the_application_had_then(broker: ModelBroker) -> 
 
 
 @pytest.mark.parametrize("headers", [[("h", "text")], [(b"h", b"v")], [("h", 5)]])
-def test_a_header_that_is_none_is_refused_where_it_is_sent_and_costs_nothing(
+def test_a_header_that_is_invalid_is_refused_where_it_is_sent_and_costs_nothing(
     broker: ModelBroker, headers: list[tuple[Any, Any]]
 ) -> None:
     with ready(broker) as producer, producer.transaction():

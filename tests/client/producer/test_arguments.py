@@ -173,7 +173,7 @@ async def test_a_record_of_a_producer_that_was_closed_was_not_aborted(stuntbroke
 
 
 @pytest.mark.parametrize("name", WRONG_OFFSETS)
-async def test_offsets_that_no_request_can_carry_are_refused_and_the_transaction_goes_on(
+async def test_offsets_that_no_request_can_carry_are_refused_and_the_transaction_continues(
     name: str, producer: TransactionalProducer, stuntbroker: Broker
 ) -> None:
     offsets, group, kind = WRONG_OFFSETS[name]
@@ -205,7 +205,7 @@ async def test_integers_and_offsets_of_other_libraries_are_offsets_too(
 
 
 @pytest.mark.parametrize(("timestamp_ms", "kind"), [(1.5, TypeError), (-1, ValueError), (1 << 63, ValueError)])
-async def test_a_time_that_no_record_can_have_is_refused_and_the_transaction_goes_on(
+async def test_a_time_that_no_record_can_have_is_refused_and_the_transaction_continues(
     timestamp_ms: Any, kind: type[Exception], producer: TransactionalProducer, stuntbroker: Broker
 ) -> None:
     with pytest.raises(kind, match="timestamp_ms"):

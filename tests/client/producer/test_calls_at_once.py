@@ -315,7 +315,7 @@ async def test_stop_aborts_when_a_commit_that_timed_out_fails_after_all(level: i
         assert broker.is_ongoing is False
 
 
-async def test_stop_that_is_cancelled_goes_on_and_the_next_waits_for_it(level: int) -> None:
+async def test_stop_that_is_cancelled_continues_and_the_next_waits_for_it(level: int) -> None:
     before = asyncio.all_tasks()
     gate = Gate("EndTxn (abort)")
     async with in_transaction(level, gate) as (producer, broker):
@@ -406,7 +406,7 @@ async def test_who_is_cancelled_while_its_records_are_written_is_cancelled(turns
         await producer.abort_transaction()
 
 
-async def test_a_commit_whose_block_was_cancelled_goes_on_and_is_to_be_called_again(level: int) -> None:
+async def test_a_commit_whose_block_was_cancelled_continues_and_is_to_be_called_again(level: int) -> None:
     gate = Gate("EndTxn (commit)")
     async with in_transaction(level, gate) as (producer, broker):
         await producer.send_and_wait("t", b"x", partition=0)

@@ -78,7 +78,7 @@ async def test_linger_ms_holds_a_batch_open_until_it_is_flushed(broker: ModelBro
         assert record.done() and broker.counts["Produce"] == 1
 
 
-async def test_linger_ms_ends_by_itself(broker: ModelBroker) -> None:
+async def test_linger_ms_ends_on_its_own(broker: ModelBroker) -> None:
     async with in_transaction(broker, linger_ms=1) as producer:
         await asyncio.wait_for(_awaited(await producer.send("t", b"a", partition=0)), 10)
 
@@ -255,7 +255,7 @@ async def test_offsets_that_take_too_long_cost_the_transaction(broker: ModelBrok
         assert producer.state is State.ABORTABLE_ERROR
 
 
-async def test_a_cancelled_commit_goes_on_and_is_waited_for_by_the_next_commit(broker: ModelBroker) -> None:
+async def test_a_cancelled_commit_continues_and_is_waited_for_by_the_next_commit(broker: ModelBroker) -> None:
     broker.script = lambda request, count: Fault(LOADING) if request == "EndTxn (commit)" else None
     async with in_transaction(broker) as producer:
         await producer.send("t", b"a", partition=0)
@@ -345,7 +345,7 @@ async def test_a_batch_in_doubt_makes_the_next_transaction_use_a_new_epoch_under
     assert broker.committed == [b"c"]
 
 
-async def test_a_cluster_that_goes_on_to_version_2_is_followed_with_a_new_epoch() -> None:
+async def test_a_cluster_that_continues_to_version_2_is_followed_with_a_new_epoch() -> None:
     with ModelBroker(1) as broker:
         async with in_transaction(broker) as producer:
             await producer.send("t", b"a", partition=0)

@@ -67,7 +67,7 @@ async def timed_out(broker: Broker, name: str) -> AsyncIterator[TransactionalPro
 
 
 @pytest.mark.parametrize(("profile", "level"), [("kafka", 2), ("kip-588", 2), ("kip-588", 1), ("kip-588", 0)])
-async def test_the_same_producer_goes_on(profile: str, level: int) -> None:
+async def test_the_same_producer_continues(profile: str, level: int) -> None:
     properties = {"stuntbroker.profile": profile, "transaction.version": level}
     with run_broker(properties, topics={"t": 2}) as broker:
         for step in STEPS:

@@ -99,7 +99,7 @@ async def test_kip_890_a_commit_is_repeated_when_its_answer_is_lost_and_the_next
         await asyncio.to_thread(broker.assert_committed, "payments", [b"1", b"2"])
 
 
-def test_kafka_20090_a_producer_goes_on_with_another_id_when_its_epochs_have_run_out(broker: Broker) -> None:
+def test_kafka_20090_a_producer_continues_with_another_id_when_its_epochs_have_run_out(broker: Broker) -> None:
     broker.seed(ids={"transactional_id": "pay-1", "producer_epoch": 32_765})
     for value in ("1", "2", "3"):
         producer = producer_of(broker)

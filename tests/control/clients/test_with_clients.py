@@ -61,7 +61,7 @@ def test_a_coordinator_that_moves_is_looked_for_again(broker: Broker) -> None:
     broker.assert_committed("payments", ["42 EUR"])
 
 
-def test_an_id_may_have_slashes_and_its_requests_of_all_versions_are_told(broker: Broker) -> None:
+def test_an_id_may_have_slashes_and_its_requests_of_all_versions_are_reported(broker: Broker) -> None:
     """librdkafka sends AddPartitionsToTxn in a version whose fields have names of their own."""
     producer = producer_of(broker, "eu/west/pay 1?")
     producer.begin_transaction()

@@ -75,7 +75,7 @@ async def test_markers_that_cannot_be_read_any_more_are_not_missed(rig: Rig, con
     assert kinds(control) == []
 
 
-async def test_two_outcomes_of_one_millisecond_are_told_apart(rig: Rig, control: Control) -> None:
+async def test_two_outcomes_of_one_millisecond_are_distinguished(rig: Rig, control: Control) -> None:
     """Transaction version 1: the epoch stays the same, and the clock of this broker stands still."""
     rig.topic("t", 1)
     client = rig.client()

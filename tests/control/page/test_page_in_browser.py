@@ -65,7 +65,7 @@ def test_what_happens_is_shown_without_loading_the_page_again(broker: Broker, pa
     assert broker.stops.all() == []
 
 
-def test_the_page_goes_on_while_a_button_has_the_focus_and_keeps_it_there(broker: Broker, page: Any) -> None:
+def test_the_page_continues_while_a_button_has_the_focus_and_keeps_it_there(broker: Broker, page: Any) -> None:
     for point in ("txn.reply", "fetch.before"):
         broker.stops.park(point)
     page.goto(broker.control_url)

@@ -68,7 +68,7 @@ async def test_what_is_true_is_not_waited_for(name: str, rig: Rig, client: Clien
 
 
 @pytest.mark.parametrize("name", FALSE)
-async def test_what_does_not_become_true_is_told_with_what_is(name: str, rig: Rig, client: Client) -> None:
+async def test_what_does_not_become_true_is_reported_with_what_is(name: str, rig: Rig, client: Client) -> None:
     condition, text = FALSE[name]
     assert await wait_until(lambda: rig.broker, read_condition(condition), 0) == [text]
 

@@ -40,7 +40,7 @@ def half_committed(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("point", "action"), CASES)
-def test_a_start_that_was_stopped_is_made_up_for_by_the_next_one(
+def test_a_start_that_was_stopped_is_repaired_by_the_next_one(
     point: str, action: str, half_committed: Path, tmp_path: Path
 ) -> None:
     plan = tmp_path / "plan.json"

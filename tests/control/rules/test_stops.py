@@ -116,7 +116,7 @@ def client(rig: Rig) -> Client:
 
 
 @pytest.mark.parametrize("point", WAYS)
-async def test_a_parked_transaction_waits_while_others_go_on(
+async def test_a_parked_transaction_waits_while_others_continue(
     point: str, rig: Rig, control: Control, client: Client
 ) -> None:
     way = WAYS[point]
@@ -327,7 +327,7 @@ async def test_what_is_parked_at_two_points_of_one_moment_passes_one_after_the_o
     assert len(await settled(client)) == 1
 
 
-async def test_an_actor_whose_request_fails_goes_on_with_the_next_one_only(
+async def test_an_actor_whose_request_fails_continues_with_the_next_one_only(
     rig: Rig, control: Control, client: Client
 ) -> None:
     """Two requests of an id at the same time would give two producers the same epoch."""
@@ -475,7 +475,7 @@ async def test_a_log_is_cleaned_again_after_its_swap_has_failed(rig: Rig, contro
     assert [header.base_offset for header, _ in rig.log("files", 0).batches()] == [2, 3]
 
 
-async def test_retention_goes_on_with_the_next_log_when_one_fails(rig: Rig, control: Control) -> None:
+async def test_retention_continues_with_the_next_log_when_one_fails(rig: Rig, control: Control) -> None:
     rig.topic("files", retention_ms="1000")
     rig.topic("others", retention_ms="1000")
     for name in ("files", "others"):

@@ -158,7 +158,7 @@ async def test_a_new_instance_fences_the_old_one_at_whatever_it_does(each_bootst
     check_nothing_is_open(each_bootstrap, topic, 1)
 
 
-async def test_after_a_time_out_the_same_producer_goes_on_under_transaction_version_2(
+async def test_after_a_time_out_the_same_producer_continues_under_transaction_version_2(
     clusters: Clusters, own: str
 ) -> None:
     """KIP-890: the abort is answered with the next epoch. A commit is refused, and nothing of it is committed."""
@@ -202,7 +202,7 @@ async def test_after_a_time_out_the_same_producer_goes_on_under_transaction_vers
     check_nothing_is_open(bootstrap, topic, 2)
 
 
-async def test_after_a_time_out_a_new_producer_goes_on_under_transaction_version_1(
+async def test_after_a_time_out_a_new_producer_continues_under_transaction_version_1(
     clusters: Clusters, own: str
 ) -> None:
     """Nothing distinguishes a time-out from a fence there: the error says that a new producer can go on."""
@@ -283,7 +283,7 @@ async def test_offsets_and_records_are_committed_together_or_not_at_all(each_boo
     assert offsets == [20, 20]
 
 
-async def test_offsets_of_a_former_generation_are_refused_and_the_producer_goes_on(
+async def test_offsets_of_a_former_generation_are_refused_and_the_producer_continues(
     each_bootstrap: str, own: str
 ) -> None:
     """KIP-447: the group's coordinator fences by generation and member. It costs the transaction, not the producer."""

@@ -59,7 +59,7 @@ def test_a_transaction_is_whole_whatever_its_broker_dies_at(
     payer.does("commit")
 
 
-def test_a_client_gets_over_a_disk_that_refuses_the_commit(client: Client, broker: Broker) -> None:
+def test_a_client_recovers_from_a_disk_that_refuses_the_commit(client: Client, broker: Broker) -> None:
     payer = Payer(client, broker)
     payer.pays(0, 1)
     stop = broker.stops.fail("txn.PrepareCommit.before")
@@ -104,7 +104,9 @@ def test_an_open_transaction_is_shown_with_its_client_and_what_it_holds_back(cli
 # --- states that take long to come to
 
 
-def test_a_client_goes_on_with_another_producer_id_when_its_epochs_are_used_up(client: Client, broker: Broker) -> None:
+def test_a_client_continues_with_another_producer_id_when_its_epochs_are_used_up(
+    client: Client, broker: Broker
+) -> None:
     broker.seed(ids={"transactional_id": "pay-1", "producer_epoch": 32_764})
     for count in range(4):
         payer = Payer(client, broker, f"payer-{count}")

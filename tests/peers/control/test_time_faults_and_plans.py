@@ -62,7 +62,7 @@ GOT_OVER = {
 
 
 @pytest.mark.parametrize("fault", GOT_OVER)
-def test_a_client_gets_over_a_fault_of_its_commit(fault: str, client: Client, broker: Broker) -> None:
+def test_a_client_recovers_from_a_fault_of_its_commit(fault: str, client: Client, broker: Broker) -> None:
     payer = Payer(client, broker)
     payer.pays(0, 1)
     rule = broker.faults.add("EndTxn", transactional_id="pay-*", **GOT_OVER[fault])
@@ -86,7 +86,7 @@ ON_THE_WAY = {
 
 
 @pytest.mark.parametrize("fault", ON_THE_WAY)
-def test_a_client_gets_over_a_fault_on_the_way_to_its_commit(fault: str, client: Client, broker: Broker) -> None:
+def test_a_client_recovers_from_a_fault_on_the_way_to_its_commit(fault: str, client: Client, broker: Broker) -> None:
     api, verb = ON_THE_WAY[fault]
     rule = broker.faults.add(api, times=1, **verb)
     payer = Payer(client, broker)

@@ -197,7 +197,7 @@ def test_a_varint_of_more_than_64_bits_ends_behind_everything(last: bytes) -> No
 
 
 @pytest.mark.parametrize("codec", range(1, 5))
-def test_a_batch_that_opens_to_more_than_was_allowed_is_told(codec: int, tmp_path: Path) -> None:
+def test_a_batch_that_opens_to_more_than_was_allowed_is_reported(codec: int, tmp_path: Path) -> None:
     log = Log(tmp_path, "t")
     log.append(compressed(batch_with_headers([(b"k", bytes(5_000_000), [])]), codec))
     log.append(batch_with_headers([(b"k", b"v", [])]))

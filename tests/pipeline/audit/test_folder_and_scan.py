@@ -155,7 +155,7 @@ def test_a_batch_within_a_record_is_not_taken_for_one_of_the_log(tmp_path: Path)
     assert [(row["position"], row["fault"]) for row in rows] == [(first, None), (broken, "corrupt"), (last, None)]
 
 
-def test_messages_older_than_record_batches_are_told(tmp_path: Path) -> None:
+def test_messages_older_than_record_batches_are_reported(tmp_path: Path) -> None:
     body = b"\x01\x00" + NOW_MS.to_bytes(8, "big") + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x30" + bytes(48)
     log = Log(tmp_path, "t")
     message = bytes(8) + (4 + len(body)).to_bytes(4, "big") + zlib.crc32(body).to_bytes(4, "big") + body

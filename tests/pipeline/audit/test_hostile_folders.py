@@ -121,7 +121,7 @@ def test_readers_wait_where_the_log_begins_when_the_rest_of_a_transaction_was_de
     assert (stable["last_stable_offset"], stable["log_end_offset"], stable["transactional_id"]) == (end - 1, end, "one")
 
 
-def test_an_offset_that_its_segment_cannot_have_is_told_when_nothing_follows(world: World) -> None:
+def test_an_offset_that_its_segment_cannot_have_is_reported_when_nothing_follows(world: World) -> None:
     at = world.log[A].path.stat().st_size
     world.log[A].produce(60, 0, txn=False)
     flip(world.log[A].path, at + 4, 0x80)
@@ -130,7 +130,7 @@ def test_an_offset_that_its_segment_cannot_have_is_told_when_nothing_follows(wor
     assert (actual["kind"], actual["first_offset"] > OFFSET_SPAN_MAX) == ("offset_order", True)
 
 
-def test_segments_that_were_copied_in_are_told_batch_by_batch(world: World) -> None:
+def test_segments_that_were_copied_in_are_reported_batch_by_batch(world: World) -> None:
     """The others are left in peace, also those that come after."""
     copied = world.log[B].path.read_bytes()
     size = read_header(copied).size
@@ -164,7 +164,7 @@ def test_a_damaged_partition_gives_no_findings_by_what_it_lost(world: World) -> 
 # --- While a broker works
 
 
-def test_a_segment_that_goes_while_the_folder_is_read_is_told_and_makes_nothing_missing(world: World) -> None:
+def test_a_segment_that_goes_while_the_folder_is_read_is_reported_and_makes_nothing_missing(world: World) -> None:
     for place in (A, B):
         world.log[place].roll()
     folder = read_folder(str(world.folder))
@@ -176,7 +176,7 @@ def test_a_segment_that_goes_while_the_folder_is_read_is_told_and_makes_nothing_
     assert {(row["kind"], row["topic"], row["partition"]) for row in actual} == {("gone", *A), ("unknown_before", *A)}
 
 
-def test_a_log_that_goes_between_its_headers_and_its_records_is_told(world: World) -> None:
+def test_a_log_that_goes_between_its_headers_and_its_records_is_reported(world: World) -> None:
     world.begin("one", PID, 4, A)
     (segment,) = read_folder(str(world.folder)).segments(LOG)
     pieces = read_segment(segment)
@@ -265,7 +265,7 @@ def test_a_pipe_in_the_place_of_a_file_of_the_folder_is_not_waited_for(name: str
 
 
 @pytest.mark.parametrize("line", [b"\xff\xfe 0 1", "t 0 \u00b2".encode(), b"t 0 9999999999999999999", b"t 0"])
-def test_a_start_offset_that_is_none_is_refused_in_one_line(line: bytes, world: World) -> None:
+def test_a_start_offset_that_is_invalid_is_refused_in_one_line(line: bytes, world: World) -> None:
     (world.folder / START_OFFSETS).write_bytes(b"0\n1\n" + line + b"\n")
 
     if line.startswith(b"\xff"):  # Somebody else's partition.
@@ -300,7 +300,7 @@ def test_a_table_that_is_being_written_has_a_name_that_readers_pass_over(world: 
     assert [file.name[0] for file in (tmp_path / "tables" / "batches").iterdir()] == ["p"]
 
 
-def test_of_many_files_that_are_skipped_some_are_told(world: World) -> None:
+def test_of_many_files_that_are_skipped_some_are_reported(world: World) -> None:
     for number in range(SKIPPED_MAX + 5):
         (world.log[A].folder / f"{number:020d}.log.deleted").touch()
     folder = read_folder(str(world.folder))

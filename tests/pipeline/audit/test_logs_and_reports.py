@@ -98,7 +98,7 @@ def world_epoch(world: World) -> int:
     return int(world.audit().txn_state["producer_epoch"].to_pylist()[-1])
 
 
-def test_epochs_that_are_used_up_and_a_kept_transaction_are_told(tmp_path: Path) -> None:
+def test_epochs_that_are_used_up_and_a_kept_transaction_are_reported(tmp_path: Path) -> None:
     """KIP-939's own example: a keep near the last epoch gives the client another producer id."""
     world = World(tmp_path)
     world.state("id", "Empty", 42, 32_766)

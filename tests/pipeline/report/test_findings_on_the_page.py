@@ -71,7 +71,7 @@ def test_a_row_leads_to_its_section(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [True, False], ids=["small", "large"])
-def test_a_lost_marker_is_told_with_its_decision_and_with_the_partitions_that_have_theirs(
+def test_a_lost_marker_is_reported_with_its_decision_and_with_the_partitions_that_have_theirs(
     keep: bool, tmp_path: Path
 ) -> None:
     (section,) = page_of_world(planted(tmp_path, PLANTS["no_marker"]), keep=keep).findings()
@@ -103,7 +103,7 @@ def test_what_to_do_names_the_command_for_this_very_transaction(tmp_path: Path) 
     assert "stuntbroker txn abort --topic t --partition 1 --start-offset 21" in commands
 
 
-def test_a_long_age_is_told_as_people_tell_it(tmp_path: Path) -> None:
+def test_a_long_age_is_shown_in_units_that_people_use(tmp_path: Path) -> None:
     page = page_of_world(planted(tmp_path, PLANTS["prepared_for_a_long_time"]))
 
     assert re.search(r"open for 100\d{7} ms \(11 d 13 h\) without a time-out", page.section("findings"))

@@ -86,7 +86,9 @@ def test_what_the_coordinator_no_longer_tells_the_partitions_do(bump: int, tmp_p
     ]  # fmt: skip
 
 
-def test_transactions_of_one_epoch_in_the_same_millisecond_are_told_apart_by_their_partitions(tmp_path: Path) -> None:
+def test_transactions_of_one_epoch_in_the_same_millisecond_are_distinguished_by_their_partitions(
+    tmp_path: Path,
+) -> None:
     world = World(tmp_path)
     for _ in range(3):
         for place in (A, B):
@@ -145,7 +147,7 @@ def test_records_that_come_after_a_time_out_are_open_and_no_time_out(tmp_path: P
     assert [row[1:] for row in described(world)] == [("timeout", 1, "coordinator"), ("open", 1, "partitions")]
 
 
-def test_transactions_of_one_epoch_in_different_partitions_are_told_apart_by_their_times(tmp_path: Path) -> None:
+def test_transactions_of_one_epoch_in_different_partitions_are_distinguished_by_their_times(tmp_path: Path) -> None:
     """Before KIP-890."""
     world = World(tmp_path)
     for place in (A, B):

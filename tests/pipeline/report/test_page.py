@@ -176,7 +176,7 @@ def test_nothing_in_a_name_becomes_markup(tmp_path: Path) -> None:
         assert name in page.section("findings")
 
 
-def test_what_does_not_print_or_turns_the_writing_is_told_as_an_escape(tmp_path: Path) -> None:
+def test_what_does_not_print_or_turns_the_writing_is_reported_as_an_escape(tmp_path: Path) -> None:
     page = hostile_page(tmp_path)
 
     assert "\\u202egnp.exe\\u0000\\u001b[31m" in page.section("findings")

@@ -88,7 +88,7 @@ def test_input_and_output_are_compared_alike(spark: SparkSession, which: str, re
     assert on_spark.compare(spark, folder, actual, wrong) == theirs and len(theirs) == 13
 
 
-def test_what_cannot_be_read_is_told_when_records_are_compared(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_reported_when_records_are_compared(spark: SparkSession, tmp_path: Path) -> None:
     world = World(tmp_path)
     broken = batch_with_headers([(b"k", b"v", [])] * 3)
     broken[57:61] = (2).to_bytes(4, "big")

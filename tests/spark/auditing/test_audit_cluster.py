@@ -46,7 +46,7 @@ def test_a_cluster_finds_the_same_and_all_its_workers_take_part(tmp_path: Path) 
     )  # What is corrupt has a row, and is none.
 
 
-def test_a_session_that_does_not_start_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_session_that_does_not_start_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / f"{0:020d}.log").touch()
     command = [sys.executable, "-m", "stuntbroker.cli", "audit", str(tmp_path), "--json", "--spark", "local[many]"]

@@ -63,7 +63,7 @@ def test_tasks_that_fail_for_good_leave_nothing_open(sink: Sink, attempts: list[
 
 
 @pytest.mark.parametrize("fault", ["commit-before", "commit-decided", "commit-after"])
-def test_a_commit_that_fails_is_made_up_for(sink: Sink, fault: str) -> None:
+def test_a_commit_that_fails_is_repaired(sink: Sink, fault: str) -> None:
     """By abort(), which Spark calls even when it was decided."""
     sink.add_input(lines(0, 200))
     sink.faults.set(fault)

@@ -106,7 +106,7 @@ def test_jobs_are_written_once(sink: Sink, faults: list[str]) -> None:
         sink.write(lines(number, 300))
 
 
-def test_a_query_may_go_on_in_the_other_mode(sink: Sink, bootstrap: str, request: pytest.FixtureRequest) -> None:
+def test_a_query_may_continue_in_the_other_mode(sink: Sink, bootstrap: str, request: pytest.FixtureRequest) -> None:
     sink.add_input(lines(0, 50))
     sink.run()
     sink.options["mode"] = "2pc"

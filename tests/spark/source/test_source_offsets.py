@@ -50,7 +50,7 @@ def test_each_partition_is_admitted_in_proportion_to_what_it_has(
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=3, max_size=3), st.integers(1, 10**6))
-def test_what_is_admitted_goes_on_and_comes_to_the_end(sizes: list[tuple[int, int]], most: int) -> None:
+def test_what_is_admitted_continues_and_comes_to_the_end(sizes: list[tuple[int, int]], most: int) -> None:
     start, latest = of(tuple(each[0] for each in sizes)), of(tuple(sum(each) for each in sizes))
     end = admit(start, latest, most)
 

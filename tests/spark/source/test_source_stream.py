@@ -92,7 +92,7 @@ def test_offsets_behind_the_latest_are_those_of_sparks_own_source(
     assert len(ours) > 1 and ours[-1]["maxOffsetsBehindLatest"] == "0"
 
 
-def test_a_query_of_sparks_own_source_goes_on_from_its_checkpoint(
+def test_a_query_of_sparks_own_source_continues_from_its_checkpoint(
     spark: SparkSession, broker: LiveBroker, cluster: Cluster, tmp_path: Path
 ) -> None:
     make_topic(cluster, "moved")
