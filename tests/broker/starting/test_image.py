@@ -57,25 +57,25 @@ def test_quotas_of_an_entity_are_the_last_that_were_set() -> None:
 
 
 SENSELESS: dict[str, tuple[list[Any], str]] = {
-    "a topic twice": ([create(), create("a", B)], "topic a is made, which there is"),
-    "an id twice": ([create(), create("b", A)], "topic b gets an id that is none, or another's"),
-    "the id of one that was deleted": ([create(), {"delete": "a"}, create("a", A)], "topic a gets an id"),
-    "an id that is none": ([create(topic_id="x" * 32)], "topic a gets an id"),
-    "a short id": ([create(topic_id="00")], "topic a gets an id"),
-    "an id that is a number": ([create() | {"id": 5}], "no known kind"),
+    "a topic twice": ([create(), create("a", B)], "topic a is created, but it exists"),
+    "an id twice": ([create(), create("b", A)], "topic b gets an invalid id, or the id of another topic"),
+    "the id of one that was deleted": ([create(), {"delete": "a"}, create("a", A)], "topic a gets an invalid id"),
+    "an id that is none": ([create(topic_id="x" * 32)], "topic a gets an invalid id"),
+    "a short id": ([create(topic_id="00")], "topic a gets an invalid id"),
+    "an id that is a number": ([create() | {"id": 5}], "unknown kind of change"),
     "a name that none may have": ([create("a/b")], "one or more characters other than"),
     "no name": ([create("")], "the empty string"),
-    "a name that is a number": ([create() | {"create": 5}], "no known kind"),
+    "a name that is a number": ([create() | {"create": 5}], "unknown kind of change"),
     "no partitions": ([create(partitions=0)], "0 is no whole number in 1..2147483647"),
     "many partitions": ([create(partitions=2**31)], "2147483648 is no whole number"),
     "partitions in words": ([create(partitions="two")], "'two' is no whole number"),
     "partitions that are true": ([create(partitions=True)], "True is no whole number"),
     "configuration in a list": ([create(configs=["a"])], "no mapping of texts"),
     "configuration with numbers": ([create(configs={"retention.ms": 5})], "no mapping of texts"),
-    "a member too many": ([create() | {"crb": "01234567"}], "no known kind, with 'create'"),
-    "creatd": ([{"creatd": "a", "id": A, "partitions": 1, "configs": {}}], "no known kind, with 'creatd', 'id'"),
-    "a member missing": ([{"create": "a", "id": A, "partitions": 1}], "no known kind"),
-    "nothing": ([{}], "no known kind, with nothing in it"),
+    "a member too many": ([create() | {"crb": "01234567"}], "unknown kind of change, with 'create'"),
+    "creatd": ([{"creatd": "a", "id": A, "partitions": 1, "configs": {}}], "unknown kind of change, with 'creatd', 'id'"),
+    "a member missing": ([{"create": "a", "id": A, "partitions": 1}], "unknown kind of change"),
+    "nothing": ([{}], "unknown kind of change, with no field"),
     "fewer partitions": ([create(), {"partitions": "a", "count": 1}], "1 is no whole number in 2"),
     "partitions for nobody": ([{"partitions": "a", "count": 1}], "topic a is changed, which there is not"),
     "configuration for nobody": ([{"configs": "a", "set": {}}], "topic a is changed, which there is not"),
@@ -85,7 +85,7 @@ SENSELESS: dict[str, tuple[list[Any], str]] = {
     "producer ids below none": ([{"producer_ids_below": -1}], "-1 is no whole number"),
     "producer ids without end": ([{"producer_ids_below": LONG_MAX + 1}], "is no whole number"),
     "producer ids in words": ([{"producer_ids_below": "9"}], "'9' is no whole number"),
-    "producer ids of another name": ([{"producer_ids_belov": 9}], "no known kind, with 'producer_ids_belov'"),
+    "producer ids of another name": ([{"producer_ids_belov": 9}], "unknown kind of change, with 'producer_ids_belov'"),
     "a level that is none": ([{"transaction_version": 3, "features_epoch": 2}], "3 is no whole number in 0..2"),
     "an epoch again": (
         [{"transaction_version": 0, "features_epoch": 3}, {"transaction_version": 1, "features_epoch": 2}],
@@ -100,7 +100,7 @@ SENSELESS: dict[str, tuple[list[Any], str]] = {
     "quotas removed twice": (
         [{"quotas": {"user": "a"}, "set": {"x": "1"}}, *[{"quotas": {"user": "a"}, "set": {}}] * 2], "removed, which has none",
     ),
-    "a level alone": ([{"transaction_version": 1}], "no known kind"),
+    "a level alone": ([{"transaction_version": 1}], "unknown kind of change"),
 }  # fmt: skip
 
 
