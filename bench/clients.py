@@ -48,7 +48,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--quick", action="store_true", help="a tenth of the work")
-    options.add_argument("--clients", default=",".join(CLIENTS), help="which, by name, separated by commas")
+    options.add_argument("--clients", default=",".join(CLIENTS), help="clients to measure, separated by commas")
     options.add_argument("--measure", nargs=2, metavar=("CLIENT", "BOOTSTRAP"), help=argparse.SUPPRESS)
     chosen = options.parse_args()
     scale = 0.1 if chosen.quick else 1.0

@@ -64,7 +64,7 @@ FIGURES = (
     Figure("inits", "bytes_per_id", "resident per id, bytes", Goal("<=", 600)),
     Figure("eos", "records_per_s", "records/s", Goal(">=", 10, "kafka")),
     Figure("eos", "missing", "records missing", Goal("<=", 0)),
-    Figure("eos", "duplicates", "records twice", Goal("<=", 0)),
+    Figure("eos", "duplicates", "duplicate records", Goal("<=", 0)),
     Figure("eos", "cpu_us", CPU),
     Figure("conns", "all_acked_ms", "all acknowledged, ms", Goal("<=", 1 / 2, "kafka")),
     Figure("conns", "rss_connected_mb", "resident, MB"),
@@ -174,8 +174,8 @@ class Report:
         if not busy:
             return ""
         return (
-            f"Rounds: {len(self.rounds)}. The rest of the machine kept {statistics.median(busy):.2f} cores"
-            f" busy (median over the workloads; {max(busy):.2f} at worst)."
+            f"Rounds: {len(self.rounds)}. Other processes kept {statistics.median(busy):.2f} cores"
+            f" busy (median over the workloads; maximum {max(busy):.2f})."
         )
 
 

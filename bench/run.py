@@ -1,7 +1,7 @@
 """Compare this broker with others, alternating between them; print medians, ratios and goals.
 
     python bench/run.py                                   everything, three rounds (about 10 minutes)
-    python bench/run.py --quick                           one short round of us and kfake (under a minute)
+    python bench/run.py --quick                           one short round of us and kfake (about 20 seconds)
     python bench/run.py --systems us,kfake --workloads txn-latency,eos --rounds 5 --out figures.jsonl
     python bench/run.py --read figures.jsonl --markdown   the table of an earlier run
 
@@ -60,7 +60,7 @@ SHOWN = (
     "stop_ms",
 )
 LOG_LINES_SHOWN = 15
-COMMAND_HELP = "one more system, or another command for one of them; {port} and {data} are filled in"
+COMMAND_HELP = "an additional system, or another command for a known one; {port} and {data} are replaced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def _options() -> argparse.Namespace:
     add = parser.add_argument
     add("--systems", help="of us,compiled,kfake,kfake-disk,kafka (default: us,kfake,kafka; with --quick us,kfake)")
     add("--workloads", help=f"of {','.join(WORKLOADS)} (default: all)")
-    add("--rounds", type=int, help="how often everything is done (default: 3; with --quick 1)")
+    add("--rounds", type=int, help="number of rounds (default: 3; with --quick 1)")
     add("--quick", action="store_true", help="short workloads: look at CPU per unit, not at rates")
     add("--command", action="append", default=[], metavar="NAME=COMMAND", help=COMMAND_HELP)
     add("--flags", default="", help="more flags for the measuring client, as in --flags='-k 500000'")
@@ -223,7 +223,7 @@ def main() -> int:
     try:
         client = measuring_client()
     except Unavailable as reason:
-        _tell(f"Nothing can be measured, the client is missing: {reason}")
+        _tell(f"nothing can be measured without the client: {reason}")
         return 1
     systems = _prepared(options.systems, dict(command.split("=", 1) for command in options.command))
     if not systems:

@@ -1,9 +1,9 @@
 """The only place that reads the system clock, and a manual clock for tests.
 
-| reading | for | a step of the machine's clock |
+| reading | for | effect of a step of the machine's clock |
 |---|---|---|
-| `now_ms` | what is stored or told: timestamps, when a transaction began, what expires by such a time | is seen, as in Kafka |
-| `monotonic_ms` | how long something lasts: timers, sessions, long polls, silence | is not seen |
+| `now_ms` | stored times and times in responses: timestamps, start of a transaction, expiry | the time steps too, as in Kafka |
+| `monotonic_ms` | durations: timers, sessions, long polls, idle clients | none |
 
 One object returns both, so that a test moves them together.
 """

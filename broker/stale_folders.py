@@ -4,7 +4,7 @@ A folder is removed if and only if all of this is true:
 
     its name        is one that a broker gives to its temporary folder
     it              is a folder, not a link, of this user, whom alone its mode lets in
-    .lock           is there, and nobody holds it
+    .lock           exists, and no process holds it
     the journal     is there: a broker that is just starting has none before it holds the lock
     CLEAN_SHUTDOWN           is not there: a broker that ended in order had the folder as its --data-dir
 

@@ -49,7 +49,7 @@ def unknown_command(name: str, commands: Iterable[str], noun: str = "") -> Usage
     """Return the error for an unknown or missing (empty) command, or subcommand of `noun`."""
     problem = f"there is no command {name!r}" if name else "a command is missing"
     prefix, help_words = (f"{noun}: ", f"{noun} --help") if noun else ("", "--help")
-    return UsageError(f"{prefix}{problem}; there are {', '.join(commands)} ({help_words} tells more)")
+    return UsageError(f"{prefix}{problem}; there are {', '.join(commands)} (see {help_words})")
 
 
 SERVE_OPTIONS: Final = (

@@ -100,7 +100,7 @@ def _login(properties: Mapping[str, str]) -> tuple[str, dict[str, str]]:
             return where, parse_jaas_config(properties[where]).options
         jaas_file = JAAS_FILE.search(os.environ.get("KAFKA_OPTS", ""))
         if jaas_file is None:
-            raise SecurityError(f"{where}: not set; it has the user and the password")
+            raise SecurityError(f"{where}: not set; it must have the user and the password")
         where = jaas_file[1]
         with open(where, encoding="utf-8") as file:
             modules = parse_jaas_file(file.read()).get(JAAS_CONTEXT, [])

@@ -79,7 +79,7 @@ def completion(arguments: list[str]) -> int:
         sys.stdout.write("".join(f"{word}\n" for word in candidates(arguments[1:])))
         return 0
     if len(arguments) != 1 or arguments[0] not in SCRIPTS:
-        raise UsageError(f"completion: which shell? There are {', '.join(SCRIPTS)}")
+        raise UsageError(f"completion: give the name of a shell: {', '.join(SCRIPTS)}")
     sys.stdout.write(SCRIPTS[arguments[0]])
     return 0
 

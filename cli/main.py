@@ -48,7 +48,7 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
         return status
     except UnicodeEncodeError:
-        sys.stderr.write(f"stuntbroker: {arguments!a}: a word of the command line is not UTF-8\n")
+        sys.stderr.write(f"stuntbroker: {arguments!a}: an argument is not UTF-8\n")
         return 2
     except UsageError as fault:
         sys.stderr.write(f"stuntbroker: {fault}\n")

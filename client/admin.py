@@ -108,7 +108,7 @@ class Marker(NamedTuple):
 
 
 class HangingReport(NamedTuple):
-    """HangingReport transactions, and partitions that could not be checked."""
+    """Hanging transactions, and partitions that could not be checked."""
 
     transactions: tuple[OpenTransaction, ...]
     leaderless: tuple[TopicPartition, ...]
@@ -300,7 +300,7 @@ class Admin:
             if sent:  # The response to WriteTxnMarkers was lost, but the marker was written.
                 return sent[-1]
             others = ", ".join(str(transaction.start_offset) for transaction in opened)
-            there_are = f"there are open ones at {others}" if opened else "there is no open one"
+            there_are = f"open transactions start at {others}" if opened else "the partition has no open transaction"
             raise NotFound(f"no open transaction of {topic}-{index} starts at offset {start_offset}; {there_are}")
 
         return self._cluster.retrying(attempt)

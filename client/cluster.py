@@ -44,7 +44,7 @@ BACKOFF_S_MIN: Final = 0.05
 BACKOFF_S_MAX: Final = 1.0
 TIMEOUT_S: Final = 30.0
 PRODUCER_CLIENT_ID: Final = f"{CLIENT_ID}-producer"
-"""Differs from the client id of administration, by which a broker recognises what fenced a producer."""
+"""Differs from the client id of administration: by the client id, a broker recognises fences by an administrator."""
 
 Result = TypeVar("Result")
 
@@ -85,7 +85,7 @@ class Cluster:
         self._sleep = sleep
         self._deadline = Deadline(timeout_s, now_s)
         self.retry_unreachable = False
-        """Whether to retry even if no address has ever answered, because one has answered another client."""
+        """Whether to retry even if no address has answered yet, because an address has answered another client before."""
         self._reached = False
         self._connections: dict[Address, Connection] = {}
         self._addresses: dict[int, Address] = {}

@@ -196,7 +196,7 @@ def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartit
                 check(what, part.error_code)
                 committed += 1
         if committed != len(offsets):
-            raise ConnectionFailed("OffsetCommit was sent partitions that its answer does not name")
+            raise ConnectionFailed("the response to OffsetCommit lacks partitions of the request")
 
     cluster.retrying(attempt)
 

@@ -102,7 +102,9 @@ def read_from(
             rows += [row for row in batch.rows if before <= row.offset < end]
             at = max(at, batch.header.next_offset)
         if at == before:
-            raise ConnectionFailed(f"{topic}-{partition}: no whole batch at offset {at}, though {end} is its end")
+            raise ConnectionFailed(
+                f"{topic}-{partition}: no complete batch at offset {at}, although the end offset is {end}"
+            )
     return rows, end
 
 
@@ -125,9 +127,7 @@ class LastValues:
         written, deadline = end_offset(cluster, topic, partition, READ_UNCOMMITTED), cluster.start_operation()
         while (stable := end_offset(cluster, topic, partition)) < written:
             if not deadline.left_s():
-                raise TimedOut(
-                    f"{topic}-{partition} cannot be read behind offset {stable}: a transaction is open there"
-                )
+                raise TimedOut(f"{topic}-{partition} cannot be read beyond offset {stable}: a transaction is open")
             cluster.pause(POLL_INTERVAL_S)
         self.read_on()
 

@@ -106,7 +106,7 @@ def authenticate(address: Address, security: Security, ask: Ask, version_of: Cal
     if offer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise AuthenticationFailed(f"{address} has no {mechanism}; it has {', '.join(offer.mechanisms) or 'none'}")
     if offer.error_code:
-        raise AuthenticationFailed(f"{address} takes no SASL: {ErrorCode(offer.error_code).name}")
+        raise AuthenticationFailed(f"{address} refuses SaslHandshake: {ErrorCode(offer.error_code).name}")
     version = version_of(SASL_AUTHENTICATE)
     exchange = _Exchange(security)
     token = exchange.next(None)

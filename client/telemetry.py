@@ -218,7 +218,10 @@ class ProducerTelemetry(Telemetry):
     def batch_ended(
         self, topic: str, partition: int, sent_records: int, seconds: float, error: ProducerError | None
     ) -> None:
-        """A batch is written or has failed, `seconds` after its first record. `sent_records`: 0 for one that was never sent."""
+        """Report a batch that was written or has failed `seconds` after its first record.
+
+        `sent_records`: 0 for a batch that was never sent.
+        """
         attributes = {
             "messaging.operation.name": "send",
             "messaging.destination.name": topic,

@@ -122,7 +122,7 @@ def _end_all(cluster: Cluster, ends: Sequence[End], deadline: Deadline) -> list[
     backoff_s = BACKOFF_S
     while True:
         left = [index for index in range(len(ends)) if index not in ended]
-        progressed, last = False, "nothing was asked"
+        progressed, last = False, "no request was sent"
         try:
             for index, code, pair in _round(cluster, ends, left, deadline):
                 if code in RETRIABLE:

@@ -4,5 +4,5 @@
 folder: clock, nodes, late requests, seeded states, plans that combine them, snapshots and copies, and `control.py`, which
 creates these parts for a broker.
 
-The package is loaded only with `serve --control`. Functions that Kafka has too are in `broker/`.
+The package is loaded only with `serve --control`. Functions that a Kafka broker has are in `broker/`.
 """

@@ -34,7 +34,7 @@ def parse_yaml(content: bytes) -> Any:
     """Return the value of a YAML document that is limited to JSON's types. Raises ValueError with one line."""
     text = content.decode()
     if "<<" in text:  # PyYAML takes minutes for a few lines of nested merges.
-        raise ValueError("the merge key << is not taken: write its names out")
+        raise ValueError("the merge key << is not supported: write its fields out")
     try:
         import yaml
     except ModuleNotFoundError:
@@ -53,7 +53,7 @@ def _plain(value: Any, left: Iterator[int]) -> Any:
     if isinstance(value, dict):
         for name in value:
             if not isinstance(name, str):
-                raise ValueError(f"the name {name!r:.50} is no text: put it in quotes")
+                raise ValueError(f"the name {name!r:.50} is not a string: put it in quotes")
         return {_plain(name, left): _plain(each, left) for name, each in value.items()}
     if isinstance(value, list):
         return [_plain(each, left) for each in value]
@@ -64,4 +64,4 @@ def _plain(value: Any, left: Iterator[int]) -> Any:
         raise ValueError("a whole number has more than 64 bits")
     if value is None or isinstance(value, int | float):
         return value
-    raise ValueError(f"{value!s:.50} is no text, number, true, false or null: put it in quotes")
+    raise ValueError(f"{value!s:.50} is not a string, number, true, false or null: put it in quotes")

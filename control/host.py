@@ -84,8 +84,8 @@ class BrokerHost:
         """Replace the broker by an empty one with the initial topics. Raises FaultError, StorageError."""
         if not self._starts_empty:
             raise FaultError(
-                "the data folder held data when the broker started, and would lose them",
-                "take a snapshot at the beginning, and restore that",
+                "the data folder had data when the broker started, which would be lost",
+                "take a snapshot at the beginning, and restore the snapshot",
             )
         data_dir = self.broker.data_dir
         identity = {PROPERTIES_FILE: data_dir.disk.read_file(f"{data_dir.path}/{PROPERTIES_FILE}")}
@@ -96,7 +96,9 @@ class BrokerHost:
         before = self.broker
         data_dir, config = before.data_dir, before.config.as_given()
         if foreign := data_dir.foreign_entries():
-            raise FaultError(f"{data_dir.path}/{foreign[0]} is not the broker's, and in its way", "move it away")
+            raise FaultError(
+                f"{data_dir.path}/{foreign[0]} does not belong to the broker", "move it out of the data folder"
+            )
         listeners = [listener.reopened(config) for listener in before.listeners]
         self.control.clock.forget()
         await before.abandon()

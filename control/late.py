@@ -72,7 +72,9 @@ def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
     name, id_ = given.get("api"), given.get("transactional_id")
     key = API_NAMES.get(name.lower()) if isinstance(name, str) else None
     if key not in KEYS:
-        raise FaultError(f"{name!r} cannot come late", f"api is one of {', '.join(APIS[each].name for each in KEYS)}")
+        raise FaultError(
+            f"{name!r} cannot be delivered late", f"api is one of {', '.join(APIS[each].name for each in KEYS)}"
+        )
     if not isinstance(id_, str) or not id_:
         raise FaultError("transactional_id must be the id of the producer", "GET /v1/transactions lists them")
     txn = broker.transactions.state_of(id_)
@@ -90,7 +92,7 @@ def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
         else high,
     )
     if high < low:
-        hint = "let one of stuntbroker.personality be later"
+        hint = "set a later release in stuntbroker.personality"
         raise FaultError(f"no listener of this broker serves {APIS[key].name}", hint)
     if not low <= version <= high:
         raise FaultError(f"{APIS[key].name} has no version {version} here", f"from {low} to {high}")
@@ -105,10 +107,12 @@ def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
     elif key == ADD_PARTITIONS and last is not None and _may_be_truncated(last):
         hint = "give topic and partition"
         raise FaultError(
-            f"the last one has {ELEMENTS_KEPT} topics or partitions or more, which are not remembered", hint
+            f"the last request has {ELEMENTS_KEPT} or more topics or partitions, of which not all are logged", hint
         )
     if key != END_TXN and not places:
-        raise FaultError("it is about no partition: nothing like it was sent before", "give topic and partition")
+        raise FaultError(
+            "the request names no partition, and the id has sent no such request before", "give topic and partition"
+        )
     producer_id = given.get("producer_id", sent.producer_id)
     producer_epoch = given.get("producer_epoch", sent.producer_epoch)
     return LateRequest(

@@ -95,13 +95,13 @@ def read_move(rule: Any) -> dict[str, Any]:
     kinds = [name for name in ("topic", "group", "transactional_id") if name in move]
     if len(kinds) != 1 or ("partition" in move and kinds != ["topic"]):
         raise FaultError(
-            "move says what moves: a topic and a partition, a group, or a transactional_id",
+            "move needs one of: a topic with a partition, a group, or a transactional_id",
             'as {"transactional_id": "pay-1", "node": 2}',
         )
     if not move[kinds[0]]:
         raise FaultError(f"move.{kinds[0]} is empty", 'as {"transactional_id": "pay-1", "node": 2}')
     if "node" not in move:
-        raise FaultError("move.node says where it goes", 'as {"topic": "orders", "partition": 0, "node": 2}')
+        raise FaultError("move.node, the id of a node, is missing", 'as {"topic": "orders", "partition": 0, "node": 2}')
     return move
 
 
@@ -115,10 +115,12 @@ def move(control: Control, rule: Any) -> dict[str, Any]:
     topic, index = _place(control, given)
     node = known_node(control, given["node"])
     if not node.is_up:
-        raise NodeStoppedError(f"node {node.id} is stopped", "start it before, or give another one")
+        raise NodeStoppedError(f"node {node.id} is stopped", "start it first, or give another node")
     load_ms = given.get("load_ms", 0)
     if load_ms and not topic.internal:
-        raise FaultError("move.load_ms is for a coordinator", "give a group or a transactional_id, or leave it out")
+        raise FaultError(
+            "move.load_ms applies to coordinators only", "give a group or a transactional_id, or leave it out"
+        )
     placement = topic.placements[index]
     if node.id not in placement.replicas:
         replicas = [node.id if each == placement.leader else each for each in placement.replicas]

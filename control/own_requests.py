@@ -69,7 +69,7 @@ async def ask(broker: Broker, node_id: int, key: int, version: int, request: Mes
     try:
         return response_class(key).decode(frame, version, skip_tags(frame, 4) if flexible else 4)
     except (DecodeError, IndexError) as fault:
-        raise NotAnswered(f"the answer cannot be read: {fault}") from fault
+        raise NotAnswered(f"the response cannot be decoded: {fault}") from fault
 
 
 async def begin_newer_instance(broker: Broker, transactional_id: str) -> None:
@@ -97,9 +97,9 @@ async def _exchange(address: Address, frame: bytes) -> bytes:
         (size,) = unpack(">i", await asyncio.wait_for(reader.readexactly(4), ANSWER_S_MAX))
         return await asyncio.wait_for(reader.readexactly(size), ANSWER_S_MAX)
     except asyncio.IncompleteReadError as fault:
-        raise NotAnswered("the broker has closed the connection instead of an answer") from fault
+        raise NotAnswered("the broker closed the connection without a response") from fault
     except TimeoutError as fault:
-        raise NotAnswered(f"there was no answer within {ANSWER_S_MAX:g} s") from fault
+        raise NotAnswered(f"there was no response within {ANSWER_S_MAX:g} s") from fault
     except OSError as fault:
         raise NotAnswered(f"the broker cannot be reached at {address}: {fault.strerror}") from fault
     finally:

@@ -83,9 +83,11 @@ def read_plan(document: Any) -> Plan:
 def _list(given: dict[str, Any], name: str) -> list[Any]:
     rules = given.get(name, [])
     if not isinstance(rules, list):
-        raise FaultError(f"plan.{name} must be a list", "GET /v1/plans has plans to begin with")
+        raise FaultError(f"plan.{name} must be a list", "GET /v1/plans lists the built-in plans as examples")
     if len(rules) > RULES_MAX:
-        raise FaultError(f"plan.{name} has more than {RULES_MAX} rules", "make a rule with a pattern of several")
+        raise FaultError(
+            f"plan.{name} has more than {RULES_MAX} rules", "combine several rules into one with a pattern"
+        )
     return rules
 
 
@@ -156,7 +158,7 @@ def _seeds_of_topics(control: Control, rule: dict[str, Any]) -> list[dict[str, A
         return [rule]
     names = [topic.name for topic in control.broker.topics if not topic.internal and fnmatchcase(topic.name, pattern)]
     if not names:
-        raise FaultError(f"there is no topic {pattern!r}", "make one before, as by --topic orders")
+        raise FaultError(f"there is no topic {pattern!r}", "create a topic first, for example with --topic orders")
     return [{"hanging": {**hanging, "topic": name}} for name in names]
 
 

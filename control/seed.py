@@ -114,9 +114,7 @@ def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     """Set the last producer id and epoch of a transactional id."""
     id_ = fields.get("transactional_id")
     if not id_:
-        raise FaultError(
-            "ids.transactional_id says whose they are", 'as {"transactional_id": "pay-1", "producer_epoch": 32765}'
-        )
+        raise FaultError("ids.transactional_id is missing", 'as {"transactional_id": "pay-1", "producer_epoch": 32765}')
     before = broker.transactions.state_of(id_)
     if before is not None and fields.get("producer_id", before.producer_id) == before.producer_id:
         # Partitions refuse epochs lower than the last one of the producer id.
@@ -124,7 +122,7 @@ def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     producer_id = fields.get("producer_id")
     ids = broker.transactions.producer_ids
     if producer_id is not None and (owner := _owner_of(broker, producer_id)) not in (None, id_):
-        raise FaultError(f"producer id {producer_id} is that of {owner!r}", "no two transactional ids have the same")
+        raise FaultError(f"producer id {producer_id} belongs to {owner!r}", "give a producer id that no other id has")
     if producer_id is not None and producer_id >= ids.next:
         _advance_producer_ids(broker, producer_id + 1)  # The broker never gives this id to another producer.
     default = 0 if before is None or producer_id is not None else max(0, before.producer_epoch)
@@ -148,7 +146,7 @@ def _coordinator_epoch(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]
     id_ = fields.get("transactional_id")
     if not id_:
         raise FaultError(
-            "coordinator_epoch.transactional_id says whose it is", 'as {"transactional_id": "pay-1", "epoch": 5}'
+            "coordinator_epoch.transactional_id is missing", 'as {"transactional_id": "pay-1", "epoch": 5}'
         )
     topic = broker.topics.internal(TXN_STATE)
     index = partition_for(id_, len(topic.partitions))
@@ -193,7 +191,7 @@ def _next_offset(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     log = _log(broker, fields)
     offset = fields.get("offset", 0)
     if log.next_offset or log.segments:
-        raise FaultError(f"{log.topic}-{log.index} has had records", "give a partition that never had one")
+        raise FaultError(f"{log.topic}-{log.index} has had records", "give a partition that never had a record")
     log.log_start_offset = log.next_offset = offset
     try:
         log.begin()  # The next start reads the offset from the name of the first segment.
@@ -210,7 +208,7 @@ def _next_sequence(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     log = _log(broker, fields)
     producer_id = fields.get("producer_id")
     if producer_id is None:
-        raise FaultError("next_sequence.producer_id says whose it is", "GET /v1/transactions has it")
+        raise FaultError("next_sequence.producer_id is missing", "GET /v1/transactions lists producer ids")
     known = log.producers.producers.get(producer_id)
     lowest = 0 if known is None else max(0, known.epoch)
     check_number(fields, "next_sequence", "producer_epoch", lowest, EPOCH_LAST)
@@ -235,7 +233,7 @@ def _log(broker: Broker, fields: dict[str, Any]) -> Any:
     if topic is None or log is None:
         raise FaultError(f"there is no partition {name}-{index}", "GET /v1/topics lists them")
     if topic.internal:
-        raise FaultError(f"{name} is the broker's own", "give a topic of yours")
+        raise FaultError(f"{name} is an internal topic", "give a topic of yours")
     return log
 
 

@@ -144,10 +144,10 @@ class Guard:
         host = headers.get(b"host", b"")
         origin = headers.get(b"origin")
         if not is_private_host(host):
-            hint = "use the address that the ready line has"
-            refusal = problem_response(421, "the Host header is no address, nor a private name", hint)
+            hint = "use the control address of the ready line"
+            refusal = problem_response(421, "the Host header is neither an address nor a private name", hint)
         elif origin is not None and origin != b"http://" + host:
-            refusal = problem_response(403, "a page of another site must not ask this", "send no Origin header")
+            refusal = problem_response(403, "pages of other sites must not call this API", "send no Origin header")
         elif self._token and self._is_right(_token_in_query(scope).encode()):
             # A browser with the token in the page's address gets it as a cookie, and is redirected to an address without it.
             cookie = f"{_cookie_name(host)}={self._token}; Path=/; HttpOnly; SameSite=Strict"

@@ -104,7 +104,7 @@ async def _quiet(control: Control) -> tuple[tuple[str, ParkedTransaction], ...]:
             return parked
         if broker.clock.client_ms() > deadline_ms:
             what = ", ".join(sorted(busy)[:5]) or "work in slices"
-            raise FaultError(f"{what} is under way and does not end", "see GET /v1/transactions")
+            raise FaultError(f"{what} is still in progress after {WAIT_MS_MAX} ms", "see GET /v1/transactions")
         await asyncio.sleep(0)
 
 

@@ -1,7 +1,6 @@
-"""Inject faults into the query of the demo: the data source `stuntbroker` with a saboteur around its sink.
+"""Inject faults into the query of the demo: the data source `stuntbroker` with faults in its sink.
 
-Each fault strikes once, in its batch. A file in the folder `faults` records that it has struck, as the fault may kill the
-process.
+Each fault happens once, in its batch. A file in the folder `faults` records the fault, which may kill the process.
 """
 
 from __future__ import annotations

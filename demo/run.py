@@ -114,15 +114,15 @@ def run_query(broker: Broker, rows_per_batch: int, struck_before: set[str]) -> i
         tell_faults(struck_before)
         if driver.returncode == 0:
             return attempt
-        say(f"  driver {attempt} is gone; the query is started again from its checkpoint")
-    sys.exit(f"the query does not come to its end: see {FOLDER}/driver-*.log")
+        say(f"  driver {attempt} has ended; the query is restarted from its checkpoint")
+    sys.exit(f"the query did not finish: see {FOLDER}/driver-*.log")
 
 
 def tell_faults(printed: set[str]) -> None:
     for name in sorted(names(FOLDER / "faults") - printed, reverse=True):
         printed.add(name)
         batch, _, which = name.partition(".")
-        say(f"  batch {batch}: {FAULTS[int(batch)]}" if which == "struck" else f"  batch {batch}: and once more")
+        say(f"  batch {batch}: {FAULTS[int(batch)]}" if which == "struck" else f"  batch {batch}: again")
 
 
 def names(folder: Path) -> set[str]:
@@ -173,7 +173,7 @@ def main() -> int:
             say(f"{many} to the topic `orders`, {WRITERS // 5} of {WRITERS} transactions in a second attempt")
             write_orders(cluster, chosen.rows)
             offsets = sum(end_offset(cluster, "orders", each, READ_UNCOMMITTED) for each in range(PARTITIONS))
-            say("Spark makes payments of them, and is not left in peace:")
+            say("Spark turns the orders into payments, under these faults:")
         drivers = run_query(broker, -(-offsets // BATCHES), set(before))
         with Cluster([broker.address]) as cluster:
             orders, payments = numbers(cluster, "orders"), numbers(cluster, "payments")

@@ -88,7 +88,7 @@ def group_value(group: Group) -> bytearray:
     """Return the value of a group's record (GroupMetadataValue with its version)."""
     out = bytearray(_INT16.pack(_GROUP_METADATA_VERSION))
     protocol_name = group.protocol_name
-    assert protocol_name is not None or not group.members, f"{group.group_id} has members and no protocol"
+    assert protocol_name is not None or not group.members, f"{group.group_id} has members but no protocol"
     GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,

@@ -157,7 +157,7 @@ def check_query(last: Stored | None, query_id: str) -> None:
     if last is not None and last.decision.query_id != query_id:
         raise OtherQuery(
             f"sink {last.decision.sink_id!r} has batches up to {last.decision.batch_id} of query "
-            f"{last.decision.query_id}, and this is query {query_id}: a query with a new checkpoint needs a sink id of its own"
+            f"{last.decision.query_id}, and this is query {query_id}: a query with a new checkpoint needs a new sink id"
         )
 
 
@@ -191,7 +191,7 @@ def is_new(last: Stored | None, decision: Decision) -> bool:
         return True
     assert last is not None
     if decision.batch_id < last.decision.batch_id:
-        raise BatchWentBack(f"batch {decision.batch_id} cannot be decided: batch {last.decision.batch_id} was")
+        raise BatchWentBack(f"batch {decision.batch_id} cannot be decided after batch {last.decision.batch_id}")
     if decision != last.decision:
         raise DecidedOtherwise(f"batch {decision.batch_id} was decided already, for other transactions")
     return False
@@ -274,8 +274,8 @@ class DecisionFolder:
                         continue
                 lock.seek(0)
                 raise FolderLocked(
-                    f"{path} has been locked for {self._wait_s:g} s by {lock.read() or 'a process'}, which was stopped or "
-                    "waits for the disk: let it go on, or end it (kill -9), and start the query again"
+                    f"{path} has been locked for {self._wait_s:g} s by {lock.read() or 'a process'}, which is suspended or "
+                    "waits for the disk: resume or kill the process, and start the query again"
                 )
             lock.truncate(0)
             lock.write(f"process {os.getpid()} on host {socket.gethostname()}")
@@ -350,7 +350,7 @@ class DecisionFolder:
         try:
             yield
         except FileNotFoundError as fault:
-            raise Superseded(f"{self._folder} is gone: another driver has taken the sink") from fault
+            raise Superseded(f"{self._folder} does not exist any more: another driver has taken the sink") from fault
 
     def close(self) -> None:
         """Do nothing, as the folder holds no connection or file open."""

@@ -65,14 +65,12 @@ def fetch_range(cluster: Cluster, wanted: Wanted, lost: Callable[[str], None]) -
         if not len(batches.positions):
             if not deadline.left_s():
                 raise TimedOut(
-                    f"{wanted.where}: nothing came at offset {at} in {wanted.timeout_s:g} s, though it had ended at {end}"
+                    f"{wanted.where}: no records from offset {at} within {wanted.timeout_s:g} s, although the end offset is {end}"
                 ) from None
             continue
         following, missing = batches.next_offset, None
         if following <= at:
-            raise BadBatch(
-                f"{wanted.where}: asked for offset {at}, the broker gave what ends before offset {following}"
-            )
+            raise BadBatch(f"{wanted.where}: the response to a Fetch of offset {at} ends before offset {following}")
         record_bytes = len(batches.data) / max(1, following - at)
         if following < end:
             fetch.prefetch(following, _bytes_for(record_bytes, end - following))
@@ -92,15 +90,15 @@ def _after_loss(
     """Report the loss and return the next offset to read if `at` no longer exists; raise any other fault again."""
     where, end = wanted.where, wanted.end
     if isinstance(fault, NotFound):
-        lost(f"partition {where} is gone with the offsets from {at} to {end - 1}")
+        lost(f"partition {where} does not exist any more, offsets {at} to {end - 1} are lost")
         return end
     if fault.code != ErrorCode.OFFSET_OUT_OF_RANGE:
         raise fault
     first = list_offsets(cluster, {where: EARLIEST}, wanted.isolation)[where]
     if at < first:
-        lost(f"partition {where} begins at offset {first}, those from {at} to {min(first, end) - 1} are gone")
+        lost(f"partition {where} begins at offset {first}, offsets {at} to {min(first, end) - 1} are lost")
         return first
-    lost(f"partition {where} ends before offset {at}, those up to {end - 1} are gone")
+    lost(f"partition {where} ends before offset {at}, offsets {at} to {end - 1} are lost")
     return end
 
 

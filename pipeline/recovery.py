@@ -3,7 +3,8 @@
     settle:  commit decided transactions that are not done; mark the decision done; abort all other open transactions of the sink
 
 It runs before every batch, after the decision of a batch, and when a batch is aborted. Aborting a batch that was already
-decided therefore commits it, and transactions of retried or speculative tasks, which nobody reported, are found by name.
+decided therefore commits it, and transactions of retried or speculative tasks, which no message names, are found by their
+transactional ids.
 
 Transactional ids of a sink are `SINK-PARTITION-SLOT`. They are found by listing, not by counting, so that a sink that once
 had more partitions leaves none behind. Two-phase transactions have no time-out: a forgotten transaction would hold back the
@@ -146,14 +147,14 @@ def _end(cluster: Cluster, admin: Admin, ends: Sequence[End], empty: Collection[
             if not end.commit:
                 continue
             raise DecisionLost(
-                f"{end} was decided, but this transaction is not open any more: it was committed before, or somebody who "
-                f"used the id aborted it ({_name(ended)})"
+                f"{end} was decided, but is not open any more: it was committed before, or another client "
+                f"of the transactional id aborted it ({_name(ended)})"
             )
         if ended.code == ErrorCode.INVALID_TXN_STATE and end.transactional_id in empty:
             continue  # Transaction version 1 has nothing to abort there.
         if end.commit:
             raise DecisionLost(f"{end} was decided, but the coordinator refuses it: {_name(ended)}")
-        raise DecisionLost(f"{end}: it was not decided, but the coordinator refuses it: {_name(ended)}")
+        raise DecisionLost(f"{end}: no decision names the transaction, but the coordinator refuses: {_name(ended)}")
 
 
 def _end_kept(cluster: Cluster, end: End) -> bool:

@@ -112,7 +112,7 @@ def _long_string(buf: Buffer, pos: int, stop: int) -> str:
     """Decode a string of more than `_REPLACED_MAX` bytes. Raises DecodeError if it would be too long when it is encoded again."""
     text = str(buf[pos:stop], "utf-8", "replace")
     if len(text.encode()) > STRING_MAX:
-        raise DecodeError(f"a string of {stop - pos} bytes is no UTF-8", pos)
+        raise DecodeError(f"a string of {stop - pos} bytes is not UTF-8", pos)
     return text
 
 

@@ -55,7 +55,7 @@ _OWN_NAME: Final = re.compile(
 )
 _NO_FOLDER: Final[dict[type[OSError], str]] = {
     FileExistsError: "it is a file, not a folder",
-    NotADirectoryError: "on the way to it there is a file, not a folder",
+    NotADirectoryError: "a part of its path is a file, not a folder",
 }
 
 
@@ -137,7 +137,7 @@ class DataDir:
     def read_journal(self) -> Iterator[dict[str, Any]]:
         """Yield every change in the journal, oldest first. Raises StorageError at a damaged line.
 
-        An incomplete last line was never acknowledged: it is cut off.
+        An incomplete last line was never acknowledged, and is removed.
         """
         path = f"{self.path}/{JOURNAL}"
         try:
@@ -153,7 +153,7 @@ class DataDir:
                 raise self.damaged(number, str(fault)) from fault
             self._journal_lines += 1
         if is_whole(torn[:-1]):  # An unfinished write ends within the line: here only the line end is damaged.
-            raise self.damaged(len(lines) + 1, "another byte in the place of its end")
+            raise self.damaged(len(lines) + 1, "its last byte is not a line end")
         if torn:
             try:
                 fd = self.disk.open_file(path, WRITE)
@@ -320,7 +320,7 @@ class DataDir:
         for index in indexes:
             name = f"{topic}-{index}"
             if name in there if there is not None else self.disk.kind(f"{self.path}/{name}") is not None:
-                raise StorageError(f"there is something else at {self.path}/{topic}-{index}: move it away")
+                raise StorageError(f"there is already something at {self.path}/{topic}-{index}: move it away")
 
     def delete_partition(self, log: PartitionLog) -> None:
         """Delete a partition's folder. After a crash, the next start removes what is left. Raises StorageError.
@@ -362,7 +362,7 @@ class DataDir:
                         self.disk.rename(folder, f"{self.path}/{name}")
                         strays.append((folder, name))
         except OSError as fault:
-            raise StorageError(f"cannot tidy up the data folder: {fault}") from fault
+            raise StorageError(f"cannot reconcile the data folder with the journal: {fault}") from fault
         if self.start_offsets != known:
             self._write_start_offsets(self.start_offsets)
         for action, folder, _, _ in judged:
@@ -415,8 +415,9 @@ class DataDir:
                 raise ValueError
         except ValueError:
             raise StorageError(
-                f"{path}: no version 0, number of lines, and as many of `topic partition offset`; put back a copy of that file, "
-                "or delete it, and records that were deleted from the beginning of a log may come back"
+                f"{path}: it must have version 0, the number of lines, and as many lines `topic partition offset`; "
+                "restore a copy of that file, or delete it, after which records that were deleted from the beginning "
+                "of a log may come back"
             ) from None
         return offsets
 

@@ -76,5 +76,5 @@ def read_checkpoint(text: str) -> LeaderEpochs:
     epochs = tuple(LeaderEpoch(int(epoch), int(offset)) for epoch, offset in (line.split(" ") for line in lines))
     rises = all(before < after and start <= end for (before, start), (after, end) in pairwise(epochs))
     if version != "0" or int(count) != len(epochs) or not rises or not epochs or min(map(min, epochs)) < 0:
-        raise ValueError("it is not a list of leader epochs that rise")
+        raise ValueError("it is not a list of ascending leader epochs")
     return epochs

@@ -35,7 +35,7 @@ FILE_NAME_MAX: Final = 255
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
 _SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
 _KAFKA_S_PROPERTIES: Final = re.compile(rb"^(#|directory\.id=|broker\.id=)", re.MULTILINE)
-"""Lines that only Kafka writes to PROPERTIES: a comment with the time, and these two properties."""
+"""Lines of PROPERTIES that Kafka writes and this broker does not: a comment with the time, and two properties."""
 _TOPIC_ID: Final = re.compile(rb"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
 
 
@@ -190,5 +190,5 @@ def _kafka_s(path: str, evidence: str) -> StorageError:
 def _without_journal(path: str, name: str) -> StorageError:
     return StorageError(
         f"the data folder {path} has partitions, as {name}, but its {JOURNAL} is missing or empty; nothing was changed: "
-        "put a copy of that file back, or give another --data-dir"
+        "restore a copy of that file, or give another --data-dir"
     )

@@ -185,8 +185,8 @@ class PartitionLog(SegmentedLog):
                         return OK, first_offset, timestamp_ms
                     return admitted, -1, -1
                 producer = None
-            # Otherwise the batch continues the producer's sequence, and `admit` would return OK (test_append_shortcuts.py holds
-            # the two equal). Without this a concurrent transaction takes 5 % more CPU.
+            # Otherwise the batch continues the producer's sequence, and `admit` would return OK (test_append_shortcuts.py
+            # compares the two). Without this a concurrent transaction takes 5 % more CPU.
         stamped_ms = -1
         if config.log_append_time:
             batch, stamped_ms = with_append_time(batch, header, now_ms), now_ms

@@ -105,21 +105,21 @@ def _read_segments(
 
 def _refuse_damage(segment: Segment, later: list[Segment], clean: bool) -> None:
     """Raise StorageError unless the bytes after a segment's valid prefix are a write that a crash interrupted."""
-    why = "it was closed in order" if clean else _records_behind(segment, later)
+    why = "the log was closed cleanly" if clean else _records_behind(segment, later)
     if why:
         raise damaged(
-            segment, segment.size, _end_of([segment]), f"{why}, so that no crash can have cut a write short here"
+            segment, segment.size, _end_of([segment]), f"{why}, so this is not a write that a crash interrupted"
         )
 
 
 def _records_behind(segment: Segment, later: list[Segment]) -> str | None:
-    """Return evidence that records follow the valid prefix of a segment, as text for an error message; None without any."""
+    """Return why records seem to follow the valid prefix of a segment, for an error message; None if none do."""
     for other in (segment, *later):
         file = "" if other is segment else f" of {other.path}.log"
         try:
             position = other.find_valid_batch(segment.size if other is segment else 0)
         except TooManyCandidates:
-            return f"what follows{file} is full of what looks like batches"
+            return f"the bytes that follow{file} contain too many possible batches to check"
         if position is not None:
             return f"valid records follow at position {position}{file}"
     return None
@@ -128,8 +128,8 @@ def _records_behind(segment: Segment, later: list[Segment]) -> str | None:
 def damaged(segment: Segment, position: int, end: int, why: str) -> StorageError:
     """Return the error for a log that is damaged after offset `end` - 1."""
     return StorageError(
-        f"{segment.path}.log is damaged at position {position}, after offset {end - 1}: {why}; nothing of it was changed: put "
-        "back a copy of the data folder, or start with --recover truncate, which cuts the log there as Apache Kafka does"
+        f"{segment.path}.log is damaged at position {position}, after offset {end - 1}: {why}; the log was not changed: "
+        "restore a copy of the data folder, or start with --recover truncate, which truncates the log there, as Apache Kafka does"
     )
 
 
@@ -170,7 +170,7 @@ def sound_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, bytes]]:
             if offset > log.log_start_offset:
                 yield header, batch
         if end != segment.size:
-            raise damaged(segment, end, offset, "the broker's own records are not as they were written")
+            raise damaged(segment, end, offset, "a batch of an internal topic is corrupt")
 
 
 def _remove_orphans(log: PartitionLog, bases: set[int], end: int) -> None:

@@ -56,7 +56,7 @@ class Receiver(Protocol):
 def _close_refusing(receiver: Receiver) -> None:
     """Close the connection of a transport that refuses a write."""
     receiver.abort()
-    assert receiver.is_closing(), "an answer was neither sent nor was its connection closed"
+    assert receiver.is_closing(), "a response could not be sent, and its connection could not be closed"
 
 
 class Turn:

@@ -39,7 +39,7 @@ def choose(folders: list[str]) -> str:
     for folder in folders:
         other = Path(folder) / name
         if other.is_file() and build_of(str(other)) == wanted:
-            text = f"{other} is used: {sys.executable} was built without optimization (make PYTHON=... takes another)"
+            text = f"{other} is used: {sys.executable} was built without optimization (make PYTHON=... selects another)"
             print(text, file=sys.stderr)
             return str(other)
     return sys.executable

@@ -35,7 +35,7 @@ INTRODUCTION: Final = """\
 
 `from stuntbroker.client import TransactionalProducer, TransactionalConsumer`. [Write exactly once from Python](how-to/client.md)
 shows how to use it and what differs from aiokafka. It works against Stuntbroker and against Apache Kafka 2.5 and later; two-phase
-commit needs a broker that has all of KIP-939, which Apache Kafka 4.3.1 has not.
+commit needs a broker with the complete KIP-939, which Apache Kafka 4.3.1 does not have.
 """
 CLASSES: Final = (
     "TransactionalProducer",
@@ -62,13 +62,13 @@ COLUMNS: Final = tuple(Request)
 REMARKS: Final = """\
 A connection that breaks, or a response that does not come within `request_timeout_ms`, is R for every request.
 
-Metadata of a topic that a record is sent to: TOPIC_AUTHORIZATION_FAILED is A at once; after any other error it is asked for
-again until `max_block_ms` is over, which is A. Of a connection: UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE,
-SASL_AUTHENTICATION_FAILED and a certificate that is not trusted are F set-up (`AuthenticationError`); an error of ApiVersions
-is as if the broker were away.
+Metadata of a topic that a record is sent to: TOPIC_AUTHORIZATION_FAILED is A at once; after any other error the metadata is
+requested again until `max_block_ms` is over, which is A. Of a connection: UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE,
+SASL_AUTHENTICATION_FAILED and a certificate that is not trusted are F set-up (`AuthenticationError`); an error of
+ApiVersions is handled as a broken connection.
 
-The table follows Apache Kafka's Java producer 4.3.1, but for what [differences.md](differences.md) lists. KIP-691 proposes
-others: there GROUP_AUTHORIZATION_FAILED, FENCED_INSTANCE_ID, ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID of offsets, and
+The table follows Apache Kafka's Java producer 4.3.1, except where [differences.md](differences.md) says so. KIP-691
+proposes other classes: GROUP_AUTHORIZATION_FAILED, FENCED_INSTANCE_ID, ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID of offsets, and
 TOPIC_AUTHORIZATION_FAILED, are fatal, and INVALID_PRODUCER_ID_MAPPING is abortable.
 """
 LETTERS: Final = {
@@ -205,7 +205,7 @@ def _table() -> Iterator[str]:
         cells = [LETTERS[TABLE[request].get(code, DEFAULT_KINDS[request])] for request in COLUMNS]
         yield f"| {code.name} {code.value} | {' | '.join(cells)} |"
     yield f"| any other | {' | '.join(LETTERS[DEFAULT_KINDS[request]] for request in COLUMNS)} |\n"
-    yield "Versions, and what happened before, change some cells. The rules are applied from top to bottom:\n"
+    yield "Some cells depend on versions and on earlier events. The rules are applied from top to bottom:\n"
     yield "| while | response to | cell | becomes |\n|---|---|---|---|"
     for fact, text in FACTS.items():
         for rule in RULES:

@@ -21,8 +21,8 @@ def tables() -> str:
     return "\n".join(
         [
             _table("match", "which requests", MATCH),
-            _table("when", "which of them", WHEN),
-            _table("do", "what becomes of the request", VERBS),
+            _table("when", "which matching requests", WHEN),
+            _table("do", "effect on the request", VERBS),
         ]
     )
 

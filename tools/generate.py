@@ -76,7 +76,7 @@ def main() -> int:
     stale = [p for p, text in files.items() if not p.exists() or p.read_text() != text]
     if "--check" in sys.argv:
         for path in [*stale, *strays]:
-            print(f"{path.relative_to(ROOT)} is not what tools/schemas give: run `make generate`")
+            print(f"{path.relative_to(ROOT)} does not match tools/schemas: run `make generate`")
         return 1 if stale or strays else 0
     for path in strays:
         path.unlink()

@@ -27,7 +27,7 @@ KAFKA_VERSION = "4.3.1"
 ROOTS = (
     f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
     f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
-    # Without a binding the broker's own log goes nowhere.
+    # Without an SLF4J binding, the log of the broker is discarded.
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
 )
 LOCK = Path(__file__).with_name("jars.lock")

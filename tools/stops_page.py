@@ -16,7 +16,7 @@ INTRODUCTION: Final = """\
 <!-- Written by `make properties`: change tools/stops_page.py or control/rules/points.py instead. -->
 # Points at which the broker can stop
 
-A stop is a point with an action. [Fail on purpose](how-to/fail-on-purpose.md#a-moment-that-lasts) has examples,
+A stop is a point with an action. [Fail on purpose](how-to/fail-on-purpose.md#stop-a-transaction-at-a-point) has examples,
 [control.md](control.md#stops) the requests.
 
 | action | effect |
@@ -29,7 +29,7 @@ A client whose request or transaction fails gets the same error as when the disk
 KAFKA_STORAGE_ERROR), or the broker closes its connection. A write to a log that fails ends the broker, as a full disk does. At
 the points of disk writes, `kill` writes nothing more: appends that are not written yet are lost. None was acknowledged.
 
-A stop fires once by default: `times` says how often (0: always), `nth` at which matching request or transaction it begins.
+A stop fires once by default: `times` says how often (0: every time), `nth` from which matching request or transaction on.
 """
 
 
@@ -45,8 +45,8 @@ def page() -> str:
         "it after a fault). Points of markers and offsets have `topic` and `partition` instead of `request`. While there are\n"
         "stops, the broker writes the markers of a transaction in the order of topic and partition.\n",
         _table(of_transactions),
-        "## Points of requests\n\n`match` may have what a [fault](control.md#faults) can match; `api` only where the\n"
-        "point is for any.\n",
+        "## Points of requests\n\n`match` may have the same fields as that of a [fault](control.md#faults); `api` only at\n"
+        "`request.before` and `request.after`.\n",
         _table(of_requests),
         "## Points of disk writes\n\nA disk write cannot be parked: the whole broker would wait for it. `match` may have\n"
         "`topic` and `partition` for points of segments, snapshots and compaction.\n",

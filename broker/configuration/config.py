@@ -39,7 +39,7 @@ def _check_unused(name: str) -> None:
     elif name.startswith("stuntbroker."):
         advice = f"there are: {', '.join(sorted(n for n in BROKER if n.startswith('stuntbroker.')))}"
     else:
-        advice = "no property has a similar name: remove it"
+        advice = "no property has a similar name: remove the property"
     raise ConfigError(f"{name} is not a property of Apache Kafka 4.3.1 or of Stuntbroker; {advice}")
 
 
@@ -76,7 +76,7 @@ class BrokerConfig:
         queued_max, request_max = self._values["queued.max.request.bytes"], self._values["socket.request.max.bytes"]
         if 0 < queued_max < request_max:
             raise ConfigError(
-                f"queued.max.request.bytes: {queued_max} is less than one request may have, {request_max} "
+                f"queued.max.request.bytes: {queued_max} is less than the size limit of one request, {request_max} "
                 "(socket.request.max.bytes): raise it, lower the other, or set it to -1 for no limit"
             )
         if "broker.id" in self.given and "node.id" not in self.given:
@@ -86,7 +86,7 @@ class BrokerConfig:
     def _check_nodes(self) -> None:
         nodes = self._values["stuntbroker.nodes"]
         if self._values["node.id"] + nodes - 1 > INT32_MAX:
-            raise ConfigError(f"node.id: {nodes} nodes need ids up to {nodes - 1} more, and the last is {INT32_MAX}")
+            raise ConfigError(f"node.id: the ids of {nodes} nodes follow node.id, and the largest id is {INT32_MAX}")
         # Unlike Kafka: up to 3 copies by default, not 1, so that a topic stays available while a node is stopped.
         for name in ("default.replication.factor", *INTERNAL_REPLICATION_FACTORS):
             if name not in self.given:
@@ -94,10 +94,9 @@ class BrokerConfig:
         copies = self._values["default.replication.factor"]
         # Unlike Kafka: an error; Kafka starts, and no topic can be created with the default.
         if copies > nodes and not self.accepts_any_replication_factor:
-            keepers = "one broker" if nodes == 1 else f"{nodes} brokers"
             raise ConfigError(
-                f"default.replication.factor: {copies} copies cannot be kept by {keepers}; set it to {nodes}, start more nodes "
-                "(--nodes), or set stuntbroker.replication.factor=any to keep fewer copies than are asked for"
+                f"default.replication.factor: {copies} is above the number of brokers, {nodes}; set it to {nodes}, start more "
+                "nodes (--nodes), or set stuntbroker.replication.factor=any to accept it with fewer replicas"
             )
         # Unlike Kafka: ignored; Kafka starts, and can never create these topics. Configurations for clusters set both properties.
         self.unused += [name for name in INTERNAL_REPLICATION_FACTORS if self._values[name] > nodes]

@@ -1,7 +1,8 @@
 """Documentation of every property, as DescribeConfigs gives it. Loaded only when a request asks for documentation.
 
-The texts are ours. Each says what the property does in this broker and in which unit. "No effect here" begins the sentence
-about a property that is accepted, stored and described and changes nothing. docs/properties.md is generated from these texts.
+The texts are written for this broker: each says what the property does here, and in which unit. "No effect here" begins the
+sentence about a property that is accepted, stored and described and changes nothing. docs/properties.md is generated from these
+texts.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ TOPIC_DOCS: Final[dict[str, str]] = {
         "Time span of a segment in milliseconds. A batch whose timestamp is more than this later than the first timestamp of "
         "the segment begins a new segment.",
     "unclean.leader.election.enable":
-        "Whether a replica that is out of sync may become leader. No effect here: every partition has one replica.",
+        "Whether a replica that is out of sync may become leader. No effect here: the replicas of a partition share one log.",
 }  # fmt: skip
 """Topic property -> its documentation."""
 
@@ -142,7 +143,7 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "group.max.session.timeout.ms":
         "Longest session time-out of a group member in milliseconds. JoinGroup with a longer one gets INVALID_SESSION_TIMEOUT.",
     "group.max.size":
-        "Number of members that a group can have. One more gets GROUP_MAX_SIZE_REACHED.",
+        "Number of members that a group can have. A further member gets GROUP_MAX_SIZE_REACHED.",
     "group.min.session.timeout.ms":
         "Shortest session time-out of a group member in milliseconds. JoinGroup with a shorter one gets "
         "INVALID_SESSION_TIMEOUT.",
@@ -185,8 +186,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "log.segment.bytes":
         "Default of the topic property segment.bytes: size of a segment file in bytes, at least 1048576.",
     "max.connections":
-        "Number of connections that can be open at a time. One more is closed at once. The broker lowers the number at the "
-        "start, with a warning, if the process may not open that many files.",
+        "Number of connections that can be open at a time. A further one is closed at once. The broker lowers the number at "
+        "the start, with a warning, if the process may not open that many files.",
     "max.incremental.fetch.session.cache.slots":
         "Number of incremental fetch sessions. When all are in use, a new session replaces the least recently used one. With 0 "
         "there are no sessions.",
@@ -242,7 +243,7 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "ssl.enabled.protocols":
         "Versions of TLS, from the lowest of the list to the highest.",
     "ssl.key.password":
-        "Password of the private key, if it is another one than that of the keystore.",
+        "Password of the private key, if it differs from that of the keystore.",
     "ssl.keystore.certificate.chain":
         "Certificates of ssl.keystore.key in PEM, the broker's first; they may be in ssl.keystore.key too.",
     "ssl.keystore.key":
@@ -252,7 +253,7 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "ssl.keystore.password":
         "Password of the keystore.",
     "ssl.keystore.type":
-        "Format of the keystore. No effect here: the content of the file tells.",
+        "Format of the keystore. No effect here: the format is recognised by the content of the file.",
     "ssl.truststore.certificates":
         "Trusted certificates in PEM, in place of a truststore.",
     "ssl.truststore.location":
@@ -260,7 +261,7 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "ssl.truststore.password":
         "Password of the truststore.",
     "ssl.truststore.type":
-        "Format of the truststore. No effect here: the content of the file tells.",
+        "Format of the truststore. No effect here: the format is recognised by the content of the file.",
     "stuntbroker.cluster.id":
         "Cluster id of a new data folder, in visible ASCII characters. If it is empty, the id is random. A folder that has an id "
         "keeps it.",
@@ -289,7 +290,7 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Number of brokers in this process, which form a cluster: 1 to 100. The first has the id node.id, the ids and the ports "
         "of the others follow it one by one; docs/nodes.md.",
     "stuntbroker.personality":
-        "The Kafka release as which listeners show themselves: 2.1, 2.5, 2.8, 3.3, 3.6, 3.9, 4.0 or 4.3. One release is for all "
+        "The Kafka release that listeners imitate: 2.1, 2.5, 2.8, 3.3, 3.6, 3.9, 4.0 or 4.3. One release is for all "
         "listeners, NAME:RELEASE is for one. Clients see that release's versions of APIs; docs/personalities.md.",
     "stuntbroker.profile":
         "Rules of transactions: kafka is Apache Kafka 4.3.1, kip-588 and kip-447-draft follow drafts of these proposals. One "
@@ -323,10 +324,10 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Whether two-phase commit (KIP-939) is served. If so, ApiVersions advertises InitProducerId version 6; if not, "
         "version 5 is the newest.",
     "transaction.version":
-        "Level of the feature transaction.version, 0 to 2. A new data folder begins at it. If it is set, it wins over the level "
+        "Level of the feature transaction.version, 0 to 2. A new data folder begins at it. If it is set, it replaces the level "
         "in an existing folder; UpdateFeatures can change the level afterwards.",
     "transactional.id.expiration.ms":
-        "Milliseconds without use after which the broker forgets a transactional id. An id with an open transaction is never "
+        "Milliseconds without use after which a transactional id expires. An id with an open transaction is never "
         "forgotten.",
 }  # fmt: skip
 """Broker property -> its documentation."""

@@ -110,7 +110,7 @@ def _ids_or_prefixes(text: str) -> str:
     for part in map(str.strip, text.split(",")):
         if "*" in part[:-1]:
             raise ConfigError(
-                f"{part!r} has a * before its end: only PREFIX*, for all that begin so, and whole names are taken"
+                f"{part!r} has a * before its end: an entry is a name, or PREFIX* for all names with this prefix"
             )
     return text
 

@@ -19,4 +19,4 @@ def refusal_reason(start: bytes) -> str:
         )
     if start in HTTP_METHODS:
         return "the client speaks HTTP, and this port serves Kafka's protocol only"
-    return "no request has this size"
+    return "the first four bytes are not the size of a Kafka request"

@@ -104,7 +104,7 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
         # Unlike Kafka: Kafka refuses only 0.0.0.0.
         if address.host in EVERY_ADDRESS:
             raise ConfigError(
-                f"advertised.listeners: {name}://{address}: no client can connect to that: give a host that clients can reach"
+                f"advertised.listeners: {name}://{address}: no client can connect to it: give a host that clients can reach"
             )
     bound_names = [name for name, _ in bound]
     protocols = protocols_by_listener(config)
@@ -129,10 +129,10 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
         for what, port in (("listeners", each.port), ("advertised.listeners", each.advertised_port)):
             if port and port + nodes - 1 > PORT_MAX:
                 raise ConfigError(
-                    f"{what}: {nodes} nodes need the {nodes - 1} ports behind {port}, and the last is {PORT_MAX}"
+                    f"{what}: {nodes} nodes use {port} and the {nodes - 1} ports after it; the largest port is {PORT_MAX}"
                 )
     listeners = [listener.of_node(number) for number in range(nodes) for listener in first]
-    advice = f": a listener of {nodes} nodes also has the {nodes - 1} ports behind its own"
+    advice = f": with {nodes} nodes, a listener also uses the {nodes - 1} ports after its own"
     _check_ports([(each.name, Address(each.host, each.port)) for each in listeners], advice)
     return listeners
 

@@ -85,7 +85,9 @@ class RequestMemory:
             return
         stalled = [connection for connection in self._connections if connection.has_stalled()]
         for connection in stalled:
-            connection.fail("request_stalled", reason="others wait for the memory that its request takes")
+            connection.fail(
+                "request_stalled", reason="its incomplete request holds memory that other connections wait for"
+            )
             connection.abort()
 
     def _has_room(self, more: int) -> bool:

@@ -1,4 +1,4 @@
-"""A connection to a listener with TLS or SASL: the client's principal, and which requests it may send before it has one."""
+"""A connection to a listener with TLS or SASL: authentication of the client, and the requests allowed before that."""
 
 from __future__ import annotations
 

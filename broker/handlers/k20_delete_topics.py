@@ -134,7 +134,7 @@ def _delete_topic(broker: Uses, wanted: DeleteTopicState) -> Generator[int, None
     if topic.internal:
         # Unlike Kafka: internal topics cannot be deleted. In Kafka an administrator can delete them, which breaks the cluster.
         return DeletableTopicResult(
-            topic.name, topic.id, ErrorCode.INVALID_REQUEST, f"{topic.name} is the broker's own"
+            topic.name, topic.id, ErrorCode.INVALID_REQUEST, f"{topic.name} is an internal topic: it cannot be deleted"
         )
     try:
         for _ in broker.topics.delete_steps(topic):

@@ -73,7 +73,7 @@ def _grow(broker: Uses, wanted: CreatePartitionsTopic, validate_only: bool) -> t
         return ErrorCode.UNKNOWN_SERVER_ERROR, ""
     if topic.internal:
         # Unlike Kafka: internal topics cannot grow. In Kafka they can, and group and transactional ids change partitions.
-        return ErrorCode.INVALID_PARTITIONS, f"{wanted.name} cannot have {wanted.count} partitions"
+        return ErrorCode.INVALID_PARTITIONS, f"{wanted.name} is an internal topic: partitions cannot be added"
     replicas: list[list[int]] = []
     if wanted.assignments is not None:
         if len(wanted.assignments) != wanted.count - present:

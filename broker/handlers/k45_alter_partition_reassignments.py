@@ -81,7 +81,7 @@ def _reassign_partition(
         )
     # Unlike Kafka: refused; Kafka keeps the old replicas until one of the new ones is up.
     if not any(broker.nodes.by_id[node_id].is_up for node_id in partition.replicas):
-        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "all of these brokers are stopped: start one of them before"
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "all of these brokers are stopped: start one of them first"
     if tuple(partition.replicas) != before:
         try:
             reassign(broker, topic, index, partition.replicas)

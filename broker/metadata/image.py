@@ -1,6 +1,6 @@
 """The metadata image: the state that results from the changes in the journal.
 
-Invalid changes are refused, because misreading a change could lose data.
+Invalid changes are refused, because a change that is applied wrongly could lose data.
 
 | change | condition |
 |---|---|
@@ -96,7 +96,7 @@ def _apply(image: Image, change: dict[str, Any]) -> None:
         ):
             check_name(name)
             if name in image.topics:
-                raise _InvalidChange(f"topic {name} is created, but it exists")
+                raise _InvalidChange(f"topic {name} is created, but exists already")
             if not _ID.fullmatch(text) or bytes.fromhex(text) in image.ids:
                 raise _InvalidChange(f"topic {name} gets an invalid id, or the id of another topic: {text!r}")
             image.topics[name] = TopicImage(bytes.fromhex(text), _number(count, 1, INT32_MAX), _texts(configs))
@@ -140,7 +140,7 @@ def _place(image: Image, name: str, placements: Any) -> None:
 
 def _apply_quotas(image: Image, entity: Entity, values: dict[str, str]) -> None:
     if not values and image.quotas.pop(entity, None) is None:
-        raise _InvalidChange(f"quotas of {dict(entity)!r} are removed, which has none")
+        raise _InvalidChange(f"quotas of {dict(entity)!r} are removed, but there are none")
     if values:
         image.quotas[entity] = {key: _rate(text) for key, text in values.items()}
 
@@ -181,19 +181,19 @@ def _rate(text: str) -> float:
 
 def _topic(image: Image, name: str) -> TopicImage:
     if name not in image.topics:
-        raise _InvalidChange(f"topic {name} is changed, which there is not")
+        raise _InvalidChange(f"topic {name} is changed, but does not exist")
     return image.topics[name]
 
 
 def _number(value: Any, low: int, high: int) -> int:
     if type(value) is not int or not low <= value <= high:
-        raise _InvalidChange(f"{value!r} is no whole number in {low}..{high}")
+        raise _InvalidChange(f"{value!r} is not a whole number in {low}..{high}")
     return value
 
 
 def _index(text: str, count: int) -> int:
     if not (text.isascii() and text.isdigit() and int(text) < count):
-        raise _InvalidChange(f"{text!r} is no partition of {count}")
+        raise _InvalidChange(f"{text!r} is not a partition index below {count}")
     return int(text)
 
 
@@ -206,5 +206,5 @@ def _placement(nodes: Any) -> tuple[int, tuple[int, ...]]:
 
 def _texts(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise _InvalidChange(f"configuration that is no mapping of texts: {value!r}")
+        raise _InvalidChange(f"configuration that is not a mapping of strings: {value!r}")
     return value

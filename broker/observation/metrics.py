@@ -92,7 +92,7 @@ class Metrics:
         broker = self._broker
         requests = CounterMetricFamily(
             "kafka_network_requestmetrics_requests",
-            "Requests that were handed to their handler",
+            "Requests passed to a handler",
             labels=("request", "version"),
         )
         for (key, version), count in self._requests.items():
@@ -102,15 +102,17 @@ class Metrics:
             requests,
             GaugeMetricFamily(
                 "kafka_server_app_info_start_time_ms",
-                "When the broker began, in milliseconds since 1970",
+                "Start time of the broker, in milliseconds since 1970",
                 self._started_ms,
             ),
             GaugeMetricFamily(
-                "stuntbroker_uptime_seconds", "Time since then", (broker.clock.monotonic_ms() - self._began_ms) / 1_000
+                "stuntbroker_uptime_seconds",
+                "Time since the start",
+                (broker.clock.monotonic_ms() - self._began_ms) / 1_000,
             ),
             GaugeMetricFamily(
                 "kafka_server_socket_server_metrics_connection_count",
-                "Open connections of clients",
+                "Open connections of Kafka clients",
                 len(broker.connections),
             ),
             GaugeMetricFamily(
@@ -120,11 +122,13 @@ class Metrics:
             ),
             GaugeMetricFamily(
                 "kafka_server_fetchsessioncache_num_incremental_fetch_partitions_cached",
-                "Partitions in all of them",
+                "Partitions in all incremental fetch sessions",
                 sum(len(session.partitions) for session in sessions),
             ),
             GaugeMetricFamily(
-                "stuntbroker_transaction_version", "Finalized level of the feature", broker.features.transaction_version
+                "stuntbroker_transaction_version",
+                "Finalized level of transaction.version",
+                broker.features.transaction_version,
             ),
         ]
 
@@ -151,45 +155,51 @@ class Metrics:
         return [
             GaugeMetricFamily(
                 f"{coordinator}_active_transaction_open_time_max",
-                "Longest time that a transaction which is open now has been open, in milliseconds; 0 without one",
+                "Age of the oldest open transaction, in milliseconds; 0 if none is open",
                 open_ms,
             ),
             GaugeMetricFamily(
                 f"{coordinator}_partition_load_time_max",
-                "Longest time that reading back a partition of the transaction log took at the start, in milliseconds",
+                "Longest time to load one partition of the transaction log at the last start, in milliseconds",
                 max(loads, default=0),
             ),
             GaugeMetricFamily(
                 f"{coordinator}_partition_load_time_avg",
-                "The mean of these times, in milliseconds",
+                "Mean time to load one partition of the transaction log at the last start, in milliseconds",
                 sum(loads) / len(loads) if loads else 0,
             ),
             ids,
             GaugeMetricFamily("stuntbroker_transactional_id_count", "All transactional ids", len(all_ids)),
-            GaugeMetricFamily("stuntbroker_open_transactions", "Transactions that are open", len(transactions.open)),
+            GaugeMetricFamily(
+                "stuntbroker_open_transactions",
+                "Ongoing transactions, and prepared ones that are not complete",
+                len(transactions.open),
+            ),
             GaugeMetricFamily(
                 "stuntbroker_two_phase_transactions",
-                "Open ones that no time-out ends: two-phase commit decides on them",
+                "Ongoing two-phase transactions, which have no time-out",
                 two_phase,
             ),
             CounterMetricFamily(
                 "stuntbroker_transactions_timed_out",
-                "Transactions that their time-out ended",
+                "Transactions aborted after their time-out",
                 transactions.timed_out_count,
             ),
             CounterMetricFamily(
                 "stuntbroker_transactional_ids_expired",
-                "Transactional ids forgotten after long silence",
+                "Transactional ids expired after transactional.id.expiration.ms",
                 transactions.expired_count,
             ),
         ]
 
     async def _of_partitions(self) -> list[Metric]:
         lag = GaugeMetricFamily(
-            "kafka_cluster_partition_last_stable_offset_lag", "Log end offset less last stable offset", labels=PARTITION
+            "kafka_cluster_partition_last_stable_offset_lag",
+            "Log end offset minus last stable offset",
+            labels=PARTITION,
         )
         end = GaugeMetricFamily("kafka_log_log_log_end_offset", "Offset that the next record gets", labels=PARTITION)
-        start = GaugeMetricFamily("kafka_log_log_log_start_offset", "First offset that is there", labels=PARTITION)
+        start = GaugeMetricFamily("kafka_log_log_log_start_offset", "Log start offset", labels=PARTITION)
         size = GaugeMetricFamily("kafka_log_log_size", "Bytes in all segments", labels=PARTITION)
         segments = GaugeMetricFamily("kafka_log_log_num_log_segments", "Segments", labels=PARTITION)
         producers = GaugeMetricFamily(
@@ -215,9 +225,11 @@ class Metrics:
                 "kafka_controller_kafkacontroller_global_topic_count", "Topics", len(self._broker.topics.by_name)
             ),
             GaugeMetricFamily(
-                "kafka_server_replicamanager_producer_id_count", "Producer ids that partitions remember, in all", ids
+                "kafka_server_replicamanager_producer_id_count",
+                "Producer ids that all partitions together remember",
+                ids,
             ),
-            GaugeMetricFamily("stuntbroker_last_stable_offset_lag_max", "The largest of these lags", lag_max),
+            GaugeMetricFamily("stuntbroker_last_stable_offset_lag_max", "Largest last stable offset lag", lag_max),
             lag,
             end,
             start,

@@ -79,10 +79,14 @@ def check_content(
         if verdict.error is not _OK:
             return verdict
     elif not codec and not (records_fill(batch, header) if is_filled is None else is_filled):
-        return Verdict(ErrorCode.INVALID_RECORD, "the records do not fill the batch as their lengths say")
+        return Verdict(ErrorCode.INVALID_RECORD, "the lengths of the records do not add up to the size of the batch")
     if too_late:
         return Verdict(ErrorCode.INVALID_TIMESTAMP, f"the timestamp {header.max_timestamp} is too far in the future")
-    return Verdict(ErrorCode.INVALID_TIMESTAMP, "a client cannot set the time of the log") if stamped else _FINE
+    return (
+        Verdict(ErrorCode.INVALID_TIMESTAMP, "a producer cannot set the timestamp type LogAppendTime")
+        if stamped
+        else _FINE
+    )
 
 
 def _read(batch: Buffer, header: BatchHeader, compact: bool, times: tuple[int, int], budget: ReadBudget) -> Walked:
@@ -117,8 +121,8 @@ def _verdict_of(walked: Walked, header: BatchHeader, times: tuple[int, int], sta
                 )
             errors.append(BatchIndexAndErrorMessage(number, why))
         if any(timestamp is not None for _, timestamp in faults):
-            return Verdict(ErrorCode.INVALID_TIMESTAMP, "records have a timestamp that is not allowed", errors)
-        return Verdict(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key", errors)
+            return Verdict(ErrorCode.INVALID_TIMESTAMP, "records have a timestamp that is out of range", errors)
+        return Verdict(ErrorCode.INVALID_RECORD, "a compacted topic does not accept records without a key", errors)
     if walked.misplaced is not None and header.attributes & CODEC_MASK:
         return Verdict(ErrorCode.UNKNOWN_SERVER_ERROR, walked.misplaced)  # Kafka fails to rewrite such a batch.
     return _FINE
@@ -131,5 +135,5 @@ def _too_much(whole: bool) -> Verdict:
     have used up the budget, the client retries.
     """
     if whole:
-        return Verdict(ErrorCode.MESSAGE_TOO_LARGE, "the batch opens to more than is read for a compacted topic")
-    return Verdict(ErrorCode.NOT_ENOUGH_REPLICAS, "with others of its request the batch is more than is read at once")
+        return Verdict(ErrorCode.MESSAGE_TOO_LARGE, "the batch is too large for a compacted topic: split it")
+    return Verdict(ErrorCode.NOT_ENOUGH_REPLICAS, "the batches of the request are too large together: retry")

@@ -39,7 +39,7 @@ class Pattern:
             self._compiled: Any = _without_re2(text)
             return
         if _SINGLE_BYTE.search(text):
-            raise PatternError("\\C is not taken: Kafka's RE2 does not know it")
+            raise PatternError("\\C is not supported, as in Kafka")
         options = re2.Options()
         options.log_errors = False
         options.never_capture = True  # Captured groups are not used, and would take a hundred times as long.
@@ -57,7 +57,7 @@ class Pattern:
 def _without_re2(text: str) -> re.Pattern[str]:
     if not SIMPLE.fullmatch(text) or text.count(".*") > SIMPLE_STARS_MAX:
         raise PatternError(
-            "without RE2 a pattern may have letters, digits, _, -, escaped punctuation and .* twice: "
+            "without RE2, a pattern may contain only letters, digits, _, -, escaped punctuation and .* twice: "
             "pip install 'stuntbroker[re2]' for all others"
         )
     return re.compile(text)

@@ -1,5 +1,5 @@
-"""Who a client is: TLS and SASL of listeners, users and their passwords, the rules of an authentication.
+"""Authentication of clients: TLS and SASL of listeners, users and their passwords, the rules of an authentication.
 
 What an authenticated client may do is decided by `broker/requests/authorizer.py`. Nothing here is loaded while all listeners
-are PLAINTEXT, but for SCRAM credentials that the journal has.
+are PLAINTEXT, except for SCRAM credentials in the journal.
 """

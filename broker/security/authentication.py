@@ -26,7 +26,7 @@ NO_AUTHENTICATION: Final = "SaslAuthenticate request received after successful a
 
 
 class Stage(Enum):
-    """How far an authentication has come."""
+    """Progress of an authentication."""
 
     START = auto()
     TOKENS = auto()

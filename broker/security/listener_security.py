@@ -26,7 +26,7 @@ USER_OPTION: Final = "user_"
 
 
 class ListenerSecurity:
-    """What a listener asks of its clients."""
+    """TLS and SASL requirements of a listener."""
 
     def __init__(self, name: str, protocol: str, config: BrokerConfig) -> None:
         """Read certificates, keys and passwords. Raises ConfigError."""

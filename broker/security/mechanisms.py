@@ -51,7 +51,7 @@ _BEARER: Final = re.compile(
 
 
 class AuthenticationFailure(Exception):
-    """The client has not proved who it is. The message is for the client."""
+    """The authentication failed. The message is for the client."""
 
 
 class InvalidCredentials(AuthenticationFailure):

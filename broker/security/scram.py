@@ -49,7 +49,7 @@ MECHANISMS: Final = {mechanism.name: mechanism for mechanism in (SHA_256, SHA_51
 
 
 class ScramCredential(NamedTuple):
-    """What a server stores of a password."""
+    """Credential that a server stores in place of a password."""
 
     salt: bytes
     iterations: int

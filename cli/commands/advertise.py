@@ -48,7 +48,7 @@ def _prepare(given: Options) -> Operation:
     try:
         parsed = parse_bootstrap(address)
         if parsed[0].host in EVERY_ADDRESS:
-            raise ValueError(f"{parsed[0].host} is no address that a client can connect to")
+            raise ValueError(f"{parsed[0].host} is not an address that a client can connect to")
     except ValueError as fault:
         raise UsageError(f"advertise: {fault}") from None
 
@@ -56,13 +56,15 @@ def _prepare(given: Options) -> Operation:
         here = str(cluster.controller_id())
         known = {each.name: each.value for each in describe_config(cluster, ResourceType.BROKER, here, NAMES)}
         if MAPPED_ADDRESS not in known:
-            raise NotFound("the broker is no Stuntbroker: only one can be told its mapped port while it runs")
+            raise NotFound(
+                "the broker is not a Stuntbroker: only Stuntbroker can change its mapped address while it runs"
+            )
         if known[ADVERTISED]:
             raise NotFound(
-                f"advertised.listeners is {known[ADVERTISED]}, which wins: start the broker without it to tell it an address"
+                f"advertised.listeners is {known[ADVERTISED]} and takes precedence: start the broker without it"
             )
         alter_config(cluster, ResourceType.BROKER, "", {MAPPED_ADDRESS: address})
-        text = f"clients that come through the mapped port are sent to {address}\n"
+        text = f"clients that connect through the mapped port get the address {address}\n"
         return Shown(text, {"mapped_address": address}, is_data=False)
 
     return operation

@@ -106,7 +106,7 @@ def _positions(cluster: Cluster, places: list[TopicPartition], start: str, group
             first, end = (list_offset(cluster, *place, at, READ_UNCOMMITTED) for at in (EARLIEST, LATEST))
             positions[place] = min(max(first, int(start)), end)
             if positions[place] != int(start):
-                note = f"{place[0]}-{place[1]} has the offsets {first} to {end}: reading from {positions[place]}"
+                note = f"{place[0]}-{place[1]} has the offsets {first} to {end}: reading begins at {positions[place]}"
                 sys.stderr.write(f"stuntbroker: {note}\n")
         else:
             positions[place] = list_offset(cluster, *place, LATEST if start == "end" else EARLIEST, READ_UNCOMMITTED)

@@ -125,7 +125,7 @@ def _time(what: str, text: str) -> int:
     """Parse a time such as 90s; return milliseconds. Raises UsageError."""
     match = TIME.fullmatch(text)
     if match is None:
-        raise UsageError(f"ctl {what} {text!r}: it must be a time, as 500ms, 90s, 15m, 2h or 7d")
+        raise UsageError(f"ctl {what} {text!r}: it must be a time such as 500ms, 90s, 15m, 2h or 7d")
     return round(float(match[1]) * MS[UNITS[match[2]]])
 
 
@@ -149,7 +149,9 @@ def _add_stop(client: ControlClient, given: Options) -> Any:
 def _path_of(name: str) -> str:
     """Return the API path of a fault or stop id, or of a stop point's name. Raises UsageError."""
     if not name.startswith(("fault-", "stop-")) and "." not in name:
-        raise UsageError(f"ctl: {name!r} is no id of a fault or a stop, as fault-1, nor a point, as txn.reply")
+        raise UsageError(
+            f"ctl: {name!r} is neither the id of a fault or a stop, such as fault-1, nor a point, such as txn.reply"
+        )
     return f"/v1/{'faults' if name.startswith('fault-') else 'stops'}/{_in_path(name)}"
 
 
@@ -265,7 +267,7 @@ COMMANDS: Final = {
     "plans": Command(_get("/v1/plans"), answers.plans_as_text),
     "plan": Command(_plan, answers.json_as_text, "NAME", words_min=0),
     "wait-stop": Command(_wait_for_stop, answers.stops_as_text, "ID", options=("--count", "--timeout")),
-    "wait": Command(_wait, lambda document: "it is so\n", "CONDITION", options=("--timeout",)),
+    "wait": Command(_wait, lambda document: "the condition is true\n", "CONDITION", options=("--timeout",)),
     "seed": Command(_seed, answers.json_as_text, "STATE"),
     "late": Command(_deliver_late, answers.late_as_text, "REQUEST"),
     "nodes": Command(_get("/v1/nodes"), answers.nodes_as_text),
@@ -275,7 +277,7 @@ COMMANDS: Final = {
     "snapshot": Command(_take_snapshot, answers.snapshots_as_text, "NAME", words_min=0),
     "forget": Command(_forget, answers.snapshots_as_text, "NAME"),
     "restore": Command(_restore, answers.snapshots_as_text, "NAME"),
-    "reset": Command(_post("/v1/reset"), lambda document: "the broker is as at its start\n"),
+    "reset": Command(_post("/v1/reset"), lambda document: "the broker is in its initial state\n"),
     "forks": Command(_get("/v1/forks"), answers.forks_as_text),
     "fork": Command(_fork, answers.forks_as_text, "NAME", words_min=0, options=("--count",)),
     "unfork": Command(_remove_forks, answers.forks_as_text, "ID", words_min=0),

@@ -169,7 +169,7 @@ def _reset(given: Options) -> Operation:
         before = {place: each.offset for place, each in committed_offsets(cluster, group_id).items()}
         places = places_of(cluster, topics) if topics else list(before)
         if not places:
-            raise NotFound(f"group {group_id!r} has committed no offset: say --topic")
+            raise NotFound(f"group {group_id!r} has no committed offsets: give --topic")
         offsets = {place: target_offset(cluster, place, at, timestamp_ms) for place in places}
         if "--dry-run" not in given:
             commit_offsets(cluster, group_id, offsets)
@@ -178,7 +178,7 @@ def _reset(given: Options) -> Operation:
             other := [f"{topic}-{index}" for (topic, index), got in offsets.items() if got != int(at)]
         ):
             sys.stderr.write(
-                f"stuntbroker: offset {at} is not in the log of {', '.join(other)}: the nearest is taken\n"
+                f"stuntbroker: offset {at} is not in the log of {', '.join(other)}: the nearest offset is used\n"
             )
         return Shown(
             table(("TOPIC", "PARTITION", "BEFORE", "COMMITTED"), rows),

@@ -235,7 +235,7 @@ def _from_json(text: str, partition: int | None) -> NewRecord:
     if not isinstance(document, dict):
         raise ValueError("it must be a JSON object with a value")
     if "marker" in document:
-        raise ValueError("the end of a transaction is no record; `consume` without --show-markers leaves it out")
+        raise ValueError("a transaction marker cannot be produced; `consume` without --show-markers omits markers")
     unknown = [name for name in document if name not in FIELDS and name not in FIELDS_OF_CONSUME]
     if unknown:
         raise ValueError(f"there is no field {unknown[0]!r}; there are {', '.join(FIELDS)}")

@@ -126,7 +126,7 @@ def topic_id_text(topic_id: bytes) -> str:
 
 
 def _described(described: TopicDescription, properties: dict[str, str | None]) -> str:
-    configured = ", ".join(f"{name}={value}" for name, value in properties.items()) or "nothing of its own"
+    configured = ", ".join(f"{name}={value}" for name, value in properties.items()) or "only defaults"
     rows = [
         (each.partition, each.leader, ",".join(map(str, each.replicas)), ",".join(map(str, each.in_sync)))
         for each in described.partitions

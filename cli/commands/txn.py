@@ -254,7 +254,7 @@ def _terminated(before: Description) -> str:
             if before.partitions:
                 what += f" in {shown(_joined(before.partitions))}"
         case "PrepareCommit":
-            what = f"the {kind} of {name} was being committed already, and is"
+            what = f"the {kind} of {name} was being committed already, and is committed now"
         case state:
             what = f"{name} had no open transaction ({shown(state)})"
     return f"{what}; producer {before.producer_id}, epoch {before.producer_epoch}, is fenced\n"
@@ -281,7 +281,7 @@ def _find_hanging(values: Options) -> Operation:
             for transaction in transactions
         ]
         missed = [{"topic": name, "partition": index} for name, index in leaderless]
-        failure = f"not looked into, having no leader: {_joined(leaderless)}" if leaderless else ""
+        failure = f"not checked, because they have no leader: {_joined(leaderless)}" if leaderless else ""
         document = {"max_transaction_timeout_ms": limit_ms, "hanging": documents, "leaderless": missed}
         return Shown(_hanging(transactions, now_ms, given, limit_ms), document, failure)
 

@@ -97,7 +97,7 @@ def text_of(report: Report) -> str:
         + (f" with {100 * ratio:.1f} % of the bytes\n" if ratio else "\n")
     ]
     if report["in_use"]:
-        lines.append("A broker has this folder open: what it writes meanwhile may look unfinished.\n")
+        lines.append("A broker is using this folder: data that it writes during the audit may look incomplete.\n")
     lines += [
         f"skipped {shown(entry['name'])}: {shown(entry['reason'])}\n" for entry in report["skipped"][:SKIPPED_MAX]
     ]
@@ -107,7 +107,7 @@ def text_of(report: Report) -> str:
     if "compared" in report and not report["compared"]["findings"]:
         entry = report["compared"]
         inputs, outputs = ", ".join(entry["inputs"]), ", ".join(entry["outputs"])
-        said = f"Exactly once: what {entry['group']} has committed of {inputs} is in {outputs}, and nothing else."
+        said = f"Exactly once: {outputs} has exactly the output of the records of {inputs} that {entry['group']} has committed."
         lines.append(f"\n{shown(said)}\n")
     lines += [_timeline_text(name, rows) for name, rows in report["timelines"].items()]
     if report["last_stable_offsets_held"]:

@@ -122,12 +122,12 @@ def lines(data: bytes, topic: str) -> Iterator[str]:
     pos = 0
     while pos < len(data):
         if pos + HEADER_SIZE > len(data):
-            yield f"! position {pos}: {count(len(data) - pos, 'byte is', 'bytes are')} left, too few for a batch"
+            yield f"! position {pos}: {count(len(data) - pos, 'byte is', 'bytes are')} left, which is no complete batch"
             return
         header = read_header(data, pos)
         batch = data[pos : pos + header.size]
         if header.magic != 2 or header.size < HEADER_SIZE or len(batch) < header.size:
-            yield f"! position {pos}: no whole batch"
+            yield f"! position {pos}: not a complete batch of format v2"
             return
         right = crc32c(batch[21:]) == header.crc
         yield _batch_line(pos, header, right)
@@ -163,7 +163,7 @@ def _content(header: BatchHeader, record: Record, topic: str) -> str:
     if header.control:
         marker = marker_of(record)
         if marker is None:
-            return "control record of another kind"
+            return "control record that is not a transaction marker"
         return f"{'COMMIT' if marker.commit else 'ABORT'} coordinator_epoch={marker.coordinator_epoch}"
     if topic == TXN_STATE:
         entry = read_txn(record)

@@ -38,9 +38,9 @@ def _plain(data: bytes) -> Iterator[str]:
 
 
 def _lock(data: bytes) -> Iterator[str]:
-    yield "held by the broker that works in this folder, while there is one"
+    yield "lock file: the broker that uses this folder holds the lock while it runs"
     if data:
-        yield "! it is not empty"
+        yield "! the lock file is not empty"
 
 
 def _checkpoint(data: bytes) -> Iterator[str]:
@@ -48,7 +48,7 @@ def _checkpoint(data: bytes) -> Iterator[str]:
     yield from _plain(data)
     version, count, *entries = data.split(b"\n") if data else (b"0", b"0", b"")
     if version != b"0" or entries[-1:] != [b""] or count != b"%d" % (len(entries) - 1):
-        yield "! not version 0, the number of entries, and as many entries"
+        yield "! the file must have version 0, the number of entries, and as many entries"
 
 
 def _journal(data: bytes) -> Iterator[str]:
@@ -60,13 +60,13 @@ def _journal(data: bytes) -> Iterator[str]:
             yield f"! line {number}: {fault}"
         yield from _plain(line)
     if torn:
-        yield f"! line {len(lines) + 1} is not whole: a broker cuts it when it starts"
+        yield f"! line {len(lines) + 1} is incomplete: the broker truncates it when it starts"
 
 
 def lines_of_crc(path: str, data: bytes) -> Iterator[str]:
     """Compare a CRC file with the indexes beside it. `path` is the segment's path without a suffix."""
     if len(data) != 4:
-        yield "! not 4 bytes"
+        yield "! the CRC file does not have 4 bytes"
         return
     indexes = b""
     for suffix in INDEXES:
@@ -76,4 +76,4 @@ def lines_of_crc(path: str, data: bytes) -> Iterator[str]:
     if int.from_bytes(data, "big") == crc32c(indexes):
         yield f"crc={data.hex()} of the indexes of this segment"
     else:
-        yield f"! crc={data.hex()}, but that of the indexes is {crc32c(indexes):08x}: a broker writes them anew when it starts"
+        yield f"! crc={data.hex()}, but the indexes have {crc32c(indexes):08x}: the broker rebuilds them when it starts"

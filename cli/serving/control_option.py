@@ -44,7 +44,7 @@ def control_address(given: dict[str, list[str]]) -> ControlAddress | None:
         raise UsageError(f"--control: {fault}") from None
     if not TOKEN.fullmatch(token):
         raise UsageError(
-            "--control-token: it must be of letters, digits and ._~+/-, as it goes into a header and a cookie"
+            "--control-token: it may have only letters, digits and ._~+/-, because it is sent in a header and a cookie"
         )
     is_token_generated = not token and not is_loopback(address.host)
     if is_token_generated:

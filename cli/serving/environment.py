@@ -186,7 +186,7 @@ def property_of(variable: str, prefix: str) -> str:
 
 
 def _take_secrets(properties: dict[str, str]) -> list[str]:
-    """Replace what cp-kafka's variables say of keystores by properties of Kafka; return what cannot be read.
+    """Convert cp-kafka's variables for keystores to properties of Kafka; return the files that cannot be read.
 
     `KAFKA_SSL_KEYSTORE_FILENAME` is the name of a file in SECRETS, and `KAFKA_SSL_KEYSTORE_CREDENTIALS` that of a file with
     its password.

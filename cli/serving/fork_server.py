@@ -66,7 +66,7 @@ def fork_server(arguments: list[str], run: Run) -> int:
     `run`: function that runs the command line of a broker in the forked process.
     """
     if arguments:
-        raise UsageError("fork-server takes no options: it is for programs, which write to its standard input")
+        raise UsageError("fork-server takes no options: programs send requests to its standard input")
     for name in list(os.environ):
         if name.startswith(VARIABLES):
             del os.environ[name]

@@ -142,7 +142,7 @@ def _serve(given: dict[str, list[str]], environment: Environment | None) -> int:
         return _run(config, Folder(data_dir, durability, truncate), events, listening)
     except _CannotStop as fault:
         sys.stderr.write(
-            f"stuntbroker: stopped, but not in order: {fault}; the next start reads the folder as after a crash\n"
+            f"stuntbroker: stopped, but not cleanly: {fault}; the next start recovers the logs as after a crash\n"
         )
         return 1
     except ConfigError as fault:
@@ -396,7 +396,7 @@ async def _serve_http(
                 except (FaultError, StorageError, CannotListen) as fault:
                     await broker.stop()
                     advice = f"; {fault.hint}" if isinstance(fault, FaultError) else ""
-                    raise StorageError(f"the plan cannot be carried out: {fault}{advice}") from fault
+                    raise StorageError(f"the plan cannot be applied: {fault}{advice}") from fault
             control = ControlServer(controlled, address.token)
             host, port = address.host, address.port
             ready["control"] = f"http://{(await control.start(host, port)).reachable()}"
@@ -418,14 +418,16 @@ async def _serve_http(
 def listening_advice(fault: OSError, port_from: str, host_from: str = "--host") -> str:
     """Return advice for an address that cannot be bound; `port_from`, `host_from`: options that gave it."""
     if isinstance(fault, socket.gaierror):
-        return f"give a {host_from} that has an address"
+        return f"give a {host_from} that can be resolved"
     match fault.errno:
         case errno.EADDRINUSE:
-            return f"stop who is there, or give another {port_from}"
+            return f"stop the process that uses the port, or give another {port_from}"
         case errno.EACCES:
-            return f"this user may not have that port: give another {port_from}, from 1024 on"
+            return f"this user may not use the port: give another {port_from}, 1024 or higher"
         case errno.EADDRNOTAVAIL:
-            return f"no interface of this machine has that address: give another {host_from} (0.0.0.0 for all it has)"
+            return (
+                f"no interface of this machine has the address: give another {host_from} (0.0.0.0 for all interfaces)"
+            )
     return f"give another {host_from} or {port_from}"
 
 
@@ -460,5 +462,5 @@ def _write_ready_lines(ready: dict[str, str], node_id: int, in_container: bool) 
             sys.stdout.write(container.ready_lines(node_id))
         sys.stdout.flush()
     except OSError as fault:
-        advice = "send standard output elsewhere"
-        raise StorageError(f"cannot write that it is ready to standard output: {fault.strerror}; {advice}") from fault
+        advice = "redirect standard output"
+        raise StorageError(f"cannot write the ready line to standard output: {fault.strerror}; {advice}") from fault

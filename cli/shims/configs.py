@@ -60,7 +60,9 @@ def _run(command: str, arguments: list[str]) -> int:
     if set(kinds) & quota_configs.KINDS.keys():
         return _run_for_clients(kinds, names, options)
     if len(kinds) != 1 or len(names) > 1:
-        raise CommandError("exactly one entity type and at most one entity name are taken, but for users with clients")
+        raise CommandError(
+            "give exactly one entity type and at most one entity name, except for users together with clients"
+        )
     kind = KINDS[kinds[0]]
     name = None if not names else names[0] or ""
     if options.describe:

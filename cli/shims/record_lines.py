@@ -12,7 +12,7 @@ from stuntbroker.client.reader import Row
 WAIT_MS = 500
 COMMIT_S = 5.0
 """Seconds between two commits of a group's offsets, the default of a consumer's auto.commit.interval.ms."""
-NONE_IN_TIME = "Error processing message, terminating consumer process: no record came in time\n"
+NONE_IN_TIME = "Error processing message, terminating consumer process: no record arrived in time\n"
 
 
 def deadline_of(timeout_ms: int | None) -> float:
@@ -39,7 +39,7 @@ def formatter_of(name: str, properties: dict[str, str]) -> Formatter:
         case "NoOpMessageFormatter":
             return NoFormatter(properties)
     # Unlike Kafka: Kafka's command loads any class.
-    raise CommandError(f"the formatter {name} is not here: there are DefaultMessageFormatter and NoOpMessageFormatter")
+    raise CommandError(f"the formatter {name} is not supported: use DefaultMessageFormatter or NoOpMessageFormatter")
 
 
 def deserializer_of(name: str) -> Callable[[bytes], bytes]:
@@ -48,7 +48,7 @@ def deserializer_of(name: str) -> Callable[[bytes], bytes]:
     if kind in ("", "String", "ByteArray", "Bytes", "ByteBuffer", "UUID"):  # A UUID is sent as text.
         return bytes
     if kind not in DESERIALIZERS:
-        raise CommandError(f"the deserializer {name} is not here: there are those of Kafka for text, bytes and numbers")
+        raise CommandError(f"the deserializer {name} is not supported: use Kafka's for text, bytes or numbers")
     form = Struct(DESERIALIZERS[kind])
 
     def read(data: bytes) -> bytes:

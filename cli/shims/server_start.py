@@ -22,13 +22,13 @@ def _run(arguments: list[str]) -> int:
     parser.add_argument("--override", action="append", default=[])
     options, others = parser.parse_known_args([word for word in arguments if word != "-daemon"])
     if "-daemon" in arguments or len(others) > 1 or any(word.startswith("-") for word in others):
-        raise CommandError("it takes a properties file and --override NAME=VALUE, and runs until it is ended")
+        raise CommandError("the only arguments are a properties file and --override NAME=VALUE")
     words = ["stuntbroker", "serve", "--container"]
     for path in others:
         if os.path.exists(path):
             words += ["--config", path]
         else:  # A file that comes with Kafka, whose settings are the defaults here.
-            sys.stderr.write(f"kafka-server-start: there is no {path} here: the broker has its defaults\n")
+            sys.stderr.write(f"kafka-server-start: there is no {path} in this image: the broker uses its defaults\n")
     for text in options.override:
         words += ["--set", text]
     sys.stderr.flush()

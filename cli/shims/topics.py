@@ -73,7 +73,7 @@ def _run(command: str, arguments: list[str]) -> int:
     if options.zookeeper is not None:
         options.bootstrap = BOOTSTRAP_DEFAULT
         sys.stderr.write(
-            f"--zookeeper {options.zookeeper}: there is none here; the broker at {options.bootstrap} is asked\n"
+            f"--zookeeper {options.zookeeper}: there is no ZooKeeper; the command uses the broker at {options.bootstrap}\n"
         )
     return run_with_cluster(options, lambda cluster: _ACTIONS[actions[0]](cluster, options))
 
@@ -82,7 +82,7 @@ def _create(cluster: Cluster, options: argparse.Namespace) -> int:
     configs = dict(text.partition("=")[::2] for text in options.config)
     if options.replica_assignment and (options.partitions or options.replication_factor):
         raise CommandError(
-            "--replica-assignment says how many partitions and replicas there are: leave these options out"
+            "--replica-assignment determines the numbers of partitions and replicas: omit --partitions and --replication-factor"
         )
     if any(character in options.topic for character in "._"):
         sys.stdout.write(

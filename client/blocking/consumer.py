@@ -41,7 +41,7 @@ class TransactionalConsumer:
         self._undelivered: dict[TopicPartition, int] = {}
         """First offsets that a call has read and not returned, because a signal interrupted its caller."""
         self._undelivered_of: object = None
-        """The assignment in which they were read. After a rebalance, reading begins at the committed offsets anyway."""
+        """The assignment in which these records were read. After a rebalance, reading begins at the committed offsets."""
 
     # --- start and stop
 

@@ -95,7 +95,7 @@ class SentRecord:
         """Fail a record that the producer did not take."""
         is_of_transaction = isinstance(cause, ProducerError | IllegalStateError)
         failure_type = FailureType.TRANSACTION_FAILED if is_of_transaction else FailureType.MESSAGE_REJECTED
-        error = ProduceFailedError(f"the record was not taken: {cause}", failure_type)
+        error = ProduceFailedError(f"the record was not accepted: {cause}", failure_type)
         error.__cause__ = root_of(cause)
         self._refusal = error
         self._attach_all()

@@ -135,7 +135,7 @@ class LoopThread:
     def check(self) -> None:
         """Raise IllegalStateError in a forked process, and in the loop's own thread, which would wait for itself."""
         if not self.is_of_this_process:
-            raise IllegalStateError(f"{self.name} belongs to process {self._pid}: make another one after the fork")
+            raise IllegalStateError(f"{self.name} belongs to process {self._pid}: create a new one after the fork")
         if threading.current_thread() is self._thread:
             raise IllegalStateError(f"{self.name}: a callback cannot make a call that waits")
 

@@ -33,7 +33,7 @@ def check_text(what: str, text: Any) -> None:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as fault:
-        raise ValueError(f"{what} {text!r} has no UTF-8: {fault.reason}") from None
+        raise ValueError(f"{what} {text!r} cannot be encoded as UTF-8: {fault.reason}") from None
     if size > TEXT_BYTES_MAX:
         raise ValueError(f"{what} has {size} bytes: at most {TEXT_BYTES_MAX} can be sent")
 
@@ -43,7 +43,9 @@ def check_names(transactional_id: Any, client_id: Any) -> None:
     check_text("transactional_id", transactional_id)
     check_text("client_id", client_id or "")
     if not transactional_id:
-        raise ValueError("transactional_id is empty: a transactional producer needs a name that outlives its process")
+        raise ValueError(
+            "transactional_id is empty: a transactional producer needs an id that stays the same after a restart"
+        )
 
 
 def timestamp_of(timestamp_ms: SupportsIndex) -> int:
@@ -67,7 +69,7 @@ def group_of(value: GroupMetadata | str) -> GroupMetadata:
         raise TypeError(f"a GroupMetadata or a group id is needed, not {type(value).__name__}")
     check_text("a group id", group.group_id)
     if not group.group_id:
-        raise ValueError("a group id is empty: offsets belong to a group that has a name")
+        raise ValueError("the group id is empty: give the group that commits the offsets")
     check_text("a member id", group.member_id)
     if group.group_instance_id is not None:
         check_text("a group instance id", group.group_instance_id)

@@ -102,7 +102,7 @@ class RecordFuture:
     def exception(self) -> ProduceFailedError | None:
         """Return why the record was not written, or None if it was. Raises asyncio.InvalidStateError before it is `done`."""
         if not self._batch.is_resolved:
-            raise asyncio.InvalidStateError("the record is on its way: await what send() returned")
+            raise asyncio.InvalidStateError("the record has no result yet: await the future that send() returned")
         return self._batch.resolved(self._index).error
 
     def result(self) -> RecordMetadata:
@@ -333,7 +333,7 @@ def read_batch(batch: BatchLike) -> EncodedRecords:
     if header.size != len(data):
         raise ValueError(f"{len(data)} bytes with a record batch of {header.size}: give one whole batch")
     if header.control or header.count < 1:
-        raise ValueError("a record batch without records of an application")
+        raise ValueError("the record batch is empty or a control batch")
     return EncodedRecords(data, header.count)
 
 

@@ -95,7 +95,9 @@ class Calls:
         self.check_open(call.value)
         if self._pending is not None:
             before, name = self._pending.call.value, self._session.transactional_id
-            what = "has not ended" if not self._pending.task.done() else "has ended, and nobody has taken its result"
+            what = (
+                "has not ended" if not self._pending.task.done() else "has ended, and its result was not returned yet"
+            )
             raise IllegalStateError(f"{call.value}(): {before}() of producer {name!r} {what}; call that again")
         self._session.check(call)
 
@@ -117,7 +119,8 @@ class Calls:
             self._pending = _Pending(self._loop, call, self.guard(work()), argument)
         pending = self._pending
         if pending.argument != argument:
-            raise IllegalStateError(f"{call.value}() has not ended, and was called with another argument: repeat that")
+            text = f"{call.value}() has not ended, and was called with another argument: repeat the call with that argument"
+            raise IllegalStateError(text)
         if not await pending.wait(self._max_block_s):
             raise self._timed_out(call.value, ": call it again")
         result: Result = self._result(pending)

@@ -293,7 +293,7 @@ def leader_address(client: AIOKafkaClient, topic: str, partition: int) -> Addres
 def check_shared(connections: SharedConnections | None, is_alone: bool) -> Connections | None:
     """Return shared connections, if any. `is_alone`: no other connection options were given. Raises ValueError, TypeError."""
     if connections is not None and not is_alone:
-        raise ValueError("bootstrap_servers and options of security are those of the connections: give them there")
+        raise ValueError("bootstrap_servers and security options belong to Connections: pass them to Connections")
     if connections is not None and not isinstance(connections, Connections):
         raise TypeError("connections have to be a stuntbroker.client.Connections")
     return connections

@@ -43,11 +43,11 @@ class Request(Enum):
 class Kind(Enum):
     """Reaction of the producer to an error code."""
 
-    SUCCESS = "nothing: the request has done its work"
-    RETRY = "sends the request again after a while"
+    SUCCESS = "success: no reaction"
+    RETRY = "sends the request again after a back-off"
     REFRESH = "looks up the leader or coordinator anew, then sends the request again"
     ABORTABLE = "raises TransactionAbortableError; commit_transaction raises CommitFailedError"
-    ABORTABLE_WITH_BUMP = "as abortable, and asks for a new epoch after the abort"
+    ABORTABLE_WITH_BUMP = "like abortable, and requests a new epoch after the abort"
     SPLIT = "sends the records in smaller batches"
     ABORT_TO_LEARN = "sends EndTxn (abort): if that succeeds it is abortable, else fatal"
     RECOVERABLE = "raises ApplicationRecoverableError: fatal"
@@ -191,7 +191,7 @@ class Fact(Flag):
 NO_FACTS: Final = Fact(0)
 FACTS: Final[dict[Fact, str]] = {
     Fact.KIP_588_DRAFT: "the broker follows KIP-588's draft (profile `kip-588`)",
-    Fact.ASKS_FOR_NEW_EPOCH: "InitProducerId asks for a new epoch after a transaction: there is nothing to abort",
+    Fact.ASKS_FOR_NEW_EPOCH: "InitProducerId requests a new epoch after a transaction: there is nothing to abort",
     Fact.NOT_STARTED: "no request of the transaction is known to have reached a broker: there is nothing to abort",
     Fact.EARLIER_BATCH_OPEN: "an earlier batch of the partition has no response yet, and is sent again first",
     Fact.SHARED: "several producers write to the transaction: another one may have used this sequence number",
@@ -237,7 +237,7 @@ RULES: Final = (
     ),
     Rule(Fact.NO_NEW_EPOCH, _ANY, Kind.ABORTABLE_WITH_BUMP, Kind.RECOVERABLE),
 )
-"""Applied in this order; each sees the kind that the rules before it have left."""
+"""Applied in this order: each rule replaces the kind that the previous rules have returned."""
 
 _FATAL_CLASSES: Final[dict[int, type[FatalError]]] = {
     _E.INVALID_PRODUCER_EPOCH: ProducerFencedError,

@@ -1,4 +1,4 @@
-"""The states of a transactional producer, and what each call does in each of them.
+"""The states of a transactional producer, and the outcome of each call in each state.
 
 The states have the names that they have in Apache Kafka's Java producer (TransactionManager.State), and CLOSED. Both tables
 are data: the diagram in the documentation is drawn from `SUCCESSORS`, and a test tries every cell of `OUTCOMES`.
@@ -86,8 +86,8 @@ class Call(Enum):
 class Outcome(Enum):
     """What a call does in a state."""
 
-    RUN = "does its work"
-    WAIT = "waits for the same call that timed out before"
+    RUN = "runs"
+    WAIT = "waits for the result of the same call, which timed out before"
     ABORTABLE = "raises TransactionAbortableError"
     COMMIT_FAILED = "raises CommitFailedError"
     FATAL = "raises the fatal error"

@@ -43,7 +43,7 @@ PROBLEM_ANSWER: Final = record({"status": NUMBER, "title": TEXT, "detail": TEXT,
 CLOCK: Final = record(
     {
         "now_ms": AT_MS,
-        "moved_ms": {**NUMBER, "description": "by how much tests have moved it in all"},
+        "moved_ms": {**NUMBER, "description": "ms by which the broker's clock is ahead of the machine's clock"},
         "paused": FLAG,
     }
 )
@@ -56,11 +56,13 @@ FAULT: Final = record(
         "do": {"type": "object", "minProperties": 1, "maxProperties": 1, "properties": {verb: {} for verb in VERBS}},
         "matched": NUMBER,
         "fired": NUMBER,
-        "held": {**NUMBER, "description": "requests that wait for a release"},
+        "held": {**NUMBER, "description": "number of requests that the fault holds"},
     }
 )
 FAULTS: Final = record({"faults": list_of(FAULT)})
-RELEASED: Final = record({"released": {**NUMBER, "description": "how many went on"}})
+RELEASED: Final = record(
+    {"released": {**NUMBER, "description": "number of requests or transactions that were resumed"}}
+)
 STOP: Final = record(
     {
         "id": TEXT,
@@ -87,13 +89,13 @@ PLAN: Final = record(
 )
 PLANS: Final = record({"plans": {"type": "object", "additionalProperties": record({"about": TEXT})}})
 UNTIL: Final = record({"until": ANY_OBJECT})
-SEED: Final = {"type": "object", "minProperties": 1, "description": "the state that came about"}
+SEED: Final = {"type": "object", "minProperties": 1, "description": "the resulting state"}
 LATE: Final = record(
     {
         "api": TEXT,
         "version": NUMBER,
         "errors": {**list_of(TEXT), "description": "Kafka's names"},
-        "answer": {**ANY_OBJECT, "description": "all fields of the answer"},
+        "answer": {**ANY_OBJECT, "description": "all fields of the response"},
     }
 )
 NODE: Final = record(
@@ -104,7 +106,7 @@ NODE: Final = record(
         "slow_ms": NUMBER,
         "listeners": {"type": "object", "additionalProperties": ADDRESS},
         "connections": NUMBER,
-        "leads": {"type": "object", "additionalProperties": NUMBER, "description": "topic: how many partitions"},
+        "leads": {"type": "object", "additionalProperties": NUMBER, "description": "topic: number of led partitions"},
     }
 )
 NODES: Final = record({"controller": or_null(NUMBER), "nodes": list_of(NODE)})
@@ -127,7 +129,7 @@ SNAPSHOT: Final = record(
         "now_ms": AT_MS,
         "files": NUMBER,
         "bytes": NUMBER,
-        "parked": {**list_of(TEXT), "description": "transactional ids that stand at a stop"},
+        "parked": {**list_of(TEXT), "description": "transactional ids that are parked at a stop"},
     }
 )
 SNAPSHOTS: Final = record({"snapshots": list_of(SNAPSHOT)})
@@ -152,13 +154,13 @@ REQUEST: Final = record(
         "fields": ANY_OBJECT,
         "state": {
             **TEXT,
-            "description": "waits, answered, closed without an answer, or the verb of the fault that it met",
+            "description": "waits, answered, closed (without a response), or the verb of the fault that took the request",
         },
-        "took_ms": {**NUMBER, "description": "-1: not answered"},
-        "errors": {**list_of(TEXT), "description": "of the answer, by Kafka's names"},
-        "fault": {**TEXT, "description": "id of the fault that it met, or nothing"},
-        "listener": {**TEXT, "description": "by which it came"},
-        "node": {**NUMBER, "description": "to which it came"},
+        "took_ms": {**NUMBER, "description": "-1: no response was sent"},
+        "errors": {**list_of(TEXT), "description": "error codes in the response, by Kafka's names"},
+        "fault": {**TEXT, "description": "id of the fault that took the request, or empty"},
+        "listener": {**TEXT, "description": "name of the listener that received the request"},
+        "node": {**NUMBER, "description": "id of the node that received the request"},
     }
 )
 REQUESTS: Final = record({"requests": list_of(REQUEST)})
@@ -168,13 +170,13 @@ FENCE: Final = record(
         "transactional_id": TEXT,
         "client_id": TEXT,
         "client": ADDRESS,
-        "request": {**TEXT, "description": "the API whose answer said so"},
+        "request": {**TEXT, "description": "the API whose response had the fencing error"},
         "at_ms": AT_MS,
         "cause": TEXT,
         "advice": TEXT,
     },
     {
-        "fenced_before_ms": {**NUMBER, "description": "how long before the answer it was fenced"},
+        "fenced_before_ms": {**NUMBER, "description": "ms from the fence to the response"},
         "first_seen_ms": AT_MS,
         "by_client_id": TEXT,
         "by_client": ADDRESS,
@@ -212,7 +214,7 @@ GROUP: Final = record(
             record({"member_id": TEXT, "instance_id": or_null(TEXT), "client_id": TEXT, "client_host": TEXT})
         ),
         "offsets": list_of(record(OFFSET)),
-        "staged_offsets": {**list_of(record({**OFFSET, "producer_id": NUMBER})), "description": "of open transactions"},
+        "staged_offsets": {**list_of(record({**OFFSET, "producer_id": NUMBER})), "description": "not committed yet"},
     }
 )
 GROUPS: Final = record({"groups": list_of(GROUP)})
@@ -220,7 +222,7 @@ OPEN_TRANSACTION: Final = record(
     {
         "producer_id": NUMBER,
         "first_offset": NUMBER,
-        "transactional_id": {**or_null(TEXT), "description": "null: no coordinator has it open, and it hangs"},
+        "transactional_id": {**or_null(TEXT), "description": "null: no coordinator knows the transaction, which hangs"},
     }
 )
 PARTITION: Final = record(
@@ -255,8 +257,8 @@ FINDINGS: Final = record(_FINDINGS)
 CHECK: Final = record(
     {
         **_FINDINGS,
-        "transactions": {**NUMBER, "description": "how many were checked"},
+        "transactions": {**NUMBER, "description": "number of transactions that have ended since the start"},
         "checks": NUMBER,
-        "skipped": {**NUMBER, "description": "what retention took before it was checked"},
+        "skipped": {**NUMBER, "description": "number of logs that were cleaned before they were read"},
     }
 )

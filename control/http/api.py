@@ -73,7 +73,9 @@ async def _advance(control: Control, request: Request) -> Any:
     body = await body_of(request)
     ms = body.get("ms")
     if body.keys() != {"ms"} or isinstance(ms, bool) or not isinstance(ms, int) or not 0 <= ms <= ADVANCE_MS_MAX:
-        raise Problem(400, f"the body must be an object with ms, from 0 to {ADVANCE_MS_MAX}", 'as {"ms": 900000}')
+        raise Problem(
+            400, f"the body must be an object with ms, a number from 0 to {ADVANCE_MS_MAX}", 'as {"ms": 900000}'
+        )
     await control.clock.advance(ms)
     return await _clock(control, request)
 
@@ -170,21 +172,21 @@ async def _wait_for_stop(host: BrokerHost, request: Request) -> Any:
         if not stops:
             raise Problem(
                 409,
-                "it was removed meanwhile, or is not in the snapshot that was restored",
+                "the stop was removed meanwhile, or is not in the snapshot that was restored",
                 "GET /v1/stops lists those that are left",
             )
         if sum(stop.fired for stop in stops) >= count:
             return {"stops": [stop.as_json() for stop in stops]}
         if host.broker.clock.client_ms() >= deadline_ms:
             what = ", ".join(map(_progress, stops))
-            raise Problem(408, f"not within {timeout_ms} ms: {what}", "see GET /v1/requests for what came")
+            raise Problem(408, f"not within {timeout_ms} ms: {what}", "GET /v1/requests lists the last requests")
         await asyncio.sleep(POLL_S)
 
 
 def _progress(stop: Stop) -> str:
     """Return a text about how often a stop has matched and fired."""
-    came = f"fired at {stop.fired} of the {stop.matched} that match" if stop.matched else "nothing came that matches"
-    return f"{stop.id} at {stop.point}: {came}"
+    progress = f"fired for {stop.fired} of {stop.matched} matches" if stop.matched else "nothing has matched"
+    return f"{stop.id} at {stop.point}: {progress}"
 
 
 def _wanted(body: dict[str, Any], name: str, default: int, lowest: int) -> int:
@@ -219,7 +221,9 @@ async def _wait(host: BrokerHost, request: Request) -> Any:
         raise Problem(400, str(fault), fault.hint) from fault
     missing = await wait_until(lambda: host.broker, terms, timeout_ms / 1_000)
     if missing:
-        raise Problem(408, f"not within {timeout_ms} ms: {'; '.join(missing)}", "see GET /v1/requests for what came")
+        raise Problem(
+            408, f"not within {timeout_ms} ms: {'; '.join(missing)}", "GET /v1/requests lists the last requests"
+        )
     return {"until": body["until"]}
 
 
@@ -230,7 +234,8 @@ async def _seed(control: Control, request: Request) -> Any:
     except FaultError as fault:
         raise Problem(400, str(fault), fault.hint) from fault
     except StorageError as fault:
-        raise Problem(503, f"the disk refuses it: {fault}", "is a stop at work that has it fail?") from fault
+        hint = "is the disk full, or does a stop make the write fail?"
+        raise Problem(503, f"the state cannot be written: {fault}", hint) from fault
     return state
 
 
@@ -242,7 +247,8 @@ async def _deliver_late(control: Control, request: Request) -> Any:
     try:
         return await deliver(control.broker, described)
     except NotAnswered as fault:
-        raise Problem(502, str(fault), "is the id parked at a stop, a fault at work, or the node stopped?") from fault
+        hint = "is the id parked at a stop, does a fault match the request, or is the node stopped?"
+        raise Problem(502, str(fault), hint) from fault
 
 
 # --- plans

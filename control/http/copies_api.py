@@ -85,7 +85,7 @@ async def _make_forks(host: BrokerHost, request: Request) -> Any:
     body = await body_of(request, may_be_empty=True)
     count = body.get("count", 1)
     if body.keys() - {"snapshot", "count"} or isinstance(count, bool) or not isinstance(count, int):
-        raise Problem(400, "a fork has snapshot and count", 'as {"snapshot": "snapshot-1", "count": 10}')
+        raise Problem(400, "the body may have snapshot and count only", 'as {"snapshot": "snapshot-1", "count": 10}')
     if not 1 <= count <= FORKS_AT_ONCE_MAX:
         raise Problem(400, f"count must be from 1 to {FORKS_AT_ONCE_MAX}", "call it again for more")
     if len(host.forks) + count > FORKS_MAX:
@@ -148,8 +148,8 @@ OPERATIONS: Final = (
         RESTORE_BODY,
         needs_body=True,
     ),
-    _operation("POST", "/v1/reset", "Put the broker into the state of its start", answers.RESET, _reset),
-    _operation("GET", "/v1/forks", "All copies that run beside the broker", answers.FORKS, _forks),
+    _operation("POST", "/v1/reset", "Put the broker into its initial state", answers.RESET, _reset),
+    _operation("GET", "/v1/forks", "List the copies that run beside the broker", answers.FORKS, _forks),
     _operation("POST", "/v1/fork", "Start copies on ports of their own", answers.FORKS, _make_forks, FORK_BODY),
     _operation("DELETE", "/v1/forks", "Stop all copies", answers.FORKS, _delete_forks),
     _operation("DELETE", "/v1/forks/{id}", "Stop a copy", answers.FORK, _delete_fork),

@@ -26,7 +26,7 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
                 TOKEN: {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "That of --control-token, or of the ready line; a broker on loopback asks for none.",
+                    "description": "The token of --control-token or of the ready line. On a loopback address no token is needed.",
                 }
             }
         },

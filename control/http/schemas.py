@@ -152,8 +152,8 @@ MOVE_BODY: Final[dict[str, Any]] = {
     "properties": {
         "topic": {"type": "string"},
         "partition": NUMBER,
-        "group": {"type": "string", "description": "its coordinator moves"},
-        "transactional_id": {"type": "string", "description": "its coordinator moves"},
+        "group": {"type": "string", "description": "group whose coordinator moves"},
+        "transactional_id": {"type": "string", "description": "id whose coordinator moves"},
         "node": {**NUMBER, "description": "id of the new leader or coordinator"},
         "load_ms": {**DURATION_MS, "description": "time for which the new coordinator loads its state"},
     },
@@ -214,7 +214,7 @@ EXACTLY_ONCE_BODY: Final = {
         "key": {
             "type": "string",
             "pattern": "^(key|value|header:.*)$",
-            "description": "what pairs the records; default: their values",
+            "description": "the part of a record that is compared; default: the value",
         },
     },
 }

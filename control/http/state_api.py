@@ -34,7 +34,9 @@ async def _transaction(control: Control, request: Request) -> Any:
     shown = state.transaction(control.broker, id_)
     if shown is None:
         is_fenced = bool(control.fences.of(id_) or control.fences.fencing_history_of(id_))
-        hint = "it was there: GET /v1/fences has why it is not" if is_fenced else "GET /v1/transactions lists them"
+        hint = (
+            "the id existed: GET /v1/fences says why it was removed" if is_fenced else "GET /v1/transactions lists them"
+        )
         raise Problem(404, f"there is no transactional id {id_!r}", hint)
     timeline = [asdict(each) for each in control.requests.requests if id_ in texts_in("transactional_id", each.fields)]
     return {
@@ -110,7 +112,9 @@ async def _exactly_once(control: Control, request: Request) -> Any:
     body = await body_of(request)
     if not {"input", "output"} <= body.keys() <= {"input", "output", "key"}:
         raise Problem(
-            400, "the body has input and output, which are topics, and key", 'as {"input": "a", "output": "b"}'
+            400,
+            "the body must have input and output, names of topics, and may have key",
+            'as {"input": "a", "output": "b"}',
         )
     source, target, key = (body.get(name, "value") for name in ("input", "output", "key"))
     if not isinstance(source, str) or not isinstance(target, str):

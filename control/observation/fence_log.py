@@ -24,17 +24,17 @@ FENCES_KEPT: Final = 1_000
 ADVICE: Final = {
     "newer_instance": "Another instance has this transactional id now. Stop this one, or give each instance an id of its own.",
     "epoch_exhausted": "Another instance has this transactional id now. Stop this one, or give each instance an id of its own.",
-    "timeout": "The transaction was open for longer than transaction.timeout.ms and was aborted. Abort, and begin anew; "
-    "make a new producer where that is refused, as below transaction.version 2. "
-    "Where work between begin and commit takes long, raise the time-out.",
-    "group_generation": "The consumer has left its group, or the group has a newer generation: another may have its partitions. "
-    "Abort, and go on from the committed offsets.",
-    "admin": "An administrator ended the transaction or fenced its producer. Abort, or make a new producer.",
-    "late_request": "Nobody fenced it: the request is of an earlier transaction of this producer, which has gone on. Do nothing.",
-    "id_expired": "The transactional id was not used for transactional.id.expiration.ms, and was forgotten. Make a new producer.",
-    "coordinator_move": "The marker is of a coordinator before the present one, which ends the transaction itself. Do nothing; "
-    "or, when you abort by hand, give the coordinator epoch that describe-producers shows.",
-    "unknown": "It was fenced before the last start of the broker, or long ago. Make a new producer.",
+    "timeout": "The transaction was open for longer than transaction.timeout.ms and was aborted. Abort, and begin a new "
+    "transaction; if the abort is refused, as below transaction.version 2, create a new producer. "
+    "If the work takes long, raise the time-out.",
+    "group_generation": "The consumer has left its group, or the group has a newer generation: another member may have its "
+    "partitions. Abort, and continue from the committed offsets.",
+    "admin": "An administrator ended the transaction or fenced its producer. Abort, or create a new producer.",
+    "late_request": "The producer was not fenced: a delayed request of its earlier transaction was refused. Do nothing.",
+    "id_expired": "The transactional id was not used for transactional.id.expiration.ms, and has expired. Create a new producer.",
+    "coordinator_move": "The marker was sent by a former coordinator; the present one ends the transaction. Do nothing; "
+    "to abort by hand, use the coordinator epoch that describe-producers shows.",
+    "unknown": "The producer was fenced before the last start of the broker, or long ago. Create a new producer.",
 }
 """Advice for the client, by cause."""
 FENCING_APIS: Final = (PRODUCE, 22, 24, 25, 26, 27, 28)

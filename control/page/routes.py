@@ -167,7 +167,7 @@ async def _clock(host: BrokerHost, form: Form) -> None:
         case _:
             text = form.get("seconds", "")
             if not (text.isascii() and text.isdigit() and len(text) < 12 and int(text) * 1_000 <= ADVANCE_MS_MAX):
-                raise FaultError(f"{text!r} is no number of whole seconds", f"at most {ADVANCE_MS_MAX // 1_000}")
+                raise FaultError(f"{text!r} is not a whole number of seconds", f"at most {ADVANCE_MS_MAX // 1_000}")
             await clock.advance(int(text) * 1_000)
 
 
@@ -215,7 +215,7 @@ async def _change_node(host: BrokerHost, form: Form) -> None:
     try:
         await change_node(host.control, node, {"state": form.get("state")})
     except (CannotListen, StorageError) as fault:
-        raise FaultError(str(fault), "is somebody else at its port, or the disk full?") from fault
+        raise FaultError(str(fault), "does another process use the port, or is the disk full?") from fault
 
 
 ACTIONS: Final[dict[str, Callable[[BrokerHost, Form], Awaitable[None]]]] = {

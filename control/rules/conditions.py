@@ -70,24 +70,22 @@ def read_condition(condition: Any) -> list[Term]:
     ):
         for name in known.keys() & given.keys():
             if value is None:
-                raise FaultError(f"until.{name} needs a {subject}", "say whose it is")
+                raise FaultError(f"until.{name} needs a {subject}", f"add {subject} to until")
             _check(given, name, known[name])
             of = f"{value[0]}-{value[1]}" if subject == "topic" else value
             terms.append(Term(f"{name} of {of}", (subject, value), name, given[name]))
     if COMMITTED_OFFSET in given:
         if given.get("group") is None or place[0] is None:
-            raise FaultError(f"until.{COMMITTED_OFFSET} needs a group and a topic", "say whose it is, and where")
+            raise FaultError(f"until.{COMMITTED_OFFSET} needs a group and a topic", "add both to until")
         _check(given, COMMITTED_OFFSET, int)
         what = f"{COMMITTED_OFFSET} of {given['group']} in {place[0]}-{place[1]}"
         terms.append(Term(what, ("offset", (given["group"], place)), COMMITTED_OFFSET, given[COMMITTED_OFFSET]))
     used = {term.subject[0] for term in terms} | ({"topic", "group"} if COMMITTED_OFFSET in given else set())
     for subject, known in (("transactional_id", OF_TRANSACTION), ("topic", OF_PARTITION), ("group", OF_GROUP)):
         if subject in given and terms and subject not in used:
-            raise FaultError(
-                f"until says nothing of the {subject} that could be true", f"give one of {', '.join(sorted(known))}"
-            )
+            raise FaultError(f"until has no condition for the {subject}", f"give one of {', '.join(sorted(known))}")
     if not terms:
-        raise FaultError("until says nothing that could be true", f"give one of {', '.join(sorted(FIELDS - SUBJECTS))}")
+        raise FaultError("until has no condition", f"give one of {', '.join(sorted(FIELDS - SUBJECTS))}")
     return sorted(terms)
 
 

@@ -21,7 +21,7 @@ from stuntbroker.protocol.errors import ErrorCode
 MATCH: Final = {
     "api": "Kafka's name of the request, or a list of names; `*` and `?` are wildcards",
     "version": "version of the request",
-    "client_id": "client id; a pattern, as all texts here",
+    "client_id": "client id; a pattern, as are all strings here",
     "transactional_id": "transactional id in the request, also in FindCoordinator",
     "group": "consumer group in the request, also in FindCoordinator",
     "topic": "topic in the request; requests with topic ids match by the topic's name, and a Fetch by the topics of its session",
@@ -251,7 +251,9 @@ def read_fault(id_: str, rule: Any, now_ms: int) -> Fault:
     match = read_match(match)
     if verb == "producer_epoch":
         if INIT_PRODUCER_ID not in match.get("api", (INIT_PRODUCER_ID,)):
-            raise FaultError("do.producer_epoch is for InitProducerId", 'as {"match": {"api": "InitProducerId"}}')
+            raise FaultError(
+                "do.producer_epoch applies to InitProducerId only", 'as {"match": {"api": "InitProducerId"}}'
+            )
         match["api"] = frozenset((INIT_PRODUCER_ID,))
     return Fault(id_, match, _read_when(when), verb, _read_value(verb, value), now_ms)
 
@@ -326,7 +328,7 @@ def check_text(part: dict[str, Any], where: str, name: str) -> None:
     """Raise FaultError unless the field `name` is missing, or a text of at most TEXT_MAX characters."""
     value = part.get(name, "")
     if not isinstance(value, str) or len(value) > TEXT_MAX:
-        hint = "* and ? stand for what may be anything" if where == "match" else ""
+        hint = "* and ? are wildcards" if where == "match" else ""
         raise FaultError(f"{where}.{name} must be a text of at most {TEXT_MAX} characters", hint)
 
 
@@ -350,7 +352,7 @@ def _read_value(verb: str, value: Any) -> Any:
         except (KeyError, ValueError):
             raise FaultError(f"there is no error {value!r}", "use Kafka's names: NOT_COORDINATOR ...") from None
         if error == ErrorCode.NONE:
-            raise FaultError("NONE is no error", "answer_only answers that all went well, and nothing is done")
+            raise FaultError("NONE is not an error", "use answer_only to report success without handling the request")
         return error
     if verb in HIGHEST:
         check_number({verb: value}, "do", verb, 0, HIGHEST[verb])

@@ -140,7 +140,7 @@ class Injector:
     # --- the rules
 
     def read(self, rule: Any) -> Fault:
-        """Parse a fault rule, and check that it fits this broker. Raises FaultError."""
+        """Parse a fault rule, and check that requests of this broker can match it. Raises FaultError."""
         fault = read_fault(self.ids.next, rule, self._broker.clock.monotonic_ms())
         read_release(fault)
         check_place(fault.match, *places_of(self._broker))
@@ -291,7 +291,7 @@ class Injector:
             try:
                 seed(self._broker, {"ids": {"transactional_id": id_, "producer_epoch": fault.value}})
             except FaultError as refusal:  # The epoch is higher already, or the transaction is open.
-                self._broker.events.info("epoch_not_given", transactional_id=id_, reason=str(refusal))
+                self._broker.events.info("producer_epoch_not_set", transactional_id=id_, reason=str(refusal))
         return request.handle(request.connection, request.request, request.version)
 
     def _newer_instance(self, fault: Fault, request: _Request) -> Any:
@@ -305,7 +305,7 @@ class Injector:
             try:
                 await begin_newer_instance(self._broker, id_)
             except NotAnswered as fault:
-                self._broker.events.error("no_newer_instance", transactional_id=id_, reason=str(fault))
+                self._broker.events.error("newer_instance_failed", transactional_id=id_, reason=str(fault))
 
     def _carry_out_after(self, work: Callable[[], Coroutine[Any, Any, None]], request: _Request) -> None:
         """Carry out a request after `work`."""

@@ -136,7 +136,7 @@ def read_stop(id_: str, point: str, rule: Any) -> Stop:
     if action not in ACTIONS:
         raise FaultError(f"there is no action {action!r}", f"one of {', '.join(ACTIONS)}")
     if action not in known.actions:
-        raise FaultError(f"at {point} there is no {action}", f"there is {' and '.join(known.actions)}")
+        raise FaultError(f"{action} is not possible at {point}", f"possible: {', '.join(known.actions)}")
     match = read_match(part_of(rule, "match", set(known.match)))
     check_text(match, "match", "request")
     if not any(fnmatchcase(name, match.get("request", "*")) for name in COORDINATOR_REQUESTS):
@@ -170,7 +170,7 @@ def arm_start(broker: Broker, rules: Iterable[tuple[str, Any]]) -> None:
 
 
 def _failure(name: str, point: str) -> StorageError:
-    return StorageError(f"{name} has it fail at {point}")
+    return StorageError(f"{name} makes the operation fail at {point}")
 
 
 class Stops:
@@ -194,10 +194,12 @@ class Stops:
     def read(self, point: str, rule: Any) -> Stop:
         """Parse a stop rule, and check that it fits this running broker. Raises FaultError."""
         if point in START:
-            raise FaultError("the broker has started, and does not come by there any more", "give it by serve --plan")
+            raise FaultError("a running broker does not pass this point", "give the stop in serve --plan")
         stop = read_stop(self.ids.next, point, rule)
         if stop.action == KILL and not self._has_process:
-            raise FaultError("a fork has no process of its own that could end", "park there, and fork again")
+            raise FaultError(
+                "a fork has no process of its own that could be killed", "park at the point, and fork again"
+            )
         check_place(stop.match, *places_of(self._broker))
         return stop
 
@@ -325,7 +327,7 @@ class Stops:
                 continue
             if stop.match.get("partition", partition) == partition and stop.fires():
                 if stop.action == KILL:
-                    self._kill()  # Returns only in unit tests.
+                    self._kill()  # Only a `kill` replaced by a unit test returns.
                 raise _failure(stop.id, point)
 
     # --- requests

@@ -1,11 +1,11 @@
 """The state of a classic group, and the transitions between its states.
 
         ┌──────────────────────────────────────────────────────────┐
-        │ nobody is left                                           │
-        ▼            somebody joins                                │
+        │ no members are left                                      │
+        ▼            a member joins                                │
       EMPTY ───────────────────────────────► PREPARING_REBALANCE ──┘
                                               ▲     ▲      │
-              somebody joins, leaves or fails │     │      │ all have joined, or time is up
+              a member joins, leaves or fails │     │      │ all have joined, or the rebalance time-out is over
                                               │     │      ▼
                                            STABLE   └── COMPLETING_REBALANCE
                                               ▲            │

@@ -44,7 +44,7 @@ TXN_LOG_PARTITIONS: Final = pa.schema(
 `marker` is the decision, null before it. `is_last`: no newer record of the id follows.
 """
 OPEN_TRANSACTIONS: Final = TRANSACTIONS.append(pa.field("is_added", pa.bool_()))
-"""Open transactions; `is_added`: the coordinator has the transaction as ongoing, with this epoch and partition."""
+"""Open transactions; `is_added`: the transaction is Ongoing in the transaction log, with this epoch and partition."""
 
 
 def listed_in(txn_state: pa.Table) -> pa.Table:
@@ -89,7 +89,7 @@ class Coordination:
         return findings, waiting.cast(OPEN_TRANSACTIONS)
 
     def _added(self, opened: Array) -> Array:
-        """Return a mask of the open transactions that their coordinator has, with the epoch and partition of their data."""
+        """Return a mask of the open transactions that are in the transaction log with the epoch and partition of their data."""
         rows = self.transactions.take(pa.array(opened))
         ongoing = self.listed.filter(pc.is_null(self.listed["marker"]))
         there, listed = codes_of_both(
@@ -200,7 +200,7 @@ class Coordination:
                 "unknown_before",
                 INFORMATION,
                 row,
-                f"{count(int(counts[at]), 'decision lists', 'decisions list')} the partition, whose markers would have been "
+                f"{count(int(counts[at]), 'decision lists', 'decisions list')} the partition; the markers may have been "
                 + _where(row),
                 first_offset=None if row["known_from"] else row["log_start_offset"],
                 last_offset=row["known_from"] - 1 if row["known_from"] else None,
@@ -272,7 +272,7 @@ def _where(bound: Finding) -> str:
     """Describe the part of a partition whose markers cannot be read."""
     if bound["known_from"]:
         return f"before offset {bound['known_from']}"
-    return "in the piece that is broken" if bound["is_damaged"] else "in one that had its name before"
+    return "in the corrupt part of the log" if bound["is_damaged"] else "in an earlier topic of the same name"
 
 
 def _unmarked(decision: Finding, data: Finding | None, is_contradicted: bool) -> Finding:
@@ -280,14 +280,14 @@ def _unmarked(decision: Finding, data: Finding | None, is_contradicted: bool) ->
     text = f"{decision['state']} at offset {decision['log_offset']} of the transaction log lists the partition"
     if is_contradicted:
         other = "abort" if decision["marker"] == "commit" else "commit"
-        text = f"{text}, which has the marker of an {other} with epoch {decision['producer_epoch']}"
+        text = f"{text}, which has a marker of the other outcome, {other}, with epoch {decision['producer_epoch']}"
         return finding("marker_contradicts", ERROR, decision, text)
     span: Finding = {}
     if data is not None:
         span = {"first_offset": data["first_offset"], "last_offset": data["last_offset"], "file": file_of(data)}
     if decision["is_last"]:
         return finding("marker_pending", WARNING, decision, f"{text}, which has no marker yet", **span)
-    return finding("marker_missing", ERROR, decision, f"{text}, which has no marker for it", **span)
+    return finding("marker_missing", ERROR, decision, f"{text}, which has no marker of this transaction", **span)
 
 
 def _held(row: Finding, state: Finding, behind: str, now_ms: int) -> list[Finding]:
@@ -306,7 +306,7 @@ def _hanging(row: Finding, state: Finding | None, behind: str) -> Finding:
         why = "no transactional id has this producer id"
     elif state["state"] == "Ongoing":
         why = (
-            "the transaction that is open has another epoch"
+            "the open transaction of the coordinator has another epoch"
             if state["producer_epoch"] != row["last_epoch"]
             else ("the partition was never added to the transaction")
         )

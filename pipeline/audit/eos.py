@@ -80,7 +80,7 @@ class Chain:
         """Check that all topics exist, before reading anything. Raises FolderError."""
         there = {topic.topic for topic in folder.partitions}
         if missing := [topic for topic in self.topics() if topic not in there]:
-            raise FolderError(f"{folder.path} has no topic {missing[0]!r}, which was to be compared")
+            raise FolderError(f"{folder.path} has no topic {missing[0]!r}, which --eos-input or --eos-output names")
 
     def check(self, folder: Folder, committed: pa.Table) -> None:
         """Check that the group has committed offsets of the input. Raises FolderError: otherwise nothing could be compared."""
@@ -130,7 +130,7 @@ class Chain:
         for topic, number in sorted(unknown):
             start = starts[topic, number]
             place = {"topic": topic, "partition": number, "last_offset": start - 1 if start else None}
-            where = f"before offset {start}" if start else "where a piece is broken"
+            where = f"before offset {start}" if start else "where the log is corrupt"
             text = f"input and output of {self.group_id} cannot be compared {where}"
             findings.append(finding("unknown_before", INFORMATION, place, text))
         return findings
@@ -140,7 +140,7 @@ class Chain:
         kind = "output_missing" if seen < wanted else "output_duplicate" if wanted else "output_unexpected"
         what = ", ".join(f"{name} {_shown(row[name])}" for name in ("key", "value") if self.compare in ("both", name))
         place = {"topic": self.outputs[0] if len(self.outputs) == 1 else None}
-        return finding(kind, ERROR, place, f"{what}: {seen} in the output where {wanted} should be")
+        return finding(kind, ERROR, place, f"{what}: {seen} in the output, expected {wanted}")
 
 
 def add(tallies: Iterable[pa.Table]) -> pa.Table:

@@ -2,7 +2,7 @@
 
 | kind | severity | meaning |
 |---|---|---|
-| corrupt | error | bytes in a segment that are no valid batch |
+| corrupt | error | bytes in a segment that are not a valid batch |
 | format | error | messages older than record batches, which the audit cannot check |
 | torn_tail | information | the newest segment, not closed cleanly, ends in an incomplete batch; the broker truncates it |
 | gone | information | a segment that a broker deleted while the folder was read |

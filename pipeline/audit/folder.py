@@ -39,11 +39,11 @@ _SEGMENT = re.compile(r"([0-9]{20})\.log")
 _SWAP = re.compile(r"([0-9]{20})\.log\.swap|([0-9]{1,19})-([0-9]{1,19})\.swap")
 _START_OFFSET = re.compile(r"(\S+) ([0-9]{1,10}) ([0-9]{1,19})")
 _NO_RECORDS = re.compile(r".*\.(index|timeindex|txnindex|snapshot)\.\w+", re.DOTALL)
-UNFINISHED: Final = "left by a write, compaction or deletion that was not finished"
+UNFINISHED: Final = "left by an unfinished write, compaction or deletion"
 _REASONS: Final = {
     "delete": "its topic was deleted",
-    "future": "a copy on its way from another folder",
-    "stray": "no topic claimed it",
+    "future": "an unfinished copy from another log directory",
+    "stray": "a stray partition, which belongs to no topic",
 }
 
 
@@ -115,7 +115,7 @@ def read_folder(path: str) -> Folder:
     except OSError as fault:
         raise FolderError(f"cannot read the data folder {path}: {fault.strerror}") from fault
     if any(_SEGMENT.fullmatch(name) for name in names):
-        raise FolderError(f"{path} is the folder of one partition: give the data folder that it is in")
+        raise FolderError(f"{path} is the folder of a partition: give the data folder that contains it")
     starts = _read_start_offsets(path)
     is_clean = CLEAN_SHUTDOWN in names
     partitions: list[Partition] = []
@@ -128,7 +128,7 @@ def read_folder(path: str) -> Folder:
         if renamed:
             skipped.append(_skip(name, _REASONS[renamed[1]]))
         elif match and match[1] == CONTROLLER_TOPIC:
-            skipped.append(_skip(name, "the controllers' own log, which is no topic"))
+            skipped.append(_skip(name, "the metadata log of KRaft controllers, which has no transactions"))
         elif match and _is_text(name) and int(match[2]) <= INT32_MAX:
             partitions += _read_partition(path, match[1], int(match[2]), starts, is_clean, skipped)
         else:

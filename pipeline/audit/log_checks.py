@@ -33,13 +33,13 @@ def file_findings(batches: pa.Table) -> list[Finding]:
     for row in batches.filter(pc.is_valid(batches["fault"])).to_pylist():
         where = f"{count(row['size'], 'byte')} from position {row['position']} on"
         if row["fault"] in END_FAULTS:
-            what = "are zeros" if row["fault"] == "zeros" else "are no whole batch"
+            what = "are zeros" if row["fault"] == "zeros" else "are an incomplete batch"
             severity = INFORMATION
             kind = "torn_tail"
         elif row["fault"] == "gone":
             what, kind, severity = "were deleted while the folder was read", "gone", INFORMATION
         else:
-            what = "have a wrong CRC" if row["crc_ok"] is False else "are no record batch"
+            what = "have a wrong CRC" if row["crc_ok"] is False else "are not a record batch"
             kind, severity = row["fault"], ERROR
             if kind == "format":
                 what = "are of a format before version 2"
@@ -149,12 +149,10 @@ def sequence_findings(batches: pa.Table, bounds: pa.Table) -> list[Finding]:
     repeated, early = np.flatnonzero(run < expected), np.flatnonzero((run > expected) & sure & ~is_first)
     for kind, at in (("duplicate", repeated), ("gap", early)):
         for row, sequence in zip(rows_at(rows, order[at]), expected[at].tolist(), strict=True):
-            text = f"base sequence {row['base_sequence']} where {sequence % (SEQUENCE_MAX + 1)} should follow"
+            text = f"base sequence {row['base_sequence']} where {sequence % (SEQUENCE_MAX + 1)} was expected"
             findings.append(finding(kind, ERROR, row, text, first_offset=row["base_offset"]))
     for row in rows_at(rows, order[np.flatnonzero((run > expected) & sure & is_first)]):
-        text = (
-            f"its first base sequence here is {row['base_sequence']}: those before may be of a topic that had this name"
-        )
+        text = f"its first base sequence here is {row['base_sequence']}: earlier ones may be in an earlier topic of the same name"
         findings.append(finding("unknown_before", INFORMATION, row, text, first_offset=row["base_offset"]))
     return findings
 

@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Rows of BATCHES, TXN_STATE and TRANSACTIONS; `is_it` marks the rows that the finding is about.
+    """Rows of BATCHES, TXN_STATE and TRANSACTIONS; `is_it` is true in the rows of the finding itself.
 
     `left_out` of a batch or record: number of omitted rows between it and the previous row, -1 if unknown.
     """

@@ -152,7 +152,7 @@ def _ends(go: Any, bars: list[Bar]) -> Any:
     """Return thin bars for the time from the decision to the last marker."""
     return go.Bar(
         orientation="h",
-        name="prepared: markers on their way",
+        name="prepared: markers not written yet",
         base=[bar.decided_ms for bar in bars],
         x=[bar.end_ms - bar.decided_ms for bar in bars],
         y=[bar.lane for bar in bars],

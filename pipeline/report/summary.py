@@ -185,12 +185,16 @@ def _verdict(severities: Counter[str], held: int, transactions: int) -> Verdict:
     )
     if errors:
         also = f" and {count(warnings, 'warning')}" if warnings else ""
-        text = f"Something in this folder is not as a broker leaves it. {readers}"
+        text = f"The folder violates guarantees of transactions. {readers}"
         return Verdict("error", f"No: {count(errors, 'error')}{also}", text)
     if warnings:
-        text = f"Nothing is broken; something waits, or looks odd. {readers}"
-        return Verdict("warning", f"Nearly: {count(warnings, 'warning')}, no error", text)
+        text = f"No guarantee is violated, but some transactions wait or look suspicious. {readers}"
+        return Verdict("warning", f"With {count(warnings, 'warning')}, and no errors", text)
     if held:
-        return Verdict("good", "Yes: nothing is wrong", f"{readers} Those transactions are open and within their time.")
-    text = "Every transaction is as its coordinator says." if transactions else "There are no transactions."
+        return Verdict("good", "Yes: nothing is wrong", f"{readers} The open transactions are within their time-outs.")
+    text = (
+        "Every transaction has the outcome that its coordinator recorded."
+        if transactions
+        else "There are no transactions."
+    )
     return Verdict("good", "Yes: everything is in order", f"{text} {readers}")

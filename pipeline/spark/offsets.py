@@ -29,7 +29,7 @@ class DataLoss(SourceError):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what}: they were deleted or the topic was made anew. To go on without what is lost, set failOnDataLoss=false"
+            f"{what}: the records or the topic were deleted. To skip the lost records, set failOnDataLoss=false"
         )
 
 
@@ -158,7 +158,7 @@ def new_offsets(start: Offsets, latest: Offsets) -> int:
 def gone(start: Offsets, latest: Offsets) -> list[str]:
     """Describe lost data: deleted partitions, and partitions that end before the offset already read."""
     lost = [
-        f"partition {partition}, read up to offset {start[partition]}, is gone"
+        f"partition {partition}, read up to offset {start[partition]}, does not exist any more"
         for partition in sorted(start.keys() - latest.keys())
     ]
     for partition in sorted(start.keys() & latest.keys()):

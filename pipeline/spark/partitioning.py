@@ -21,8 +21,8 @@ COLUMN: Final = "partition"
 def partitioned(frame: DataFrame, topic: str, bootstrap: str, tasks: int | None = None) -> DataFrame:
     """Add a column `partition`, and bring all rows of a partition into one task (`tasks` in total; default: one per partition).
 
-    Existing non-null values of `partition` are kept. Otherwise the key determines the partition, as in Kafka's clients; rows
-    without a key are spread by their value. `key` and `value` are strings or binary.
+    Existing values of `partition` that are not null stay unchanged. Otherwise the key determines the partition, as in Kafka's
+    clients; rows without a key are spread by their value. `key` and `value` are strings or binary.
     """
     with Cluster(parse_bootstrap(bootstrap)) as cluster:
         count = partition_counts(cluster)(topic)

@@ -49,7 +49,7 @@ def check_schema(schema: StructType, topic: str | None) -> None:
     if "value" not in types:
         raise BadRows(f"column 'value' is missing (string or binary): {has}")
     if topic is None and "topic" not in types:
-        raise BadRows(f"there is neither an option 'topic' nor a column 'topic' that says where rows go: {has}")
+        raise BadRows(f"the topic is missing: set the option 'topic', or add a column 'topic': {has}")
     allowed = {
         "value": ("string or binary", (StringType, BinaryType)),
         "key": ("string or binary", (StringType, BinaryType)),
@@ -59,7 +59,7 @@ def check_schema(schema: StructType, topic: str | None) -> None:
     for name, (words, kinds) in allowed.items():
         kind = types.get(name)
         if kind is not None and not isinstance(kind, kinds):
-            raise BadRows(f"column {name!r} is {kind.simpleString()}, it must be {words}: cast it before")
+            raise BadRows(f"column {name!r} is {kind.simpleString()}, it must be {words}: cast the column first")
     if "headers" in types:
         _check_headers(types["headers"])
 

@@ -18,7 +18,5 @@ def unsupported_security(options: Mapping[str, str]) -> str | None:
         protocol = options[name].strip().upper() if name == PROTOCOL else None
         if name.startswith(PREFIXES) and protocol not in ("", "PLAINTEXT"):
             what = name if protocol is None else f"{name}={protocol}"
-            return (
-                f"option {what}: TLS and SASL are not served, take it out and use a PLAINTEXT listener of the brokers"
-            )
+            return f"option {what}: TLS and SASL are not supported, remove the option and use a PLAINTEXT listener of the brokers"
     return None

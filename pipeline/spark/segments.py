@@ -136,7 +136,7 @@ def _check_topics(folder: Folder, topics: Sequence[str]) -> None:
         if topic not in there:
             near = get_close_matches(topic, there, 1)
             some = ", ".join(there[:TOPICS_SHOWN_MAX]) + (", ..." if len(there) > TOPICS_SHOWN_MAX else "")
-            hint = f"did you mean {near[0]}?" if near else f"it has those of {some}"
+            hint = f"did you mean {near[0]}?" if near else f"the folder has {some}"
             raise FolderError(f"{folder.path} has no records of a topic {topic!r}: {hint}")
 
 

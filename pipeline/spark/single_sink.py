@@ -6,7 +6,7 @@
     driver, after the tasks     writes the batch id in the same transaction, and commits it
 
 A read_committed consumer sees all of a batch or nothing. Sequence numbers are counted per partition, so each partition must
-be written by one task with one attempt: nobody can tell which rows of a failed attempt are in the log. After any failure the
+be written by one task with one attempt: it is unknown which rows of a failed attempt are in the log. After any failure the
 whole batch is aborted and the query ends; after a restart the batch is written again.
 
 The last committed batch is a record in the decision topic under the key that mode=2pc uses, so that a query may change its
@@ -163,11 +163,11 @@ def _check_attempt(context: TaskContext, options: SinkOptions, pair: PreparedTxn
     if context.attemptNumber() or (is_local and not is_first(options, context.partitionId(), pair)):
         raise DuplicateWriter(
             f"task {context.partitionId()} has failed, and its rows may be in the transaction already: with mode=single the "
-            "query has to start again (the first failure of the task says why; spark.task.maxFailures=1 spares the retries)"
+            "query must be restarted (see the first failure of the task; spark.task.maxFailures=1 avoids useless retries)"
         )
     if not is_local and context.getLocalProperty(ONE_STAGE_ATTEMPT) != "1":
         raise DuplicateWriter(
-            f"with mode=single Spark must not run a stage twice, as tasks cannot tell: start it with {ONE_STAGE_ATTEMPT}=1"
+            f"with mode=single Spark must not run a stage twice, which tasks cannot see: start Spark with {ONE_STAGE_ATTEMPT}=1"
         )
 
 

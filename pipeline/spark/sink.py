@@ -94,7 +94,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Any) -> WriterCommitMessage:
         """Raise TypeError: the tasks use StreamTask."""
-        raise TypeError("tasks have a writer of their own")
+        raise TypeError("tasks use StreamTask")
 
     def commit(self, messages: Messages, batchId: int) -> None:
         """Commit a batch, on the driver."""

@@ -92,7 +92,7 @@ def sink_options(given: Mapping[str, str], stream: bool) -> SinkOptions:
     return SinkOptions(
         bootstrap,
         options.get("topic") or None,
-        _sink_id(_needed(options, "sinkId", "a name that no other query has")) + ("" if stream else JOBS),
+        _sink_id(_needed(options, "sinkId", "give a name that no other query has")) + ("" if stream else JOBS),
         mode == TWO_PHASE,
         decisions,
         codec,
@@ -115,7 +115,7 @@ def _check_names(options: Mapping[str, str]) -> None:
         near = [match for match in get_close_matches(name, known, 1, 0.7) if ("." in match) == ("." in name)]
         hint = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(KNOWN)}"
         if name.startswith("kafka.") and not near:
-            hint = f"it always writes idempotently with acks=all, take it out; {hint}"
+            hint = f"the sink always writes idempotently with acks=all, remove the option; {hint}"
         raise BadOption(f"the stuntbroker sink has no option {name!r}: {hint}")
 
 

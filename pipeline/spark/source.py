@@ -97,7 +97,7 @@ class _Reader:
         names = wanted.topics or tuple(sorted({item.topic for item in wanted.partitions or ()}))
         known = find_topics(cluster, names)
         if all_of_them and (missing := [name for name in names if name not in known]):
-            raise SourceError(f"there is no topic {', '.join(map(repr, missing))}: make it, or correct the name")
+            raise SourceError(f"there is no topic {', '.join(map(repr, missing))}: create it, or correct the name")
         there = sorted(partition for item in known.values() for partition in item.partitions)
         if wanted.partitions is None:
             return there

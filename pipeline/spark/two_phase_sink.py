@@ -143,8 +143,8 @@ class TwoPhaseSink:
                 if not has_decision:
                     raise
                 raise CommittedLater(
-                    f"batch {batch_id} of sink {options.sink_id!r} is decided and must not be written again: what of it is "
-                    f"not committed yet will be when the sink is used next: {fault}"
+                    f"batch {batch_id} of sink {options.sink_id!r} is decided and must not be written again: its "
+                    f"remaining transactions are committed when the sink is used next: {fault}"
                 ) from fault
 
     def abort(self, messages: Sequence[TaskMessage]) -> None:
@@ -172,8 +172,8 @@ def _decide(store: Decisions, claim: int, decision: Decision) -> None:
             last = store.last()
         except ClientError:
             raise DecisionUnknown(
-                f"whether batch {decision.batch_id} of sink {decision.sink_id!r} is decided cannot be read: a stream finds it "
-                f"out when it is started again; do not repeat a batch write before its rows were looked for: {fault}"
+                f"it is unknown whether batch {decision.batch_id} of sink {decision.sink_id!r} is decided: restart a stream, "
+                f"which reads the decision; before you repeat a batch write, check that its rows are missing: {fault}"
             ) from fault
         if last is None or last.decision != decision:
             raise
@@ -286,5 +286,5 @@ class Attempt:
         description = Admin(self._cluster).describe_transactions([name])[name]
         if description is None or (description.producer_id, description.producer_epoch) != self._gate_id:
             raise AttemptTooLate(
-                f"task {self._task} of sink {self._sink_id!r} begins when its batch has ended, or another driver has the sink"
+                f"task {self._task} of sink {self._sink_id!r} is too late: its batch has ended, or another driver has the sink"
             )

@@ -77,9 +77,9 @@ def write_once(sink: Sink, taken: Taken, query_id: str, batch_id: int, batches: 
     assert taken.last is not None
     if batch_id < taken.last.decision.batch_id:  # Spark repeats only the last batch.
         raise BatchWentBack(
-            f"batch {batch_id} comes after batch {taken.last.decision.batch_id} was written: the checkpoint is older than what "
-            f"the sink {taken.last.decision.sink_id!r} has written, as one that was restored from a copy. Its batches may have "
-            "other rows now; begin with a new checkpoint and a new sinkId, behind what was written"
+            f"batch {batch_id} is older than batch {taken.last.decision.batch_id}, which sink {taken.last.decision.sink_id!r} "
+            "has written: the checkpoint is outdated, as after a restore from a backup, and its batches may have other rows "
+            "now; start with a new checkpoint and a new sinkId, at the offsets after the last batch that was written"
         )
     return skip(taken, query_id, batches)
 

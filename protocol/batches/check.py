@@ -97,7 +97,7 @@ def check_batch(records: Buffer | None, version: int, size_max: int) -> Verdict:
         if version < PRODUCE_ZSTD_FROM:
             return _refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce {PRODUCE_ZSTD_FROM} or newer")
     if len(records) - size >= LOG_OVERHEAD + 5 and (error := _another_batch(records, size)):
-        return _refuse(error, "a partition takes one record batch a request")
+        return _refuse(error, "a request may have only one record batch per partition")
     if base_offset != 0:
         return header, ErrorCode.INVALID_RECORD, f"the base offset must be 0, it is {base_offset}"
     if size > size_max:
@@ -166,11 +166,11 @@ def _check_short(records: Buffer | None) -> Verdict:
     if length > LENGTH_MAX:
         return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, f"a batch cannot have the length {length}")
     if length + LOG_OVERHEAD > len(records):
-        return _refuse(ErrorCode.INVALID_RECORD, "the request has no whole record batch for this partition")
+        return _refuse(ErrorCode.INVALID_RECORD, "the record batch for this partition is incomplete")
     if records[16] > 2:
-        return _refuse(ErrorCode.CORRUPT_MESSAGE, f"there is no magic {records[16]}")
+        return _refuse(ErrorCode.CORRUPT_MESSAGE, f"magic {records[16]} does not exist")
     if records[16] != 2:
-        return _refuse(ErrorCode.INVALID_RECORD, f"only record batches of magic 2 are taken, not {records[16]}")
+        return _refuse(ErrorCode.INVALID_RECORD, f"only record batches of magic 2 are supported, not {records[16]}")
     return _refuse(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {length}")
 
 

@@ -85,7 +85,7 @@ def compress(codec: int, payload: Buffer) -> bytes:
 def _count(pieces: int, size_max: int) -> int:
     """Return the number of pieces plus one. Raises TooLarge if their minimum cost would exceed the limit."""
     if pieces >= PIECES_MIN + size_max // PIECE:
-        raise TooLarge(f"{pieces} pieces are more than {size_max} bytes are opened from")
+        raise TooLarge(f"{pieces} members or blocks are too many for a limit of {size_max} bytes")
     return pieces + 1
 
 
@@ -154,7 +154,7 @@ def _lz4(payload: Buffer, size_max: int) -> tuple[Buffer, int]:
         raise CompressionError("lz4: not a frame")
     flags = data[4]
     if not flags & LZ4_INDEPENDENT:
-        raise CompressionError("lz4: blocks that depend on each other are not read")
+        raise CompressionError("lz4: blocks that depend on each other are not supported, as in Kafka")
     pos, pieces = 7 + (8 if flags & LZ4_SIZE else 0) + (4 if flags & LZ4_DICTIONARY else 0), 0
     while True:
         if pos + 4 > len(data):

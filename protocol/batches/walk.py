@@ -252,7 +252,7 @@ def spans(header: BatchHeader, payload: Buffer, pos: int = 0) -> Iterator[Span]:
         except IndexError as fault:
             raise DecodeError(f"record {number} ends too early", end) from fault
         if at > stop or not 0 <= offset_delta <= last_delta:
-            raise DecodeError(f"record {number} is not as its lengths say, or outside its batch", at)
+            raise DecodeError(f"record {number} does not match its lengths, or is outside its batch", at)
         timestamp = base + delta if fixed is None else fixed
         yield Span(base_offset + offset_delta, timestamp, key, is_tombstone == 1, start, stop)
         pos = stop

@@ -219,7 +219,10 @@ def test_one_of_a_kind_is_told_in_the_singular(number: int, words: str, folder: 
 
 @pytest.mark.parametrize(
     ("source", "what"),
-    [("none", "has no topic 'none', which was to be compared"), (TOPIC, f"'g' has committed no offset of '{TOPIC}'")],
+    [
+        ("none", "has no topic 'none', which --eos-input or --eos-output names"),
+        (TOPIC, f"'g' has committed no offset of '{TOPIC}'"),
+    ],
 )
 def test_a_comparison_of_nothing_is_an_error(folder: Path, source: str, what: str) -> None:
     done = run(str(folder), "--eos-group", "g", "--eos-input", source, "--eos-output", TOPIC)

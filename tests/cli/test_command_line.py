@@ -68,7 +68,7 @@ WRONG = {
     ),
     "a pattern with a * in its middle": (
         ["serve", "--set", "stuntbroker.deny.two.phase.commit=a, b*c"],
-        "stuntbroker.deny.two.phase.commit: 'b*c' has a * before its end: only PREFIX*",
+        "stuntbroker.deny.two.phase.commit: 'b*c' has a * before its end: an entry is a name, or PREFIX*",
     ),
     "a configuration file that is not there": (["serve", "--config", "/nowhere/x.toml"], "/nowhere/x.toml"),
     "an address that is none": (["wait", "--bootstrap", "localhost"], "HOST:PORT"),
@@ -107,16 +107,16 @@ def test_a_port_in_use_exits_1_and_leaves_no_temporary_folder(tmp_path: Path) ->
 
 
 ADVICE = {
-    "taken": (OSError(errno.EADDRINUSE, ""), "stop who is there, or give another --port"),
+    "taken": (OSError(errno.EADDRINUSE, ""), "stop the process that uses the port, or give another --port"),
     "forbidden": (
         PermissionError(errno.EACCES, ""),
-        "this user may not have that port: give another --port, from 1024 on",
+        "this user may not use the port: give another --port, 1024 or higher",
     ),
     "not here": (
         OSError(errno.EADDRNOTAVAIL, ""),
-        "no interface of this machine has that address: give another --host",
+        "no interface of this machine has the address: give another --host",
     ),
-    "unknown": (socket.gaierror(socket.EAI_NONAME, ""), "give a --host that has an address"),
+    "unknown": (socket.gaierror(socket.EAI_NONAME, ""), "give a --host that can be resolved"),
     "else": (OSError(errno.ENOBUFS, ""), "give another --host or --port"),
 }
 
@@ -150,7 +150,7 @@ def test_a_data_folder_in_use_exits_1_and_the_first_process_continues(tmp_path: 
 
 @pytest.mark.parametrize(
     ("folder", "said"),
-    [("file", "it is a file"), ("file/data", "on the way to it there is a file")],
+    [("file", "it is a file"), ("file/data", "a part of its path is a file")],
     ids=["itself", "above"],
 )
 def test_a_file_in_the_place_of_the_data_folder_exits_1_and_another_is_asked_for(
@@ -189,7 +189,7 @@ def test_an_end_that_is_not_in_order_is_called_that_and_exits_1(tmp_path: Path) 
         (tmp_path / ".kafka_cleanshutdown").mkdir()
         status, out, err = broker.end()
     assert (status, out, err.count("\n")) == (1, "", 1)
-    assert err.startswith("stuntbroker: stopped, but not in order: ")
+    assert err.startswith("stuntbroker: stopped, but not cleanly: ")
     assert f"{tmp_path}/.kafka_cleanshutdown" in err
 
 
@@ -211,7 +211,7 @@ def test_a_ready_line_that_cannot_be_written_exits_1(tmp_path: Path) -> None:
             stdout=full, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S,
         )  # fmt: skip
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "cannot write that it is ready to standard output: No space left on device" in done.stderr
+    assert "cannot write the ready line to standard output: No space left on device" in done.stderr
     assert not (tmp_path / "ready").exists()
 
 

@@ -111,7 +111,7 @@ def test_a_state_is_kept_copied_and_brought_back(control: str, capsys: pytest.Ca
     assert shown_by("restore", "first")[1][0] == "snapshot-1"
     assert shown_by("forget", "first")[1][0] == "snapshot-1"
     assert shown_by("snapshots") == [["ID", "NAME", "BYTES", "PARKED"]]
-    assert shown_by("reset") == [["the", "broker", "is", "as", "at", "its", "start"]]
+    assert shown_by("reset") == [["the", "broker", "is", "in", "its", "initial", "state"]]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,11 @@ def test_a_state_is_kept_copied_and_brought_back(control: str, capsys: pytest.Ca
             1,
             "there is no snapshot 'nope'; 'stuntbroker ctl snapshots' lists them",
         ),
-        (["remove", "nope", "--control", "x"], 2, "ctl: 'nope' is no id of a fault or a stop, as fault-1, nor a point"),
+        (
+            ["remove", "nope", "--control", "x"],
+            2,
+            "ctl: 'nope' is neither the id of a fault or a stop, such as fault-1, nor a point",
+        ),
         (["fork", "--count", "101", "--control", "x"], 2, "--count"),
         (
             ["unfork", "fork-9", "--control", "CONTROL"],
@@ -219,6 +223,6 @@ def test_a_stop_is_waited_for_by_its_id(control: str, capsys: pytest.CaptureFixt
     assert run(["ctl", "stop", "metadata.before", '{"action": "fail"}', "--control", control]) == 0
     id_ = said(capsys).splitlines()[1].split()[0]
     assert run(["ctl", "wait-stop", id_, "--timeout", "1ms", "--control", control]) == 1
-    assert f"not within 1 ms: {id_} at metadata.before: nothing came that matches" in said(capsys, 1)
+    assert f"not within 1 ms: {id_} at metadata.before: nothing has matched" in said(capsys, 1)
     assert run(["ctl", "remove", id_, "--control", control]) == 0
     said(capsys)

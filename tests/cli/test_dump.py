@@ -107,11 +107,11 @@ def test_dump_continues_after_what_it_cannot_show(tmp_path: Path) -> None:
 
 
 WRONG_FILES = {
-    "metadata.journal": (b'{"delete":"a","crc":"00000000"}\n{"x', ["! line 1: wrong CRC", "! line 2 is not whole"]),
-    "log-start-offset-checkpoint": (b"0\n2\na 0 5\n", ["! not version 0"]),
-    f"{7:020d}.crc": (b"abcd", ["! crc=61626364, but that of the indexes is 00000000"]),
-    f"{8:020d}.crc": (b"abc", ["! not 4 bytes"]),
-    ".lock": (b"x", ["! it is not empty"]),
+    "metadata.journal": (b'{"delete":"a","crc":"00000000"}\n{"x', ["! line 1: wrong CRC", "! line 2 is incomplete"]),
+    "log-start-offset-checkpoint": (b"0\n2\na 0 5\n", ["! the file must have version 0"]),
+    f"{7:020d}.crc": (b"abcd", ["! crc=61626364, but the indexes have 00000000"]),
+    f"{8:020d}.crc": (b"abc", ["! the CRC file does not have 4 bytes"]),
+    ".lock": (b"x", ["! the lock file is not empty"]),
 }
 
 

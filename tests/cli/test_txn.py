@@ -191,14 +191,14 @@ def test_abort_says_who_was_aborted_and_what_there_is_when_there_is_no_such_tran
     producer, offset = hanging(hand, f"{own}id", own, 0)
     where = f"abort --topic {own} --partition 0"
 
-    assert f"there are open ones at {offset}" in shell.type(f"{where} --start-offset {offset + 1}", status=1)
+    assert f"open transactions start at {offset}" in shell.type(f"{where} --start-offset {offset + 1}", status=1)
     assert shell.json(f"{where} --start-offset {offset}") == {
         "aborted": {
             "topic": own, "partition": 0, "start_offset": offset, "producer_id": producer.producer_id,
             "producer_epoch": 0, "coordinator_epoch": 0,
         }
     }  # fmt: skip
-    assert "there is no open one" in shell.type(f"{where} --start-offset {offset}", status=1)
+    assert "the partition has no open transaction" in shell.type(f"{where} --start-offset {offset}", status=1)
     restarted = hand.produce(producer, own, 0, age_ms=OLD_MS, sequence=2)
     given = f"--producer-id {producer.producer_id} --producer-epoch 0 --coordinator-epoch"
     assert f"producer {producer.producer_id}, epoch 0, coordinator epoch 0" in shell.type(f"{where} {given} -1")

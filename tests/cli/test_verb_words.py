@@ -44,7 +44,7 @@ WRONG = {
     "produce t {} --from-json": "it has no value; null is one, which deletes its key",
     'produce t {"valu":"x"} --from-json': "there is no field 'valu'; there are key, value, headers, partition",
     'produce t {"value":5} --from-json': "value must be text or null, not 5",
-    'produce t {"marker":{}} --from-json': "the end of a transaction is no record",
+    'produce t {"marker":{}} --from-json': "a transaction marker cannot be produced",
     "produce t [] --from-json": "it must be a JSON object with a value",
     "consume t --group=": "--group is empty",
     "serve --data-dir=": "--data-dir is empty",
@@ -56,7 +56,7 @@ WRONG = {
     "consume t --from start": "--from 'start': it must be beginning, end or a whole number",
     "consume t --for 3": "--for needs --follow",
     "consume t --isolation none": "it must be one of read_committed, read_uncommitted",
-    "completion": "completion: which shell? There are bash, zsh, fish",
+    "completion": "completion: give the name of a shell: bash, zsh, fish",
 }
 
 
@@ -110,7 +110,7 @@ def test_a_word_that_is_not_utf_8_is_reported_in_a_line(words: list[str], capsys
         assert run([*words, "--bootstrap", "127.0.0.1:" + str(broker.address[1])]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "a word of the command line is not UTF-8" in err
+    assert "an argument is not UTF-8" in err
 
 
 def test_help_behind_two_hyphens_is_a_value() -> None:

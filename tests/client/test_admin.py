@@ -298,7 +298,10 @@ def test_an_abort_takes_the_producer_from_the_start_offset(world: World, known: 
 
 @pytest.mark.parametrize(
     "producers, said",
-    [([], "there is no open one"), ([producer(1, 10), producer(2, 11)], "there are open ones at 10, 11")],
+    [
+        ([], "the partition has no open transaction"),
+        ([producer(1, 10), producer(2, 11)], "open transactions start at 10, 11"),
+    ],
 )
 def test_an_abort_of_nothing_says_what_there_is(world: World, producers: list[ProducerState], said: str) -> None:
     world.producers = producers

@@ -144,13 +144,13 @@ WRONG: dict[str, tuple[Any, str]] = {
     "nothing": ({}, "a seed has one part"),
     "two": ({"next_producer_id": 5, "hanging": {}}, "a seed has one part"),
     "another": ({"weather": 1}, "seed has no weather"),
-    "nobody's ids": ({"ids": {"producer_epoch": 1}}, "ids.transactional_id says whose they are"),
+    "nobody's ids": ({"ids": {"producer_epoch": 1}}, "ids.transactional_id is missing"),
     "an epoch above the last": (
         {"ids": {"transactional_id": "x", "producer_epoch": 32_767}},
         "ids.producer_epoch must be",
     ),
     "an open transaction": ({"ids": {"transactional_id": "pay"}}, "the transaction of 'pay' is open"),
-    "ids of another": ({"ids": {"transactional_id": "x", "producer_id": 0}}, "producer id 0 is that of 'pay'"),
+    "ids of another": ({"ids": {"transactional_id": "x", "producer_id": 0}}, "producer id 0 belongs to 'pay'"),
     "producer ids backwards": ({"next_producer_id": 0}, "seed.next_producer_id must be a whole number from "),
     "an epoch below the present one": (
         {"ids": {"transactional_id": "old", "producer_epoch": 2}},
@@ -158,11 +158,11 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "a topic of the broker's own": (
         {"hanging": {"topic": "__transaction_state"}},
-        "__transaction_state is the broker's own",
+        "__transaction_state is an internal topic",
     ),
     "nobody's sequence": (
         {"next_sequence": {"topic": "t", "sequence": 5}},
-        "next_sequence.producer_id says whose it is",
+        "next_sequence.producer_id is missing",
     ),
     "a sequence above the last": (
         {"next_sequence": {"sequence": 1 << 31}},

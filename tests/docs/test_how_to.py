@@ -232,7 +232,7 @@ def test_what_the_pytest_page_says_of_a_broker_is_there() -> None:
     from stuntbroker.fixture.broker import Broker
 
     text = (HOW_TO / "pytest.md").read_text(encoding="utf-8")
-    table = text.partition("| of a broker | what |")[2].partition("\n\n")[0]
+    table = text.partition("| member of a broker object | meaning |")[2].partition("\n\n")[0]
     named = set(re.findall(r"`(\w+)(?:\(|`)", table))
     public = {name for name in vars(Broker) if not name.startswith("_")}
 

@@ -101,7 +101,7 @@ def test_a_start_offset_that_cannot_be_read_is_named_and_the_lock_given_back(tmp
     ):  # fmt: skip
         (tmp_path / START_OFFSETS).write_bytes(damaged)
         for _ in range(2):
-            with pytest.raises(StorageError, match=f"^{tmp_path}/{START_OFFSETS}: no version 0"):
+            with pytest.raises(StorageError, match=f"^{tmp_path}/{START_OFFSETS}: it must have version 0"):
                 DataDir(str(tmp_path))
 
 

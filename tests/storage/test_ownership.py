@@ -242,6 +242,6 @@ def test_a_place_that_is_taken_is_no_place_for_a_new_partition(tmp_path: Path) -
     folder = DataDir(str(tmp_path))
     put(tmp_path, "orders-2/notes")
     folder.check_free("orders", range(2))
-    with pytest.raises(StorageError, match=f"there is something else at {tmp_path}/orders-2: move it away"):
+    with pytest.raises(StorageError, match=f"there is already something at {tmp_path}/orders-2: move it away"):
         folder.check_free("orders", range(3))
     folder.close()

@@ -172,7 +172,7 @@ def test_a_tail_full_of_what_looks_like_batches_is_damage_and_not_read_for_ever(
 
     monkeypatch.setattr(os, "pread", counted)
 
-    with pytest.raises(StorageError, match="what follows is full of what looks like batches"):
+    with pytest.raises(StorageError, match="the bytes that follow contain too many possible batches"):
         reopened(tmp_path / "t-0")
     assert read < (CANDIDATE_READS_MAX + 4) * (len(content) + len(tail)) + 4 * SCAN_BYTES
     killed(reopened(tmp_path / "t-0", truncate=True))

@@ -93,7 +93,7 @@ def _without_global_options(arguments: list[str]) -> tuple[list[str], dict[str, 
     if not settings.get("brokers", BOOTSTRAP_DEFAULT):
         raise CommandError("--brokers needs HOST:PORT")
     if passed_over:
-        sys.stderr.write(f"rpk: passed over: {' '.join(passed_over)}\n")
+        sys.stderr.write(f"rpk: ignored: {' '.join(passed_over)}\n")
     return words, settings
 
 
@@ -120,7 +120,7 @@ def _start(arguments: list[str]) -> NoReturn:
     # In compose files, an option and its value are often one word, which Redpanda's entry point splits.
     options, others = parser.parse_known_args([part for word in arguments for part in word.split()])
     if others:
-        sys.stderr.write(f"rpk: passed over: {' '.join(others)}\n")
+        sys.stderr.write(f"rpk: ignored: {' '.join(others)}\n")
     listeners, advertised = options.kafka_addr, options.advertise_kafka_addr
     if listeners is None and advertised is None:
         listeners, advertised = _from_yaml(_read_config())

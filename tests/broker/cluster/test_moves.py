@@ -448,15 +448,15 @@ async def test_stopped_nodes_are_described_to_who_asks_for_them(rig: Rig) -> Non
 @pytest.mark.parametrize(
     "properties, text",
     [
-        ({"listeners": "PLAINTEXT://127.0.0.1:65534"}, "listeners: 3 nodes need the 2 ports behind 65534"),
-        ({"listeners": "A://127.0.0.1:0", "advertised.listeners": "A://h:65535"}, "advertised.listeners: 3 nodes need"),
+        ({"listeners": "PLAINTEXT://127.0.0.1:65534"}, "listeners: 3 nodes use 65534 and the 2 ports after it"),
+        ({"listeners": "A://127.0.0.1:0", "advertised.listeners": "A://h:65535"}, "advertised.listeners: 3 nodes use"),
         (
             {"listeners": "A://127.0.0.1:9092,B://127.0.0.1:9093"},
-            "two listeners have the port 9093: a listener of 3 nodes",
+            "two listeners have the port 9093: with 3 nodes",
         ),
-        ({"node.id": str(2**31 - 1)}, "node.id: 3 nodes need ids up to 2 more"),
-        ({"broker.id": str(2**31 - 1)}, "node.id: 3 nodes need ids up to 2 more"),
-        ({"default.replication.factor": "4"}, "4 copies cannot be kept by 3 brokers"),
+        ({"node.id": str(2**31 - 1)}, "node.id: the ids of 3 nodes follow node.id"),
+        ({"broker.id": str(2**31 - 1)}, "node.id: the ids of 3 nodes follow node.id"),
+        ({"default.replication.factor": "4"}, "4 is above the number of brokers, 3"),
     ],
 )
 def test_a_cluster_that_cannot_be_is_refused_with_a_reason(properties: dict[str, str], text: str) -> None:

@@ -63,7 +63,7 @@ SPOKEN = {
     CLIENT_HELLO: "speaks TLS",
     HTTP: "speaks HTTP",
     b"POST / HTTP/1.1\r\n": "speaks HTTP",
-    b"\xff" * 8: "no request has",
+    b"\xff" * 8: "are not the size of a Kafka request",
 }
 
 

@@ -234,8 +234,8 @@ def test_the_command_line_wins_over_the_only_listener(
         ({"advertised.listeners": "HOST://a:1,HOST://b:1"}, "advertised.listeners: two listeners have the name HOST"),
         ({"advertised.listeners": "HOST://a:1,DOCKER://b:1"}, "HOST, DOCKER, and listeners is not set"),
         ({"listeners": "HOST://a:1", "advertised.listeners": "DOCKER://a:1"}, "listeners has no DOCKER"),
-        ({"advertised.listeners": "HOST://0.0.0.0:1"}, "HOST://0.0.0.0:1: no client can connect to that"),
-        ({"advertised.listeners": "HOST://[::]:1"}, "no client can connect to that"),
+        ({"advertised.listeners": "HOST://0.0.0.0:1"}, "HOST://0.0.0.0:1: no client can connect to it"),
+        ({"advertised.listeners": "HOST://[::]:1"}, "no client can connect to it"),
     ],
 )
 def test_listeners_that_would_not_be_served_are_refused(properties: dict[str, str], said: str) -> None:

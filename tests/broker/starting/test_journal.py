@@ -137,7 +137,7 @@ def test_a_deletion_whose_folder_does_not_go_is_told_and_tried_again_at_the_next
         None,
         None,
     )
-    with pytest.raises(StorageError, match=f"there is something else at {tmp_path}/orders-0"):
+    with pytest.raises(StorageError, match=f"there is already something at {tmp_path}/orders-0"):
         broker.topics.create("orders", 1, {})
     broker.data_dir.abandon()
 

@@ -111,7 +111,7 @@ def test_an_option_for_what_is_not_here_is_named(prepared: str, capfd: pytest.Ca
         "info",
     ]
     assert run(["rpk", *words]) == 0
-    assert capfd.readouterr().err == "rpk: passed over: --config -X admin.hosts\n"
+    assert capfd.readouterr().err == "rpk: ignored: --config -X admin.hosts\n"
 
 
 def test_rpk_tells_what_a_topic_has(rpk: Rpk) -> None:

@@ -78,12 +78,12 @@ def test_a_file_of_client_properties_says_what_a_consumer_reads(
         ("kafka-topics --list --command-config /nowhere", "/nowhere: No such file or directory"),
         ("kafka-console-consumer --topic t --consumer-property isolation.level=none", "Invalid value none"),
         ("kafka-console-producer --topic t --producer-property acks=banana", "Invalid value banana"),
-        ("kafka-console-consumer --topic t --formatter my.Formatter", "the formatter my.Formatter is not here"),
-        ("kafka-console-consumer --topic t --value-deserializer my.Avro", "the deserializer my.Avro is not here"),
+        ("kafka-console-consumer --topic t --formatter my.Formatter", "the formatter my.Formatter is not supported"),
+        ("kafka-console-consumer --topic t --value-deserializer my.Avro", "the deserializer my.Avro is not supported"),
         ("kafka-topics --create --topic t --partitions 0", "must be a whole number from 1"),
         ("kafka-topics --create --topic t --replication-factor 0", "must be a whole number from 1"),
         ("kafka-topics --alter --topic t --partitions 3 --config a=b", "can't be used with option"),
-        ("kafka-server-start -daemon server.properties", "it takes a properties file and --override"),
+        ("kafka-server-start -daemon server.properties", "the only arguments are a properties file and --override"),
     ],
 )
 def test_what_cannot_be_is_said_instead_of_passed_over(

@@ -87,8 +87,8 @@ def with_control_attribute() -> bytes:
         (BATCH[:-1], "bytes with a record batch of"),
         (BATCH + BATCH, "give one whole batch"),
         (BATCH[:16] + b"\x01" + BATCH[17:], "magic 1"),
-        (BATCH[:57] + b"\0\0\0\0" + BATCH[61:], "without records"),
-        (with_control_attribute(), "without records of an application"),
+        (BATCH[:57] + b"\0\0\0\0" + BATCH[61:], "empty or a control batch"),
+        (with_control_attribute(), "empty or a control batch"),
     ],
 )
 async def test_what_is_no_batch_is_refused_and_costs_nothing(broker: ModelBroker, data: bytes, message: str) -> None:
@@ -242,7 +242,7 @@ async def test_producers_share_connections_and_leave_them_open(broker: ModelBrok
             assert producer.state is State.CLOSED
     assert broker.committed == [b"0", b"1", b"2"]
 
-    with pytest.raises(ValueError, match="are those of the connections"):
+    with pytest.raises(ValueError, match="belong to Connections"):
         TransactionalProducer(connections=connections, transactional_id="id", bootstrap_servers="localhost:1")
 
 

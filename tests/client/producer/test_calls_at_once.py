@@ -425,7 +425,7 @@ async def test_a_commit_whose_block_was_cancelled_continues_and_is_to_be_called_
         while producer.state is not State.READY:
             await asyncio.sleep(0.001)
         await turns()
-        with pytest.raises(IllegalStateError, match="has ended, and nobody has taken its result; call that again"):
+        with pytest.raises(IllegalStateError, match="has ended, and its result was not returned yet; call that again"):
             await producer.begin_transaction()
         await producer.commit_transaction()
         await producer.begin_transaction()

@@ -118,7 +118,7 @@ def test_a_plan_may_be_yaml_or_the_name_of_one_that_comes_with_the_broker(api: A
 def test_a_seed_that_the_disk_refuses_is_no_mistake_of_the_broker_s(api: Api) -> None:
     api.ask("POST", "/v1/stops/journal.write.before", {"action": "fail", "times": 0})
     status, _, problem = api.ask("POST", "/v1/seed", {"next_producer_id": 1 << 40})
-    assert (status, problem["detail"].startswith("the disk refuses it: stop-")) == (503, True)
+    assert (status, problem["detail"].startswith("the state cannot be written: stop-")) == (503, True)
     api.ask("DELETE", "/v1/stops")
     assert api.ask("POST", "/v1/seed", {"next_producer_id": 1 << 40})[0] == 200
 
@@ -271,7 +271,7 @@ def test_a_token_that_was_given_is_wanted_everywhere_and_not_printed() -> None:
         (["--control", "--plan", "/dev/null"], "--plan '/dev/null' cannot be read: Expecting value"),
         (
             ["--control", "--plan", "hanging-transaction"],
-            "the plan cannot be carried out: there is no topic '*'; make one",
+            "the plan cannot be applied: there is no topic '*'; create a topic first",
         ),
         (["--control", "--plan", "PLAN"], "PLAN': faults[0]: do must have one verb; one of error, "),
     ],

@@ -107,7 +107,9 @@ def test_the_answer_to_a_marker_of_a_coordinator_before_says_so(stuntbroker: Bro
                 state.producer_id, state.producer_epoch, False, [WritableTxnMarkerTopic("t", [0])], coordinator_epoch
             )
             answer: Any = cluster.ask(1, 27, WriteTxnMarkersRequest([marker]), response_class(27), 1, 1)
-    assert re.match(r"coordinator_move( \d+ ms before)?\. The marker is of a coordinator before", answer.fence_reason)
+    assert re.match(
+        r"coordinator_move( \d+ ms before)?\. The marker was sent by a former coordinator", answer.fence_reason
+    )
     assert answer.fence_reason.endswith(f"({stuntbroker.fences()[-1]['id']})")
 
 

@@ -251,7 +251,7 @@ def test_forms_do_what_they_say(broker: Broker, browser: Browser) -> None:
 @pytest.mark.parametrize(
     ("what", "fields", "reason"),
     [
-        ("clock", {"action": "advance", "seconds": "-1"}, "whole seconds"),
+        ("clock", {"action": "advance", "seconds": "-1"}, "whole number of seconds"),
         ("add-fault", {"rule": "{"}, "the rule is not JSON"),
         ("add-fault", {"rule": "[" * 100_000}, "the rule is not JSON"),
         ("add-fault", {"rule": '{"match": {"client_id": "\\ud800"}, "do": {"close": true}}'}, "the rule is not JSON"),

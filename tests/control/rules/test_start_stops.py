@@ -52,7 +52,7 @@ def test_a_start_that_was_stopped_is_repaired_by_the_next_one(
         assert done.returncode == -signal.SIGKILL
     else:
         assert done.returncode == 1
-        assert f"cannot start: the plan has it fail at {point}" in done.stderr
+        assert f"cannot start: the plan makes the operation fail at {point}" in done.stderr
 
     with serving("--data-dir", str(half_committed)) as broker:
         cluster = Cluster(parse_bootstrap(broker.line.split("kafka=")[1].split()[0]), 10)
@@ -64,5 +64,5 @@ def test_a_start_that_was_stopped_is_repaired_by_the_next_one(
 def test_a_broker_that_has_started_takes_no_stop_of_the_start() -> None:
     with run_broker() as broker:
         for point in START:
-            with pytest.raises(ControlError, match="the broker has started, and does not come by there any more"):
+            with pytest.raises(ControlError, match="a running broker does not pass this point"):
                 broker.control.post(f"/v1/stops/{point}", {"action": "kill"})

@@ -440,7 +440,7 @@ async def test_a_stop_on_the_way_to_the_disk_loses_nothing_that_was_acknowledged
             if rig.broker.syncer is not None:
                 rig.broker.syncer.when_synced(lambda: None)
         except StorageError as fault:
-            assert str(fault) == f"stop-1 has it fail at {point}"
+            assert str(fault) == f"stop-1 makes the operation fail at {point}"
         assert stop.fired == 1
         if action == "fail":
             images()
@@ -534,8 +534,12 @@ WRONG: dict[str, tuple[str, Any, str]] = {
         {"match": {"transactional_id": "*a" * 300}},
         "match.transactional_id must be",
     ),
-    "parked on the way to the disk": ("log.write.before", {}, "at log.write.before there is no park"),
-    "failing when it is done": ("journal.write.after", {"action": "fail"}, "at journal.write.after there is no fail"),
+    "parked on the way to the disk": ("log.write.before", {}, "park is not possible at log.write.before"),
+    "failing when it is done": (
+        "journal.write.after",
+        {"action": "fail"},
+        "fail is not possible at journal.write.after",
+    ),
 }
 
 

@@ -56,7 +56,7 @@ def test_what_retention_has_taken_is_unknown_and_never_missing(tmp_path: Path) -
     assert world.findings() == [("unknown_before", *A, None), ("unknown_before", *B, None)]
     rows = world.audit().findings().to_pylist()
     assert [row["last_offset"] for row in rows] == [cut - 1 for cut in cuts]
-    assert [row["evidence"].split(",")[0] for row in rows] == [f"{n} decisions list the partition" for n in (7, 4)]
+    assert [row["evidence"].split(";")[0] for row in rows] == [f"{n} decisions list the partition" for n in (7, 4)]
 
 
 def test_what_is_missing_after_the_cut_is_missing(tmp_path: Path) -> None:

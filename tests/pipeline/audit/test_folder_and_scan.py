@@ -12,7 +12,7 @@ from stuntbroker.pipeline.audit.folder import FolderError, Skipped, read_folder
 from stuntbroker.pipeline.audit.scan import scan
 from stuntbroker.protocol.batches.records import CODECS, CONTROL, TRANSACTIONAL, build_batch, read_header
 
-UNFINISHED = "left by a write, compaction or deletion that was not finished"
+UNFINISHED = "left by an unfinished write, compaction or deletion"
 
 
 def test_partitions_are_found_and_what_is_none_is_skipped_with_a_reason(tmp_path: Path) -> None:
@@ -37,9 +37,9 @@ def test_partitions_are_found_and_what_is_none_is_skipped_with_a_reason(tmp_path
     assert [s.active for s in actual.partitions[0].segments] == [False, True]
     assert {each.name: each.reason for each in actual.skipped} == {
         "t-0.c0ffee-delete": "its topic was deleted",
-        "t-1.c0ffee-future": "a copy on its way from another folder",
-        "t-2.c0ffee-stray": "no topic claimed it",
-        "__cluster_metadata-0": "the controllers' own log, which is no topic",
+        "t-1.c0ffee-future": "an unfinished copy from another log directory",
+        "t-2.c0ffee-stray": "a stray partition, which belongs to no topic",
+        "__cluster_metadata-0": "the metadata log of KRaft controllers, which has no transactions",
         "a-b-9/00000000000000000000.log.cleaned": UNFINISHED,
         "a-b-9/00000000000000000000-00000000000000000005.swap": UNFINISHED,
         "a-b-9/x.log": "not the name of a segment",
@@ -55,7 +55,7 @@ def test_a_folder_that_cannot_be_read_is_refused_with_what_to_do(tmp_path: Path)
     for path, text in (
         (tmp_path / "none", "cannot read the data folder .*: No such file or directory"),
         (tmp_path / "other", "no partition in .*: give a broker's data folder"),
-        (log.folder, "is the folder of one partition: give the data folder that it is in"),
+        (log.folder, "is the folder of a partition: give the data folder that contains it"),
     ):
         with pytest.raises(FolderError, match=text):
             read_folder(str(path))

@@ -213,9 +213,9 @@ RIGHT = ((b"k", b"11"), (None, b"22"), (b"k", None), (b"k", b"11"))
     ("outputs", "kinds"),
     [
         (RIGHT, []),
-        (RIGHT[:3], ["key b'k', value b'11': 1 in the output where 2 should be", "output_missing"]),
-        ((*RIGHT, (b"k", None)), ["key b'k', value None: 2 in the output where 1 should be", "output_duplicate"]),
-        ((*RIGHT, (b"not", b"yetyet")), ["key b'not', value b'yetyet': 1 in the output where 0 should be", "output_unexpected"]),
+        (RIGHT[:3], ["key b'k', value b'11': 1 in the output, expected 2", "output_missing"]),
+        ((*RIGHT, (b"k", None)), ["key b'k', value None: 2 in the output, expected 1", "output_duplicate"]),
+        ((*RIGHT, (b"not", b"yetyet")), ["key b'not', value b'yetyet': 1 in the output, expected 0", "output_unexpected"]),
     ],
 )  # fmt: skip
 def test_the_output_is_what_the_committed_input_becomes(outputs: Any, kinds: list[str], tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def findings_of(*severities: str) -> list[dict[str, object]]:
     [
         ((), "good", "Yes: everything is in order"),
         (("information",), "good", "Yes: everything is in order"),
-        (("warning", "information"), "warning", "Nearly: 1 warning, no error"),
+        (("warning", "information"), "warning", "With 1 warning, and no errors"),
         (("error",), "error", "No: 1 error"),
         (("error", "error", "warning"), "error", "No: 2 errors and 1 warning"),
     ],
@@ -89,7 +89,7 @@ def test_a_transaction_within_its_time_holds_readers_back_and_is_no_fault(tmp_pa
     verdict = page_of_world(world).root.single("section", id="verdict")
 
     assert verdict.single("h2").text == "Yes: nothing is wrong"
-    assert "held back in 1 partition. Those transactions are open and within their time." in verdict.text
+    assert "held back in 1 partition. The open transactions are within their time-outs." in verdict.text
 
 
 def test_the_first_screen_counts_what_is_there(tmp_path: Path) -> None:

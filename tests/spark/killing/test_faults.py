@@ -233,7 +233,7 @@ def test_another_checkpoint_is_refused_before_it_disturbs_the_query_that_has_the
     intruder = rerun(job, checkpoint="another", faults="no-faults")
     intruder.plan.write()
 
-    assert "a query with a new checkpoint needs a sink id of its own" in (run(session, intruder) or "")
+    assert "a query with a new checkpoint needs a new sink id" in (run(session, intruder) or "")
     assert intruder.plan.raised(WRITE) == []
     job.plan.go(stands.name)
     assert outcome(query) is None

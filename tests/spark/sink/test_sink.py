@@ -91,7 +91,7 @@ def test_another_checkpoint_needs_another_sink_id(sink: Sink) -> None:
     sink.add_input(lines(0, 20))
     sink.run()
     sink.checkpoint = sink.folder / "another"
-    assert "a query with a new checkpoint needs a sink id of its own" in sink.fails()
+    assert "a query with a new checkpoint needs a new sink id" in sink.fails()
 
 
 def test_decisions_may_be_files(sink: Sink) -> None:

@@ -130,10 +130,10 @@ def test_columns_that_a_record_is_made_of(good: str) -> None:
 WRONG_COLUMNS = {
     "": "column 'value' is missing (string or binary): the DataFrame has no column",
     "values string": "column 'value' is missing (string or binary): the DataFrame has values string",
-    "value bigint": "column 'value' is bigint, it must be string or binary: cast it before",
-    "value string, key int": "column 'key' is int, it must be string or binary: cast it before",
-    "value string, partition bigint": "column 'partition' is bigint, it must be int: cast it before",
-    "value string, topic binary": "column 'topic' is binary, it must be string: cast it before",
+    "value bigint": "column 'value' is bigint, it must be string or binary: cast the column first",
+    "value string, key int": "column 'key' is int, it must be string or binary: cast the column first",
+    "value string, partition bigint": "column 'partition' is bigint, it must be int: cast the column first",
+    "value string, topic binary": "column 'topic' is binary, it must be string: cast the column first",
     "value string, headers strings": "column 'headers' is array<string>, it must be array<struct<key: string, value: binary>>",
     "value string, headers texts": "it must be array<struct<key: string, value: binary>>",
 }

@@ -78,7 +78,7 @@ def test_rows_and_schema_are_those_of_sparks_own_source(
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "topic": ({"subscribe": "mixed,nowhere"}, "there is no topic 'nowhere': make it, or correct the name"),
+    "topic": ({"subscribe": "mixed,nowhere"}, "there is no topic 'nowhere': create it, or correct the name"),
     "partition": ({"assign": '{"mixed": [0, 2]}'}, "assign names mixed-2, which is not there: topic 'mixed' has 2 partitions"),
     "broker": ({"subscribe": "mixed", "kafka.bootstrap.servers": "127.0.0.1:1", "kafkaConsumer.pollTimeoutMs": 100},
                "cannot connect to 127.0.0.1:1: .*: check that a broker runs there, .* kafkaConsumer.pollTimeoutMs"),
