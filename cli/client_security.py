@@ -32,6 +32,7 @@ class SecurityError(ValueError):
 
 def security_of(properties: Mapping[str, str]) -> Security | None:
     """Return the security options that the properties of a client describe; None for PLAINTEXT. Raises SecurityError."""
+    properties = {name: value.strip() for name, value in properties.items()}  # As Kafka does.
     protocol = properties.get("security.protocol", PLAINTEXT).upper()
     if protocol == PLAINTEXT:
         return None

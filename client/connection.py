@@ -17,7 +17,13 @@ from collections.abc import Callable
 from struct import pack, unpack_from
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, UnsupportedVersion
+from stuntbroker.client.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    ClientError,
+    ConnectionFailed,
+    UnsupportedVersion,
+)
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 from stuntbroker.protocol.errors import ErrorCode
@@ -190,10 +196,13 @@ class Connection:
         if self._fault is not None:
             raise ConnectionFailed(f"{name} to {self.address}: {self._fault}")
 
-    def _failed(self, name: str, fault: Exception) -> ConnectionFailed:
+    def _failed(self, name: str, fault: Exception) -> ClientError:
         """Close the connection, of which nothing more can be read, and return the error."""
         self._fault = reason(fault)
         self.close()
+        alert = str(getattr(fault, "reason", None) or "")
+        if "ALERT" in alert:  # Of TLS 1.3, in which the handshake ends for a client before its certificate is checked.
+            return AuthenticationFailed(f"{self.address} refuses the TLS connection: {alert}")
         return ConnectionFailed(f"{name} to {self.address}: {self._fault}")
 
     def _read_versions(self, deadline: Deadline) -> dict[int, tuple[int, int]]:

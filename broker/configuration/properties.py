@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC
+from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC, PASSWORD
 from stuntbroker.broker.requests.apis import RELEASE
 from stuntbroker.protocol.addresses import parse_address
 from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN
@@ -424,6 +424,14 @@ def is_listener_property(name: str) -> bool:
         return False
     own = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
     return own in PER_LISTENER or own.endswith(f".{JAAS_CONFIG}")
+
+
+def is_secret_of_listener(name: str) -> bool:
+    """Return whether a property with the prefix of a listener has a password or a key."""
+    if not name.startswith(LISTENER_PREFIX):
+        return False
+    own = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
+    return own.endswith(JAAS_CONFIG) or DYNAMIC.get(own) == PASSWORD
 
 
 def read_property(known: Mapping[str, Property], name: str, text: str) -> Any:

@@ -401,7 +401,9 @@ class Listener:
         host, port = local
         if self._advertised is not None:
             return Address(self._advertised.host or host.removeprefix("::ffff:"), self._advertised.port or port)
-        if self._certified_name is not None:
+        if self._certified_name is not None and not (
+            self._config["stuntbroker.mapped.address"] and self._is_mapped(host, peer_host)
+        ):
             return Address(self._certified_name, port)
         # Unlike Kafka: without an advertised address or host, clients get the address that they connected to.
         if self._is_mapped(host, peer_host):

@@ -5,25 +5,39 @@ v0 bare tokens follow. v1 tokens follow in SaslAuthenticate requests (KIP-152).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from stuntbroker.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Asking
+    from stuntbroker.broker.services import Asking, HasEvents
+
+    class Uses(HasEvents, Protocol):
+        """Parts of the broker that this module uses."""
+
 
 KEY: Final = 17
 VERSIONS = range(0, 2)
+MECHANISM_SHOWN: Final = 100
+"""Maximum number of characters of an unknown mechanism in the log."""
 
 
-def handle(connection: Asking[object], request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse:
+def handle(connection: Asking[Uses], request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse:
     """Agree on a mechanism of the listener; ILLEGAL_SASL_STATE without SASL, or when it is too late."""
     authentication = connection.authentication
     if authentication is None:
         return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, [])
     error = authentication.shake_hands(request.mechanism, bare_tokens=version == 0)
+    if error == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        connection.broker.events.warning(
+            "authentication_failed",
+            client=connection.peer,
+            client_id=connection.client_id,
+            reason=f"the listener has no mechanism {request.mechanism[:MECHANISM_SHOWN]!r}; it has "
+            + ", ".join(authentication.mechanisms),
+        )
     return SaslHandshakeResponse(
         error, [] if error == ErrorCode.ILLEGAL_SASL_STATE else list(authentication.mechanisms)
     )

@@ -24,6 +24,13 @@ _TOKEN: Final = re.compile(
 _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 
 
+SIGNS: Final = ("{", "}", ";", "=")
+
+
+class _Quoted(str):
+    """A token in quotation marks, which is never a sign."""
+
+
 class JaasError(ValueError):
     """A JAAS configuration that cannot be read."""
 
@@ -74,8 +81,9 @@ class _Tokens:
 
     def expect(self, *wanted: str) -> str:
         token = self.next()
-        if token is None or token not in wanted:
-            where = "at its end" if token is None else f"before {token!r}"
+        if token is None or token not in wanted or isinstance(token, _Quoted):
+            # Not the token itself, which may be a part of a password.
+            where = "at its end" if token is None else f"before {token!r}" if token in SIGNS else "before another word"
             raise JaasError(f"expected {' or '.join(map(repr, wanted))} {where}")
         return token
 
@@ -85,10 +93,11 @@ def _split(text: str) -> Iterator[str]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise JaasError(f"a quotation mark is not closed: {text[at : at + 20]!r}")
+            raise JaasError(f"the quotation mark at character {at + 1} is not closed")
         at = match.end()
         if match["quoted"]:
-            yield re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), match["quoted"][1:-1], flags=re.S)
+            content = match["quoted"][1:-1]
+            yield _Quoted(re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), content, flags=re.S))
         elif match["sign"] or match["word"]:
             yield match[0]
 
@@ -108,7 +117,7 @@ def _module(tokens: _Tokens) -> LoginModule:
             raise JaasError("a login module has to end with a semicolon")
         tokens.expect("=")
         value = tokens.next()
-        if value is None or value == ";":
+        if value is None or (value == ";" and not isinstance(value, _Quoted)):
             raise JaasError(f"the option {name} has no value")
         options[name] = value
     return LoginModule(class_name, options)

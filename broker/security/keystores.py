@@ -147,7 +147,8 @@ def _read_jks(content: bytes, password: str, key_password: str) -> Keystore:
     hashed = hashlib.sha1(
         password.encode("utf-16-be") + _JKS_PEPPER + content[:-_JKS_DIGEST_SIZE], usedforsecurity=False
     )
-    if hashed.digest() != content[-_JKS_DIGEST_SIZE:]:
+    # As in Java, certificates can be read without a password: it only proves that nobody has changed the file.
+    if password and hashed.digest() != content[-_JKS_DIGEST_SIZE:]:
         raise KeystoreError("the password is wrong, or the file is damaged")
     key, chain, trusted = "", [], []
     for protected, certificates in _jks_entries(content):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from stuntbroker.broker.configuration.config import BrokerConfig
     from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
 
+NOT_TLS: Final = ("HTTP_REQUEST", "WRONG_VERSION_NUMBER", "NOT_SSL_RECORD_OR_TLS", "RECORD_LAYER_FAILURE")
+"""OpenSSL's reasons for refusing a client that does not speak TLS, and would not understand an alert."""
 JAAS_CONTEXT: Final = "KafkaServer"
 """Context of brokers in a JAAS file; one for a listener has its name before, `sasl_ssl.KafkaServer`."""
 USER_OPTION: Final = "user_"
@@ -72,16 +74,25 @@ class ListenerSecurity:
 
 def _reporting(failed: Callable[[str], None]) -> type[ssl.SSLObject]:
     class ReportingSSLObject(ssl.SSLObject):
-        """Reports why a handshake fails, which the event loop does not."""
+        """Reports why a handshake fails, and lets the event loop send the alert, neither of which it does on its own."""
+
+        _fault: ssl.SSLError | None = None
 
         def do_handshake(self) -> None:
+            if self._fault is not None:
+                raise self._fault
             try:
                 super().do_handshake()
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 raise
             except ssl.SSLError as fault:
                 failed(_explained(fault))
-                raise
+                if fault.reason in NOT_TLS:
+                    raise
+                # A loop that believes that the handshake waits for the client sends what there is to send. A client closes
+                # the connection after the alert; one that does not is closed with the other unfinished handshakes.
+                self._fault = fault
+                raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the alert has to be sent") from fault
 
     return ReportingSSLObject
 
@@ -90,9 +101,7 @@ def _explained(fault: ssl.SSLError) -> str:
     reason = fault.reason or str(fault)
     advice = {
         "HTTP_REQUEST": "the client speaks HTTP",
-        "WRONG_VERSION_NUMBER": "the client does not speak TLS: set security.protocol in the client",
-        "NOT_SSL_RECORD_OR_TLS": "the client does not speak TLS: set security.protocol in the client",
-        "RECORD_LAYER_FAILURE": "the client does not speak TLS: set security.protocol in the client",
+        **dict.fromkeys(NOT_TLS[1:], "the client does not speak TLS: set security.protocol in the client"),
         "UNSUPPORTED_PROTOCOL": "the client has no version of TLS that the listener has (ssl.enabled.protocols)",
         "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has no certificate, and ssl.client.auth is required",
         "CERTIFICATE_VERIFY_FAILED": "the client's certificate is not trusted by ssl.truststore",

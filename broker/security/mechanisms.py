@@ -43,11 +43,11 @@ OTHER_AUTHORIZATION_ID: Final = (
     "Authentication failed: Client requested an authorization id that is different from username"
 )
 INVALID_TOKEN: Final = '{"status":"invalid_token"}'
-_BEARER: Final = re.compile(
-    r"n,(?:a=(?P<authorization_id>[^,\x01]*))?,\x01(?:[A-Za-z]+=[^\x01]*\x01)*?"
-    r"auth=bearer +(?P<token>[-_.A-Za-z0-9=+/]+)\x01(?:[A-Za-z]+=[^\x01]*\x01)*\x01",
-    re.IGNORECASE,
-)
+_HEADER: Final = re.compile(r"n,(?:a=([^,]*))?,", re.IGNORECASE)
+_PAIR: Final = re.compile(r"[A-Za-z]+=.*", re.DOTALL)
+_AUTH: Final = re.compile(r"auth=bearer +([-_.A-Za-z0-9=+/]+)", re.IGNORECASE)
+USER_SHOWN: Final = 100
+"""Maximum number of characters of an unknown user's name in a message."""
 
 
 class AuthenticationFailure(Exception):
@@ -123,7 +123,9 @@ class Scram:
             raise InvalidCredentials("delegation tokens are not served")
         credential = self._users.scram_credential(self._mechanism, first.user)
         if credential is None:
-            raise InvalidCredentials(f"there is no user {first.user!r} with a password for {self._mechanism.name}")
+            raise InvalidCredentials(
+                f"there is no user {first.user[:USER_SHOWN]!r} with a password for {self._mechanism.name}"
+            )
         if first.authorization_id not in ("", first.user):
             raise AuthenticationFailure(OTHER_AUTHORIZATION_ID)
         self._first, self._credential = first, credential
@@ -154,18 +156,16 @@ class OAuthBearer:
         """As Mechanism. A refused token is answered first, and fails when the client has acknowledged the answer."""
         if self._was_refused:
             raise AuthenticationFailure(INVALID_TOKEN)
-        match = _BEARER.fullmatch(token.decode("utf-8", "replace"))
-        if match is None:
-            raise InvalidCredentials("the message is malformed")
-        claims = _unsecured_claims(match["token"])
+        authorization_id, signed = _parse_bearer(token.decode("utf-8", "replace"))
+        claims = _unsecured_claims(signed)
         user, expires_s, issued_s = claims.get("sub"), _number(claims.get("exp")), _number(claims.get("iat", 0))
         now_s = self._now_ms() / 1000
         if not isinstance(user, str) or not user or not issued_s <= now_s < expires_s:
             self._was_refused = True
             return INVALID_TOKEN.encode()
-        if (match["authorization_id"] or user) != user:
+        if (authorization_id or user) != user:
             raise AuthenticationFailure(
-                f"Authentication failed: Client requested an authorization id ({match['authorization_id']}) that is different "
+                f"Authentication failed: Client requested an authorization id ({authorization_id}) that is different "
                 f"from the token's principal name ({user})"
             )
         self.user, self.expires_ms = user, int(expires_s * 1000)
@@ -202,3 +202,18 @@ def new_mechanism(name: str, users: Users, chance: Chance, now_ms: Callable[[], 
     if name == OAUTHBEARER:
         return OAuthBearer(now_ms)
     return Scram(users, SCRAM_MECHANISMS[name], chance)
+
+
+def _parse_bearer(message: str) -> tuple[str, str]:
+    r"""Return (authorization id, token) of `n,a=ID,\x01auth=Bearer TOKEN\x01\x01` (RFC 7628), with other pairs anywhere.
+
+    Raises InvalidCredentials. Takes time in proportion to the message, which comes from strangers.
+    """
+    header, *pairs = message.split("\x01")
+    match = _HEADER.fullmatch(header)
+    if match is None or pairs[-2:] != ["", ""] or not all(_PAIR.fullmatch(pair) for pair in pairs[:-2]):
+        raise InvalidCredentials("the message is malformed")
+    token = next((auth[1] for pair in pairs if (auth := _AUTH.fullmatch(pair))), None)
+    if token is None:
+        raise InvalidCredentials("the message is malformed")
+    return match[1] or "", token

@@ -94,7 +94,7 @@ def _load_truststore(context: ssl.SSLContext, value_of: PropertyOf) -> bool:
         raise TlsError(f"{name}: there is no certificate in it")
     try:
         context.load_verify_locations(cadata="\n".join(trusted))
-    except (ssl.SSLError, ValueError) as fault:
+    except (ssl.SSLError, ValueError, TypeError) as fault:
         raise TlsError(f"{name}: {fault}") from fault
     return True
 
@@ -116,7 +116,10 @@ def _lines(pem: str) -> str:
 
 
 def _limit_versions(context: ssl.SSLContext, protocols: str) -> None:
-    versions = [PROTOCOLS[name] for name in map(str.strip, protocols.split(",")) if name]
+    names = [name for name in map(str.strip, protocols.split(",")) if name]
+    if unknown := [name for name in names if name not in PROTOCOLS]:
+        raise TlsError(f"ssl.enabled.protocols: {unknown[0]!r} is none of {', '.join(PROTOCOLS)}")
+    versions = [PROTOCOLS[name] for name in names]
     if versions:
         context.minimum_version, context.maximum_version = min(versions), max(versions)
 

@@ -83,4 +83,6 @@ def _unescape(text: str) -> str:
             raise ValueError(f"\\{escape} is not \\uXXXX")
         return chr(int(escape[1:], 16))
 
-    return _ESCAPE.sub(character, text)
+    unescaped = _ESCAPE.sub(character, text)
+    # Java writes a character outside the basic plane as two escapes.
+    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

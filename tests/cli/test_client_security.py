@@ -22,7 +22,7 @@ PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required userna
 SCRAM = PLAIN.replace("plain.Plain", "scram.Scram")
 TRUST = {"ssl.truststore.location": "trust.pem"}
 CONFIGS: dict[str, tuple[str, dict[str, str]]] = {
-    "PLAIN": ("SASL_PLAINTEXT", {"sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN}),
+    "PLAIN": ("SASL_PLAINTEXT", {"sasl.mechanism": "PLAIN  ", "sasl.jaas.config": PLAIN}),  # Kafka takes blanks.
     "SCRAM": ("SASL_PLAINTEXT", {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": SCRAM}),
     "SCRAM and TLS": ("SASL_SSL", {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": SCRAM, **TRUST}),
     "a certificate": ("SSL", {"ssl.keystore.location": "client.pem", **TRUST}),
@@ -57,7 +57,8 @@ REFUSED: dict[str, tuple[str, dict[str, str], str]] = {
         CONFIGS["SCRAM and TLS"][1] | {"host": "127.0.0.1"},
         "is not trusted: IP address mismatch",
     ),
-    "no certificate": ("SSL", TRUST, "(does the listener need TLS or SASL, or other certificates?)"),
+    "no certificate": ("SSL", TRUST, "refuses the TLS connection: TLSV13_ALERT_CERTIFICATE_REQUIRED"),
+    "no TLS": ("PLAINTEXT", {"listener": "no SHA-512"}, "(does the listener need TLS or SASL, or other certificates?)"),
 }
 
 
@@ -188,6 +189,9 @@ def test_rpk_has_options_and_variables_of_its_own(
         ({"sasl.mechanism": "PLAIN"}, "sasl.jaas.config: not set"),
         ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": "x"}, "sasl.jaas.config: expected required, requisite"),
         ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": "x required;"}, "it has no username and no password"),
+        ({"security.protocol": "SSL", "ssl.enabled.protocols": "SSLv3"}, "ssl.enabled.protocols: 'SSLv3' is none of"),
+        ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": 'x required p="Sec'}, "character 14 is not closed"),
+        ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": "x required p=a=b;"}, "expected '=' before"),
         ({"security.protocol": "SSL", "ssl.truststore.location": "no"}, "ssl.truststore.location: no: No such file"),
         ({"security.protocol": "SSL", "ssl.keystore.location": "trust.pem"}, "there is no private key with a"),
     ],

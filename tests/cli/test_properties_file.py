@@ -23,6 +23,7 @@ JAVA = {
     "a comment is not continued": (b"# a\\\nb=2", {"b": "2"}),
     "escapes": (b"a\\ b\\=\\:c=\\t\\n\\x\\\\", {"a b=:c": "\t\nx\\"}),
     "unicode": (b"a=\\u20ac\xe9", {"a": "\u20ac\xe9"}),
+    "unicode beyond 16 bits": (b"a=\\ud83d\\ude00b", {"a": "\U0001f600b"}),
     "every end of a line": (b"a=1\rb=2\r\nc=3\n", {"a": "1", "b": "2", "c": "3"}),
     "the last one counts": (b"a=1\na=2", {"a": "2"}),
 }

@@ -20,6 +20,11 @@ from stuntbroker.protocol.messages.alter_user_scram_credentials_request import (
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from stuntbroker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from stuntbroker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from stuntbroker.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from stuntbroker.storage.errors import StorageError
@@ -249,6 +254,41 @@ async def test_passwords_are_never_described() -> None:
         users = next(each for each in shown.configs if each.name == "stuntbroker.users")
         assert (users.value, users.is_sensitive) == (None, True)
         assert {each.value for each in users.synonyms} <= {None}
+
+
+SECRETS = (
+    "listener.name.sasl.plain.sasl.jaas.config",
+    "listener.name.sasl.ssl.keystore.password",
+    "listener.name.sasl.ssl.keystore.key",
+)
+
+
+@pytest.mark.parametrize("name", SECRETS)
+async def test_a_secret_of_a_listener_that_was_set_later_is_never_described(name: str) -> None:
+    async with running_rig(properties=PROPERTIES) as rig:
+        client = rig.client()
+        change = AlterConfigsResource(4, "1", [AlterableConfig(name, 0, "top-secret")])
+        client.ask(IncrementalAlterConfigsRequest([change]), 1)
+        described = client.ask(
+            DescribeConfigsRequest([DescribeConfigsResource(4, "1", [name])], include_synonyms=True), 4
+        )
+        assert "top-secret" not in repr(described)
+        assert [each.is_sensitive for each in described.results[0].configs] == [True]
+
+
+async def test_a_token_of_a_stranger_takes_time_in_proportion_to_its_size() -> None:
+    """A regular expression took minutes for half a megabyte, and the broker answered nobody meanwhile."""
+    async with running_rig(properties={**PROPERTIES, "sasl.enabled.mechanisms": "OAUTHBEARER"}) as rig:
+        client = rig.client(SASL)
+        shake_hands(client, "OAUTHBEARER")
+        token = b"n,,\x01" + b"auth=bearer a\x01" * 20_000 + b"a=\x01" * 60_000
+        assert authenticate(client, token).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+async def test_a_mechanism_that_is_not_there_is_named_in_the_log() -> None:
+    async with running_rig(properties=PROPERTIES) as rig:
+        assert shake_hands(rig.client(SASL), "GSSAPI") == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        assert rig.events.kept[-1][1]["reason"].startswith("the listener has no mechanism 'GSSAPI'; it has PLAIN")
 
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_carol="carol-secret";'

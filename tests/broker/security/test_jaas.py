@@ -16,6 +16,7 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
         (f"{PLAIN} required\n  username='a'\n  user_bob=plain-word;", {"username": "a", "user_bob": "plain-word"}),
         (f'{PLAIN} REQUIRED password="a \\"quoted\\" ; = one";', {"password": 'a "quoted" ; = one'}),
         (f"{PLAIN} required /* nothing */ // more\n ;", {}),
+        (f"{PLAIN} required password=';' username=\"=\";", {"password": ";", "username": "="}),
     ],
 )
 def test_a_login_module_has_its_options(text: str, options: dict[str, str]) -> None:
