@@ -426,12 +426,10 @@ def is_listener_property(name: str) -> bool:
     return own in PER_LISTENER or own.endswith(f".{JAAS_CONFIG}")
 
 
-def is_secret_of_listener(name: str) -> bool:
-    """Return whether a property with the prefix of a listener has a password or a key."""
-    if not name.startswith(LISTENER_PREFIX):
-        return False
-    own = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
-    return own.endswith(JAAS_CONFIG) or DYNAMIC.get(own) == PASSWORD
+def is_secret(name: str) -> bool:
+    """Return whether a property of the broker, with the prefix of a listener or without, has a password or a key."""
+    own = name.removeprefix(LISTENER_PREFIX).partition(".")[2] if name.startswith(LISTENER_PREFIX) else name
+    return own.endswith(JAAS_CONFIG) or PASSWORD in (DYNAMIC.get(own), BROKER[own].kind if own in BROKER else None)
 
 
 def read_property(known: Mapping[str, Property], name: str, text: str) -> Any:

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.config_view import Entry, broker_configs, cluster_configs, topic_configs
-from stuntbroker.broker.configuration.dynamic_properties import PASSWORD
 from stuntbroker.broker.configuration.properties import BROKER as BROKER_PROPERTIES
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_PROPERTIES
-from stuntbroker.broker.configuration.properties import is_secret_of_listener
+from stuntbroker.broker.configuration.properties import is_secret
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.errors import ErrorCode
@@ -120,7 +119,7 @@ def _documentation(kind: int, name: str) -> str | None:
 
 
 def _result(entry: Entry, synonyms: bool, documentation: str | None) -> DescribeConfigsResourceResult:
-    is_sensitive = entry.kind == PASSWORD or is_secret_of_listener(entry.name)
+    is_sensitive = is_secret(entry.name)
     return DescribeConfigsResourceResult(
         entry.name,
         None if is_sensitive else entry.value,

@@ -7,6 +7,7 @@ from importlib import import_module
 from itertools import islice
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
+from stuntbroker.broker.configuration.properties import is_secret
 from stuntbroker.protocol.api_keys import APIS, END_TXN, PRODUCE
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header
 from stuntbroker.protocol.errors import ErrorCode
@@ -22,6 +23,9 @@ ERROR_CODE: Final = "error_code"
 """Suffix of the names of all fields with an error code."""
 
 Plain = dict[str, Any]
+
+HIDDEN: Final = "[hidden]"
+"""Shown in place of a password."""
 
 
 def plain_request(key: int, request: Any, elements_max: int = ALL) -> Plain:
@@ -73,7 +77,10 @@ def _plain_batch(data: Any) -> Plain:
 
 def _plain(value: Any, elements_max: int) -> Any:
     if isinstance(value, Message):
-        return {name: _plain(getattr(value, name), elements_max) for name in value.__slots__}
+        plain = {name: _plain(getattr(value, name), elements_max) for name in value.__slots__}
+        if plain.get("value") is not None and is_secret(str(plain.get("name"))):
+            plain["value"] = HIDDEN
+        return plain
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex() if len(value) == UUID_SIZE else {"size": len(value)}
     if isinstance(value, Mapping):

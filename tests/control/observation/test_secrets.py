@@ -1,0 +1,26 @@
+"""The request log shows no passwords."""
+
+from __future__ import annotations
+
+from stuntbroker.broker.requests.plain_messages import HIDDEN, plain_message
+from stuntbroker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+
+def test_values_of_passwords_are_hidden_and_no_others() -> None:
+    names = {
+        "ssl.keystore.password": HIDDEN,
+        "listener.name.ssl.ssl.keystore.key": HIDDEN,
+        "listener.name.sasl.plain.sasl.jaas.config": HIDDEN,
+        "listener.name.ssl.ssl.keystore.location": "x",
+        "num.partitions": "x",
+        "unknown": "x",
+    }
+    configs = [AlterableConfig(name, 0, "x") for name in names]
+
+    plain = plain_message(IncrementalAlterConfigsRequest([AlterConfigsResource(4, "1", configs)]))
+
+    assert {each["name"]: each["value"] for each in plain["resources"][0]["configs"]} == names
