@@ -418,7 +418,7 @@ def test_a_batch_is_decided_once_and_in_order_and_for_one_query(cluster: Cluster
         store.decide(driver.decision(4, ()))
     with pytest.raises(BatchWentBack):
         store.decide(driver.decision(3, ()))
-    with pytest.raises(OtherQuery, match="a sink id of its own"):
+    with pytest.raises(OtherQuery, match="a new sink id"):
         Driver(cluster, open_store, "query-2").run(5, SECOND)
     check_exactly(cluster, FIRST)
 

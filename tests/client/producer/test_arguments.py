@@ -27,7 +27,11 @@ NO_TOPICS: tuple[Any, ...] = (None, 5, b"orders", ["orders"])
 NO_NAMES = ("", "bad name!", "caf\udce9", "..", "x" * 250)
 WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "an id that is no text": ({"transactional_id": 5}, TypeError, "transactional_id is a text, not int"),
-    "an id without UTF-8": ({"transactional_id": "\udce9"}, ValueError, "transactional_id '\\udce9' has no UTF-8"),
+    "an id without UTF-8": (
+        {"transactional_id": "\udce9"},
+        ValueError,
+        "transactional_id '\\udce9' cannot be encoded as UTF-8",
+    ),
     "an id that is too long": ({"transactional_id": "x" * 40_000}, ValueError, "transactional_id has 40000 bytes"),
     "a time-out that is too long": (
         {"transactional_id": "id", "transaction_timeout_ms": 1 << 40},

@@ -145,7 +145,7 @@ def test_tables_are_what_spark_reads(spark: SparkSession, ours: Folder, tmp_path
         ({"subscribe": "in"}, "no option 'subscribe': take it out"),
         ({"table": "batch"}, "there is no table 'batch': it must be one of batches, records, txn_state, offsets"),
         ({"topics": "in, othre"}, "has no records of a topic 'othre': did you mean other?"),
-        ({"topics": "x"}, "has no records of a topic 'x': it has those of __consumer_offsets, __transaction_state, "),
+        ({"topics": "x"}, "has no records of a topic 'x': the folder has __consumer_offsets, __transaction_state, "),
         ({"path": ""}, "no data folder is given: load(FOLDER)"),
     ],
 )

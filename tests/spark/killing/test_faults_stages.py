@@ -56,7 +56,7 @@ def test_with_mode_single_a_stage_that_is_run_again_ends_the_query(session: Spar
     """The rows of the attempt before are in the transaction; whether all, and in which order, nobody knows."""
     job, query = lose_the_shuffle(session, world, "single", "kafka")
 
-    assert "the query has to start again" in (outcome(query) or "")
+    assert "the query must be restarted" in (outcome(query) or "")
     assert "DuplicateWriter" in job.plan.raised(WRITE)
     assert {each["attempt"] for each in job.plan.passed("zombie")} == {0}
     assert run(session, job) is None

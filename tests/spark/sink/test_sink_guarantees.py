@@ -92,7 +92,7 @@ def test_what_is_held_back_for_longer_than_the_time_out_is_an_error(
         other.produce(DECISIONS, 0, build_batch([(b"other", b"{}")], now_ms()))
         other.flush()
         another_process()
-        with pytest.raises(TimedOut, match="a transaction is open there"):
+        with pytest.raises(TimedOut, match="a transaction is open"):
             TwoPhaseSink(options(kafka_delivery_timeout_ms="300")).take()
         other.abort()
 
@@ -149,7 +149,7 @@ def test_a_checkpoint_that_is_older_than_the_sink_is_refused(options: Open) -> N
         run(sink, batch_id)
     taken = sink.take()
     assert write_once(sink, taken, "query", 2, iter(ROWS)).decided
-    with pytest.raises(BatchWentBack, match="begin with a new checkpoint and a new sinkId"):
+    with pytest.raises(BatchWentBack, match="start with a new checkpoint and a new sinkId"):
         write_once(sink, taken, "query", 1, iter(ROWS))
 
 

@@ -47,7 +47,7 @@ def test_options_of_a_producer_that_ask_for_what_the_sink_does_anyway_are_accept
 WRONG_OPTIONS = {
     "unknown, with a near one": ({"sink_id": "x"}, "has no option 'sink_id': did you mean sinkId?"),
     "unknown": ({"zzz": "x"}, "has no option 'zzz': there are kafka.bootstrap.servers, topic"),
-    "of a producer": ({"kafka.enable.idempotence": "true"}, "it always writes idempotently with acks=all, take it out"),
+    "of a producer": ({"kafka.enable.idempotence": "true"}, "the sink always writes idempotently with acks=all"),
     "acks of the leader": (
         {"kafka.acks": "1"},
         "option kafka.acks='1': a transaction can only be committed when all in-sync",
@@ -56,9 +56,9 @@ WRONG_OPTIONS = {
         {"kafka.security.protocol": "SASL_SSL"},
         "option kafka.security.protocol=SASL_SSL: TLS and SASL are not",
     ),
-    "a mechanism": ({"kafka.sasl.mechanism": "PLAIN"}, "option kafka.sasl.mechanism: TLS and SASL are not served"),
+    "a mechanism": ({"kafka.sasl.mechanism": "PLAIN"}, "option kafka.sasl.mechanism: TLS and SASL are not supported"),
     "of Kafka's client": ({"kafka.compression": "x"}, "did you mean kafka.compression.type?"),
-    "no sink": ({"sinkId": ""}, "option sinkId is missing: a name that no other query has"),
+    "no sink": ({"sinkId": ""}, "option sinkId is missing: give a name that no other query has"),
     "a sink that is no name": ({"sinkId": "a/b"}, "option sinkId: sink id 'a/b': it must be 1 to 180 of letters"),
     "a sink too long": ({"sinkId": "a" * 176}, "it must be 1 to 180"),
     "a sink like those of jobs": ({"sinkId": "a-jobs"}, "names that end in '-jobs' are those of batch writes"),
@@ -148,7 +148,7 @@ def test_a_wrong_column_is_named(wrong: str) -> None:
 
 def test_a_topic_is_said_by_the_option_or_the_column() -> None:
     check_schema(_of("value string, topic string"), None)
-    with pytest.raises(BadRows, match="neither an option 'topic' nor a column 'topic'"):
+    with pytest.raises(BadRows, match="the topic is missing: set the option 'topic'"):
         check_schema(_of("value string"), None)
 
 

@@ -53,7 +53,7 @@ def test_a_task_that_fails_ends_the_query_and_its_batch_is_written_again(sink: S
     for number in range(2):
         sink.add_input(lines(number, 300))
     sink.faults.set("1-raise-0-0")
-    assert "the query has to start again" in sink.fails()
+    assert "the query must be restarted" in sink.fails()
     sink.settled()
     sink.check(rows=sink.expected[:300])
     sink.faults.clear()

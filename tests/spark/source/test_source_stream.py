@@ -136,7 +136,9 @@ def test_what_was_deleted_is_an_error_unless_the_query_can_do_without(
     delete_topic(cluster, "loss-deleted")
     produce(cluster, "loss-kept", 0, "more")
 
-    with pytest.raises(StreamingQueryException, match=r"loss-deleted-0, read up to offset 2, is gone.*failOnDataLoss"):
+    with pytest.raises(
+        StreamingQueryException, match=r"loss-deleted-0, read up to offset 2, does not exist.*failOnDataLoss"
+    ):
         query.run()
     query = Query(spark, str(broker.address), tmp_path, subscribe="loss-kept,loss-deleted", failOnDataLoss=False)
     query.run()
