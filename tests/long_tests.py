@@ -33,6 +33,8 @@ LONG_TESTS: Final[dict[str, str | None]] = {
     "pipeline/test_on_kafka.py::test_transactions_one_after_the_other": "tv2",
     "pipeline/report/test_findings_on_the_page.py::test_a_finding_has_a_row_and_a_section_with_the_batches_that_it_is_about":
         ".*-small",
+    # Compares times, which the other tests disturb.
+    "fixture/test_plugin.py::test_a_broker_per_test_costs_little_beside_one_that_is_started_as_a_process": None,
     # The compiler takes a minute and more; mypy checks the same modules, and the other tests run them as they are.
     "house/test_build.py::test_a_compiled_wheel_serves_clients_right_and_wrong": None,
     # pip builds and installs for half a minute; the same test runs in the environment of the tests, and wheels are compared.
