@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from stuntbroker.client import (
     TransactionalProducer,
 )
 from stuntbroker.fixture.broker import Broker
+from tests.kit.transactions.repeated import repeated
 
 ILLEGAL_GENERATION, TRANSACTION_ABORTABLE, INVALID_RECORD, LOADING = 22, 120, 87, 14
 
@@ -71,13 +72,6 @@ async def in_transaction(
             await repeated(producer.init_transactions)
             await producer.begin_transaction()
             yield producer, broker
-
-
-async def repeated(call: Callable[[], Awaitable[Any]]) -> Any:
-    """What a call returns in the end: a busy machine may need more time than a test gives it."""
-    while True:
-        with suppress(OperationTimedOutError):
-            return await call()
 
 
 def offsets(producer: TransactionalProducer) -> asyncio.Task[None]:
@@ -371,7 +365,7 @@ async def test_partitions_for_needs_a_producer_that_is_open_and_takes_its_time_o
         with pytest.raises(IllegalStateError):
             await producer.partitions_for("t")
         async with producer:
-            assert await producer.partitions_for("t") == {0, 1}
+            assert await repeated(lambda: producer.partitions_for("t")) == {0, 1}
             gate = threading.Event()
             original: Callable[..., Any] = broker.handlers[3]
 

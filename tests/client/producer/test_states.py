@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import aiokafka.errors
 import pytest
@@ -28,10 +28,10 @@ from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import OUTCOMES, SUCCESSORS, Call, Outcome, State, diagram
 from stuntbroker.fixture.broker import Broker
+from tests.kit.transactions.repeated import repeated
 
 COORDINATOR_LOADING, INVALID_RECORD, NOT_PERMITTED = 14, 87, 53
 SOMEBODY = PreparedTxnState(1, 1)
-Result = TypeVar("Result")
 
 CALLS: dict[Call, Callable[[TransactionalProducer], Awaitable[object]]] = {
     Call.INIT_TRANSACTIONS: lambda producer: producer.init_transactions(),
@@ -106,7 +106,7 @@ async def _bring_into(
         faults["FindCoordinator"] = Fault(COORDINATOR_LOADING)
         await _until(producer, state, lambda: producer.join_transaction(SOMEBODY))
         return
-    await _repeat(producer.init_transactions)
+    await repeated(producer.init_transactions)
     if state is State.READY:
         return
     await producer.begin_transaction()
@@ -115,9 +115,9 @@ async def _bring_into(
         with pytest.raises(ProduceFailedError):
             await producer.send_and_wait("t", b"value")
         return
-    await _repeat(lambda: producer.send_and_wait("t", b"value"))
+    await repeated(lambda: producer.send_and_wait("t", b"value"))
     if state is State.PREPARED_TRANSACTION or by is Call.COMPLETE_TRANSACTION:
-        prepared = await _repeat(producer.prepare_transaction)
+        prepared = await repeated(producer.prepare_transaction)
     if state is State.FATAL_ERROR:
         faults["EndTxn (commit)"] = Fault(NOT_PERMITTED)
         with pytest.raises(AuthorizationError):
@@ -145,13 +145,6 @@ async def _until(producer: TransactionalProducer, state: State, call: Callable[[
     while producer.state is not state:
         with pytest.raises(OperationTimedOutError):
             await call()
-
-
-async def _repeat(call: Callable[[], Awaitable[Result]]) -> Result:
-    """Make a call until it ends: the time-outs of these tests are short."""
-    while True:
-        with suppress(OperationTimedOutError):
-            return await call()
 
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)

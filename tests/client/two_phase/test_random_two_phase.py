@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from processes import broker_at, crash, producer_of
 
 from stuntbroker.client import (
     FatalError,
-    OperationTimedOutError,
     PreparedTxnState,
     TransactionAbortableError,
     TransactionalProducer,
 )
 from stuntbroker.fixture.broker import Broker
+from tests.kit.transactions.repeated import repeated
 
 SEEDS = 12
 TRANSACTIONS = 10
@@ -32,20 +31,10 @@ RETRIED: dict[str, tuple[str, ...]] = {
     "EndTxn": ("NOT_COORDINATOR", "CONCURRENT_TRANSACTIONS"),
 }
 """Errors that a client has to repeat a request for, as brokers give them."""
-Result = TypeVar("Result")
 
 
 class Crash(Exception):
     """The process ends here."""
-
-
-async def repeated(call: Callable[[], Awaitable[Result]]) -> Result:
-    """A time-out of a call is followed by the same call."""
-    while True:
-        try:
-            return await call()
-        except OperationTimedOutError:
-            continue
 
 
 class World:
