@@ -145,7 +145,7 @@ WORDS: Final = {
     ),
     "undecodable": Words(
         "Undecodable records",
-        "The CRC is valid, so the bytes are as they were written, but they are no valid records: the client wrote them "
+        "The CRC is valid, so the bytes are as they were written, but they are not valid records: the client wrote them "
         "wrongly. Every consumer fails at this offset.",
         "Find the client that wrote them, by the producer and the time of the batch below. Consumers must skip this offset.",
     ),

@@ -244,7 +244,7 @@ def test_a_broker_that_is_started_again_can_be_controlled_again(broker: Broker) 
     broker.clock.advance(hours=1)
 
 
-def test_a_commit_is_carried_out_when_newer_instance_failed_can_be(broker: Broker) -> None:
+def test_a_commit_is_carried_out_when_no_newer_instance_can_be(broker: Broker) -> None:
     broker.faults.add(
         "InitProducerId", client_id="stuntbroker-newer-instance", error="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     )
