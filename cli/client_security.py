@@ -37,10 +37,10 @@ def security_of(properties: Mapping[str, str]) -> Security | None:
     if protocol == PLAINTEXT:
         return None
     from stuntbroker.broker.security.tls import TlsError, client_context  # Only here: ssl takes 15 ms to import.
-    from stuntbroker.client.security import PROTOCOLS
+    from stuntbroker.protocol.security import SECURITY_PROTOCOLS
 
-    if protocol not in PROTOCOLS:
-        raise SecurityError(f"security.protocol={protocol}: it must be one of {', '.join(PROTOCOLS)}")
+    if protocol not in SECURITY_PROTOCOLS:
+        raise SecurityError(f"security.protocol={protocol}: it must be one of {', '.join(SECURITY_PROTOCOLS)}")
     security: Security = {"security_protocol": protocol}
     if protocol.startswith("SASL_"):
         _add_user(security, properties)

@@ -22,28 +22,16 @@ from stuntbroker.protocol.messages.describe_user_scram_credentials_request impor
     UserName,
 )
 from stuntbroker.protocol.messages.describe_user_scram_credentials_response import DescribeUserScramCredentialsResponse
+from stuntbroker.protocol.security import ITERATIONS_MIN, SCRAM_MECHANISMS, SCRAM_NUMBERS, ScramMechanism
 
 SALT_SIZE: Final = 16
-ITERATIONS: Final = 4096
-"""Default number of iterations, which is also the minimum."""
-
-
-class Mechanism(NamedTuple):
-    """A SCRAM mechanism: its number in the protocol, and its hash function."""
-
-    number: int
-    hash_name: str
-
-
-MECHANISMS: Final = {"SCRAM-SHA-256": Mechanism(1, "sha256"), "SCRAM-SHA-512": Mechanism(2, "sha512")}
-NAMES: Final = {mechanism.number: name for name, mechanism in MECHANISMS.items()}
 
 
 class NewCredential(NamedTuple):
     """A password, and how often it is hashed."""
 
     password: str
-    iterations: int = ITERATIONS
+    iterations: int = ITERATIONS_MIN
 
 
 class UserCredentials(NamedTuple):
@@ -68,9 +56,7 @@ def describe_scram_credentials(cluster: Cluster, users: Collection[str] | None =
             if each.error_code == ErrorCode.RESOURCE_NOT_FOUND:
                 continue
             check(f"the credentials of user {each.user!r}", each.error_code, each.error_message)
-            iterations = {
-                NAMES.get(info.mechanism, str(info.mechanism)): info.iterations for info in each.credential_infos
-            }
+            iterations = {_name_of(info.mechanism): info.iterations for info in each.credential_infos}
             credentials.append(UserCredentials(each.user, iterations))
         return credentials
 
@@ -85,11 +71,11 @@ def alter_scram_credentials(
     The broker gets salted passwords only. It takes one change of a user per request, so that they are made one by one.
     """
     requests = [
-        AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(user, MECHANISMS[name].number)])
+        AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(user, SCRAM_MECHANISMS[name].number)])
         for name in deleted
     ]
     requests += [
-        AlterUserScramCredentialsRequest(upsertions=[_upsertion(user, MECHANISMS[name], credential)])
+        AlterUserScramCredentialsRequest(upsertions=[_upsertion(user, SCRAM_MECHANISMS[name], credential)])
         for name, credential in values.items()
     ]
 
@@ -104,7 +90,11 @@ def alter_scram_credentials(
         cluster.retrying(lambda request=request: attempt(request))  # type: ignore[misc]
 
 
-def _upsertion(user: str, mechanism: Mechanism, credential: NewCredential) -> ScramCredentialUpsertion:
+def _name_of(number: int) -> str:
+    return SCRAM_NUMBERS[number].name if number in SCRAM_NUMBERS else str(number)
+
+
+def _upsertion(user: str, mechanism: ScramMechanism, credential: NewCredential) -> ScramCredentialUpsertion:
     salt = secrets.token_bytes(SALT_SIZE)
     salted = hashlib.pbkdf2_hmac(mechanism.hash_name, credential.password.encode(), salt, credential.iterations)
     return ScramCredentialUpsertion(user, mechanism.number, credential.iterations, salt, salted)

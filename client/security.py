@@ -18,14 +18,14 @@ from stuntbroker.protocol.messages.sasl_authenticate_response import SaslAuthent
 from stuntbroker.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from stuntbroker.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from stuntbroker.protocol.primitives import Message
+from stuntbroker.protocol.security import SCRAM_MECHANISMS, SECURITY_PROTOCOLS
 
 if TYPE_CHECKING:
     from stuntbroker.protocol.addresses import Address
 
-PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS: Final = ("PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+MECHANISMS: Final = ("PLAIN", "GSSAPI", *SCRAM_MECHANISMS, "OAUTHBEARER")
 """Mechanisms of aiokafka's clients."""
-BLOCKING_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+BLOCKING_MECHANISMS: Final = ("PLAIN", *SCRAM_MECHANISMS)
 """Mechanisms of blocking connections."""
 HANDSHAKE_VERSION: Final = 1
 """Version of SaslHandshake after which tokens are sent in SaslAuthenticate requests, not bare."""
@@ -53,8 +53,8 @@ def check_security(options: Mapping[str, Any]) -> None:
         if name not in Security.__annotations__:
             raise TypeError(f"unknown option {name!r} of TransactionalProducer")
     protocol = options.get("security_protocol", "PLAINTEXT")
-    if protocol not in PROTOCOLS:
-        raise ValueError(f"security_protocol {protocol!r} is none of {', '.join(PROTOCOLS)}")
+    if protocol not in SECURITY_PROTOCOLS:
+        raise ValueError(f"security_protocol {protocol!r} is none of {', '.join(SECURITY_PROTOCOLS)}")
     if protocol.endswith("SSL") and options.get("ssl_context") is None:
         raise ValueError(
             f"security_protocol {protocol} needs an ssl_context: aiokafka.helpers.create_ssl_context makes one"

@@ -22,15 +22,15 @@ from stuntbroker.broker.configuration.properties import (
 )
 from stuntbroker.broker.requests.apis import RELEASE
 from stuntbroker.protocol.addresses import EVERY_ADDRESS, PORT_MAX, Address, parse_address
+from stuntbroker.protocol.security import SECURITY_PROTOCOLS
 
 if TYPE_CHECKING:
     from stuntbroker.broker.security.listener_security import ListenerSecurity
 
-PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_NAME: Final = "PLAINTEXT"
 """Name of a listener that is configured without a name."""
 USUAL_NAMES: Final[dict[str, str]] = {
-    **{name: name for name in PROTOCOLS},
+    **{name: name for name in SECURITY_PROTOCOLS},
     **dict.fromkeys(("HOST", "EXTERNAL", "INTERNAL", "DOCKER"), "PLAINTEXT"),
 }
 """Default security protocol of listener names that are not in listener.security.protocol.map."""
@@ -68,9 +68,9 @@ def protocols_by_listener(config: BrokerConfig) -> dict[str, str]:
     protocols = dict(USUAL_NAMES)
     for entry in filter(None, map(str.strip, config["listener.security.protocol.map"].split(","))):
         name, _, protocol = entry.upper().partition(":")
-        if not name or protocol not in PROTOCOLS:
+        if not name or protocol not in SECURITY_PROTOCOLS:
             raise ConfigError(
-                f"listener.security.protocol.map: {entry!r} is not NAME:PROTOCOL, of {', '.join(PROTOCOLS)}"
+                f"listener.security.protocol.map: {entry!r} is not NAME:PROTOCOL, of {', '.join(SECURITY_PROTOCOLS)}"
             )
         protocols[name] = protocol
     return protocols

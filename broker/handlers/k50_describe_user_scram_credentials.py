@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
-from stuntbroker.broker.security.scram import MECHANISMS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 from stuntbroker.protocol.messages.describe_user_scram_credentials_response import (
@@ -14,6 +13,7 @@ from stuntbroker.protocol.messages.describe_user_scram_credentials_response impo
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from stuntbroker.protocol.security import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasScramCredentials
@@ -49,6 +49,8 @@ def _describe(broker: Uses, request: DescribeUserScramCredentialsRequest) -> Ste
             error = ErrorCode.RESOURCE_NOT_FOUND
             message = f"Attempt to describe a user credential that does not exist: {name}"
         else:
-            infos = [CredentialInfo(MECHANISMS[each].number, known[name][each].iterations) for each in known[name]]
+            infos = [
+                CredentialInfo(SCRAM_MECHANISMS[each].number, known[name][each].iterations) for each in known[name]
+            ]
         results.append(DescribeUserScramCredentialsResult(name, error, message, infos))
     return DescribeUserScramCredentialsResponse(0, ErrorCode.NONE, "", results)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import SEEN, Steps, cost_of_change, run_in_slices
-from stuntbroker.broker.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS, ScramMechanism, credential_of
+from stuntbroker.broker.security.scram import credential_of
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_user_scram_credentials_request import (
     AlterUserScramCredentialsRequest,
@@ -16,6 +16,7 @@ from stuntbroker.protocol.messages.alter_user_scram_credentials_response import 
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
+from stuntbroker.protocol.security import ITERATIONS_MAX, ITERATIONS_MIN, SCRAM_NUMBERS, ScramMechanism
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 51
 VERSIONS = range(0, 1)
-BY_NUMBER: Final = {mechanism.number: mechanism for mechanism in MECHANISMS.values()}
 TWICE: Final = "A user credential cannot be altered twice in the same request"
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
@@ -57,7 +57,7 @@ def _alter_each(broker: Uses, request: AlterUserScramCredentialsRequest) -> Step
             results[user] = ErrorCode.DUPLICATE_RESOURCE, TWICE
     for user, change in changes.items():
         if results[user][0] == ErrorCode.NONE:
-            results[user] = _alter(broker, change, BY_NUMBER[change.mechanism])
+            results[user] = _alter(broker, change, SCRAM_NUMBERS[change.mechanism])
             yield cost_of_change(broker.syncer is not None, 1)
     return AlterUserScramCredentialsResponse(
         0, [AlterUserScramCredentialsResult(user, *outcome) for user, outcome in results.items()]
@@ -68,7 +68,7 @@ def _refusal(broker: Uses, change: Change) -> Outcome | None:
     """Return the error of a change, in Kafka's order of checks; None if it is valid."""
     if not change.name:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
-    mechanism = BY_NUMBER.get(change.mechanism)
+    mechanism = SCRAM_NUMBERS.get(change.mechanism)
     if mechanism is None:
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
     if isinstance(change, ScramCredentialUpsertion):

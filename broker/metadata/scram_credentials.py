@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stuntbroker.broker.security.scram import ScramCredential, ScramMechanism
+from stuntbroker.broker.security.scram import ScramCredential
+from stuntbroker.protocol.security import ScramMechanism
 
 Stored = list[Any]
 """Salt, iterations, stored key and server key, as in the journal: the bytes as hex digits."""

@@ -15,17 +15,14 @@ from math import nan
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.security.scram import (
-    MECHANISMS as SCRAM_MECHANISMS,
-)
-from stuntbroker.broker.security.scram import (
     ClientFirst,
     ScramCredential,
     ScramError,
-    ScramMechanism,
     parse_client_first,
     server_final,
     server_first,
 )
+from stuntbroker.protocol.security import SCRAM_MECHANISMS, ScramMechanism
 
 if TYPE_CHECKING:
     from stuntbroker.broker.chance import Chance

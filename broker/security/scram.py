@@ -14,10 +14,11 @@ import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-ITERATIONS_MIN: Final = 4_096
-ITERATIONS_MAX: Final = 16_384
+if TYPE_CHECKING:
+    from stuntbroker.protocol.security import ScramMechanism
+
 PASSWORDS_KEPT: Final = 1_000
 """Number of salted passwords that are kept, as each takes milliseconds."""
 _NAME: Final = "(?:[^=,]|=2C|=3D)+"
@@ -33,19 +34,6 @@ _CLIENT_FINAL: Final = re.compile(
 
 class ScramError(Exception):
     """A message that is malformed, or that proves nothing."""
-
-
-class ScramMechanism(NamedTuple):
-    """One of the two mechanisms, with its number in Kafka's protocol (ScramMechanism)."""
-
-    name: str
-    hash_name: str
-    number: int
-
-
-SHA_256: Final = ScramMechanism("SCRAM-SHA-256", "sha256", 1)
-SHA_512: Final = ScramMechanism("SCRAM-SHA-512", "sha512", 2)
-MECHANISMS: Final = {mechanism.name: mechanism for mechanism in (SHA_256, SHA_512)}
 
 
 class ScramCredential(NamedTuple):

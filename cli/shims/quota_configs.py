@@ -11,7 +11,7 @@ from typing import Final
 from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.quotas import EVERY, Entity, Quota, alter_quotas, describe_quotas
-from stuntbroker.client.scram_credentials import MECHANISMS
+from stuntbroker.protocol.security import SCRAM_MECHANISMS
 
 KINDS: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
 """--entity-type -> entity type in the protocol."""
@@ -64,7 +64,7 @@ def check_names(kinds: list[str], given: Collection[str], deleted: Collection[st
     """Raise CommandError for configurations that are unknown for these kinds."""
     known, what = (OF_ADDRESSES, "connection quota") if kinds[0] == "ips" else (OF_CLIENTS, "quota")
     if kinds == ["users"]:
-        known, what = OF_CLIENTS | MECHANISMS.keys(), "quota and SCRAM credential"
+        known, what = OF_CLIENTS | SCRAM_MECHANISMS.keys(), "quota and SCRAM credential"
     for names, done in ((given, "added"), (deleted, "deleted")):
         if unknown := sorted(set(names) - known):
             raise CommandError(

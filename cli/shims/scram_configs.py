@@ -10,12 +10,11 @@ from typing import Final
 from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.scram_credentials import (
-    ITERATIONS,
-    MECHANISMS,
     NewCredential,
     alter_scram_credentials,
     describe_scram_credentials,
 )
+from stuntbroker.protocol.security import ITERATIONS_MIN, SCRAM_MECHANISMS
 
 _CREDENTIAL: Final = re.compile(r"(?:iterations=(?P<iterations>[0-9]{0,9}),)?password=(?P<password>.*)", re.DOTALL)
 
@@ -34,10 +33,10 @@ def read_credentials(given: Mapping[str, str]) -> dict[str, NewCredential]:
         match = _CREDENTIAL.fullmatch(text)
         if match is None:
             raise CommandError(f"Invalid credential property {mechanism.replace('-', '_')}={text}")
-        iterations = int(match["iterations"] or ITERATIONS)
-        if iterations < ITERATIONS:
+        iterations = int(match["iterations"] or ITERATIONS_MIN)
+        if iterations < ITERATIONS_MIN:
             raise CommandError(
-                f"Iterations {iterations} is less than the minimum {ITERATIONS} required for {mechanism}"
+                f"Iterations {iterations} is less than the minimum {ITERATIONS_MIN} required for {mechanism}"
             )
         credentials[mechanism] = NewCredential(match["password"], iterations)
     return credentials
@@ -53,4 +52,4 @@ def alter(cluster: Cluster, user: str, values: Mapping[str, NewCredential], dele
 
 def is_credential(name: str) -> bool:
     """Whether a configuration of a user is a SCRAM credential, not a quota."""
-    return name in MECHANISMS
+    return name in SCRAM_MECHANISMS

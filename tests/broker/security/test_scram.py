@@ -7,8 +7,6 @@ from base64 import b64decode
 import pytest
 
 from stuntbroker.broker.security.scram import (
-    MECHANISMS,
-    SHA_256,
     ScramError,
     credential_of,
     parse_client_first,
@@ -16,6 +14,7 @@ from stuntbroker.broker.security.scram import (
     server_final,
     server_first,
 )
+from stuntbroker.protocol.security import SCRAM_MECHANISMS, SHA_256
 from tests.kit.scram_client import ScramClient
 
 
@@ -36,10 +35,10 @@ def test_the_messages_are_those_of_the_example_in_rfc_7677() -> None:
     )
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", SCRAM_MECHANISMS)
 @pytest.mark.parametrize("password", ["secret", "wrong"])
 def test_only_the_right_password_is_proved(name: str, password: str) -> None:
-    mechanism, user = MECHANISMS[name], "a,b=c"
+    mechanism, user = SCRAM_MECHANISMS[name], "a,b=c"
     credential = credential_of(mechanism, salted_password(mechanism, "secret", b"salt", 4_096), b"salt", 4_096)
     client = ScramClient(name, user, password)
     first = parse_client_first(client.first())
