@@ -410,6 +410,7 @@ class Broker:
 
     def connected(self, connection: ClientConnection) -> bool:
         """Register a connection; return False when there are `max.connections` already."""
+        # Unlike Kafka: in Kafka, a further connection waits until another one ends.
         if len(self.connections) >= self.config["max.connections"]:
             self.events.warning("connection_refused", client=connection.peer, max_connections=len(self.connections))
             return False
