@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, TypeVar
 
-from stuntbroker.client.errors import AuthenticationFailed, ConnectionFailed
+from stuntbroker.client.errors import NAMES, AuthenticationFailed, ConnectionFailed
 from stuntbroker.protocol.api_keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
@@ -106,7 +106,7 @@ def authenticate(address: Address, security: Security, ask: Ask, version_of: Cal
     if offer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise AuthenticationFailed(f"{address} has no {mechanism}; it has {', '.join(offer.mechanisms) or 'none'}")
     if offer.error_code:
-        raise AuthenticationFailed(f"{address} refuses SaslHandshake: {ErrorCode(offer.error_code).name}")
+        raise AuthenticationFailed(f"{address} refuses SaslHandshake: {NAMES.get(offer.error_code, offer.error_code)}")
     version = version_of(SASL_AUTHENTICATE)
     exchange = _Exchange(security)
     token = exchange.next(None)

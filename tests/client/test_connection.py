@@ -11,7 +11,8 @@ import pytest
 from fake_broker import API_VERSIONS, METADATA, FakeBroker
 
 from stuntbroker.client.connection import FRAME_SIZE_MAX, Connection, Deadline, Pending
-from stuntbroker.client.errors import BrokerError, ConnectionFailed, UnsupportedVersion
+from stuntbroker.client.errors import AuthenticationFailed, BrokerError, ConnectionFailed, UnsupportedVersion
+from stuntbroker.client.security import Security, authenticate
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import APIS, END_TXN
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
@@ -19,6 +20,8 @@ from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest
 from stuntbroker.protocol.messages.metadata_response import MetadataResponse
+from stuntbroker.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
+from stuntbroker.protocol.primitives import Message
 
 LONG_S, SHORT_S = 20.0, 0.05
 
@@ -198,3 +201,14 @@ def test_a_deadline_never_gives_a_negative_wait() -> None:
     assert (deadline.left_s(), deadline.left_s(0.5)) == (2.0, 0.5)
     now[0] = 13.0
     assert deadline.left_s() == 0.0
+
+
+@pytest.mark.parametrize(("code", "said"), [(34, "ILLEGAL_SASL_STATE"), (999, "999")])
+def test_an_error_of_the_handshake_is_reported_also_if_its_code_is_unknown(code: int, said: str) -> None:
+    security: Security = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+
+    def ask(key: int, version: int, request: Message, answer: type[Any], /) -> Any:
+        return SaslHandshakeResponse(code, [])
+
+    with pytest.raises(AuthenticationFailed, match=f"h:1 refuses SaslHandshake: {said}$"):
+        authenticate(Address("h", 1), security, ask, lambda key: 2)
