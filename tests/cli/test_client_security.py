@@ -12,6 +12,7 @@ import pytest
 
 from stuntbroker.cli.client_security import SecurityError, security_of
 from stuntbroker.cli.main import run
+from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.cli.shims.rpk.security import client_properties_of
 from tests.kit.keystore_files import PASSWORD, write_keystores
 from tests.kit.processes.process import serving
@@ -222,6 +223,12 @@ def test_names_and_passwords_of_rpk_may_have_any_characters() -> None:
 
     assert security is not None
     assert (security["sasl_plain_username"], security["sasl_plain_password"]) == (given["user"], given["pass"])
+
+
+@pytest.mark.parametrize("name", ["pass", "sasl.mechanism"])
+def test_rpk_does_not_connect_without_sasl_where_only_a_user_is_missing(name: str) -> None:
+    with pytest.raises(CommandError, match=f"^-X {name} needs -X user$"):
+        client_properties_of({name: "PLAIN"}, {})
 
 
 def test_no_host_name_is_checked_where_the_algorithm_is_empty(ports: dict[str, str], folder: Path) -> None:

@@ -65,7 +65,7 @@ def _without_global_options(arguments: list[str]) -> tuple[list[str], dict[str, 
     """
     words: list[str] = []
     settings: dict[str, str] = {}
-    passed_over: list[str] = []
+    ignored: list[str] = []
     given = iter(arguments)
     for word in given:
         name, equals, value = word.partition("=")
@@ -77,7 +77,7 @@ def _without_global_options(arguments: list[str]) -> tuple[list[str], dict[str, 
             elif key == "brokers" or key in SETTINGS:
                 settings[key] = value
             else:
-                passed_over.append(f"-X {key}")
+                ignored.append(f"-X {key}")
         elif name == "--tls-enabled":  # A flag, which in Go has its value behind an equals sign.
             settings[OPTIONS[name]] = value or "true"
         elif name == "--brokers" or name in OPTIONS:
@@ -85,15 +85,15 @@ def _without_global_options(arguments: list[str]) -> tuple[list[str], dict[str, 
         elif name in ("--config", "--profile"):
             if not equals:
                 next(given, "")  # Its value.
-            passed_over.append(name)
+            ignored.append(name)
         elif name in ("-v", "--verbose"):
             continue
         else:
             words.append(word)
     if not settings.get("brokers", BOOTSTRAP_DEFAULT):
         raise CommandError("--brokers needs HOST:PORT")
-    if passed_over:
-        sys.stderr.write(f"rpk: ignored: {' '.join(passed_over)}\n")
+    if ignored:
+        sys.stderr.write(f"rpk: ignored: {' '.join(ignored)}\n")
     return words, settings
 
 

@@ -37,8 +37,9 @@ def client_properties_of(given: Mapping[str, str], environ: Mapping[str, str]) -
         settings[name] for name in ("tls.ca", "tls.cert", "tls.key")
     )
     has_sasl = bool(settings["user"])
-    if settings["sasl.mechanism"] and not has_sasl:
-        raise CommandError("-X sasl.mechanism needs -X user and -X pass")
+    for name in ("pass", "sasl.mechanism"):
+        if settings[name] and not has_sasl:
+            raise CommandError(f"-X {name} needs -X user")
     properties = {"security.protocol": f"{'SASL_' if has_sasl else ''}{'SSL' if has_tls else 'PLAINTEXT'}"}
     if has_sasl:
         user, password = (_quoted(settings[name]) for name in ("user", "pass"))
