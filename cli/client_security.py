@@ -37,7 +37,7 @@ def security_of(properties: Mapping[str, str]) -> Security | None:
     if protocol == PLAINTEXT:
         return None
     from stuntbroker.broker.security.tls import TlsError, client_context  # Only here: ssl takes 15 ms to import.
-    from stuntbroker.protocol.security import SECURITY_PROTOCOLS
+    from stuntbroker.protocol.addresses import SECURITY_PROTOCOLS
 
     if protocol not in SECURITY_PROTOCOLS:
         raise SecurityError(f"security.protocol={protocol}: it must be one of {', '.join(SECURITY_PROTOCOLS)}")

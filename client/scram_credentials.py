@@ -22,7 +22,7 @@ from stuntbroker.protocol.messages.describe_user_scram_credentials_request impor
     UserName,
 )
 from stuntbroker.protocol.messages.describe_user_scram_credentials_response import DescribeUserScramCredentialsResponse
-from stuntbroker.protocol.security import ITERATIONS_MIN, SCRAM_MECHANISMS, SCRAM_NUMBERS, ScramMechanism
+from stuntbroker.protocol.scram import ITERATIONS_MIN, SCRAM_MECHANISMS, SCRAM_NUMBERS, ScramMechanism
 
 SALT_SIZE: Final = 16
 

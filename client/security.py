@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, TypeVar
 
 from stuntbroker.client.errors import NAMES, AuthenticationFailed, ConnectionFailed
+from stuntbroker.protocol.addresses import SECURITY_PROTOCOLS
 from stuntbroker.protocol.api_keys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
@@ -18,7 +19,7 @@ from stuntbroker.protocol.messages.sasl_authenticate_response import SaslAuthent
 from stuntbroker.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from stuntbroker.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from stuntbroker.protocol.primitives import Message
-from stuntbroker.protocol.security import SCRAM_MECHANISMS, SECURITY_PROTOCOLS
+from stuntbroker.protocol.scram import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
     from stuntbroker.protocol.addresses import Address

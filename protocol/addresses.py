@@ -1,10 +1,11 @@
-"""Addresses: a host and a port, as `bootstrap.servers`, `listeners` and Metadata have them."""
+"""Addresses: a host and a port, as `bootstrap.servers`, `listeners` and Metadata have them; security protocols of listeners."""
 
 from __future__ import annotations
 
 import re
 from typing import Final, NamedTuple
 
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PORT_MAX: Final = 65_535
 HOST: Final = re.compile(r"[0-9A-Za-z._:%-]*")
 """Characters of a host name or IP address, as in Kafka; an IPv6 address has colons, and may have a zone after `%`."""

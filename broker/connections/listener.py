@@ -21,8 +21,7 @@ from stuntbroker.broker.configuration.properties import (
     is_listener_property,
 )
 from stuntbroker.broker.requests.apis import RELEASE
-from stuntbroker.protocol.addresses import EVERY_ADDRESS, PORT_MAX, Address, parse_address
-from stuntbroker.protocol.security import SECURITY_PROTOCOLS
+from stuntbroker.protocol.addresses import EVERY_ADDRESS, PORT_MAX, SECURITY_PROTOCOLS, Address, parse_address
 
 if TYPE_CHECKING:
     from stuntbroker.broker.security.listener_security import ListenerSecurity

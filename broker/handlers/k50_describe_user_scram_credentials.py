@@ -13,7 +13,7 @@ from stuntbroker.protocol.messages.describe_user_scram_credentials_response impo
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from stuntbroker.protocol.security import SCRAM_MECHANISMS
+from stuntbroker.protocol.scram import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasScramCredentials

@@ -16,7 +16,7 @@ from stuntbroker.protocol.messages.alter_user_scram_credentials_response import 
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from stuntbroker.protocol.security import ITERATIONS_MAX, ITERATIONS_MIN, SCRAM_NUMBERS, ScramMechanism
+from stuntbroker.protocol.scram import ITERATIONS_MAX, ITERATIONS_MIN, SCRAM_NUMBERS, ScramMechanism
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:

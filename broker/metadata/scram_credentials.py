@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from stuntbroker.broker.security.scram import ScramCredential
-from stuntbroker.protocol.security import ScramMechanism
+from stuntbroker.protocol.scram import ScramMechanism
 
 Stored = list[Any]
 """Salt, iterations, stored key and server key, as in the journal: the bytes as hex digits."""

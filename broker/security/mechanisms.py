@@ -22,7 +22,7 @@ from stuntbroker.broker.security.scram import (
     server_final,
     server_first,
 )
-from stuntbroker.protocol.security import SCRAM_MECHANISMS, ScramMechanism
+from stuntbroker.protocol.scram import SCRAM_MECHANISMS, ScramMechanism
 
 if TYPE_CHECKING:
     from stuntbroker.broker.chance import Chance

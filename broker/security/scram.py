@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from stuntbroker.protocol.security import ScramMechanism
+    from stuntbroker.protocol.scram import ScramMechanism
 
 PASSWORDS_KEPT: Final = 1_000
 """Number of salted passwords that are kept, as each takes milliseconds."""

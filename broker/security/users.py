@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.security.scram import ScramCredential, credential_of, salted_password
-from stuntbroker.protocol.security import ITERATIONS_MIN, ScramMechanism
+from stuntbroker.protocol.scram import ITERATIONS_MIN, ScramMechanism
 
 if TYPE_CHECKING:
     from stuntbroker.broker.metadata.scram_credentials import ScramCredentials

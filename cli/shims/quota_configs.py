@@ -11,7 +11,7 @@ from typing import Final
 from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.quotas import EVERY, Entity, Quota, alter_quotas, describe_quotas
-from stuntbroker.protocol.security import SCRAM_MECHANISMS
+from stuntbroker.protocol.scram import SCRAM_MECHANISMS
 
 KINDS: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
 """--entity-type -> entity type in the protocol."""

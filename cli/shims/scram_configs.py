@@ -14,7 +14,7 @@ from stuntbroker.client.scram_credentials import (
     alter_scram_credentials,
     describe_scram_credentials,
 )
-from stuntbroker.protocol.security import ITERATIONS_MIN, SCRAM_MECHANISMS
+from stuntbroker.protocol.scram import ITERATIONS_MIN, SCRAM_MECHANISMS
 
 _CREDENTIAL: Final = re.compile(r"(?:iterations=(?P<iterations>[0-9]{0,9}),)?password=(?P<password>.*)", re.DOTALL)
 

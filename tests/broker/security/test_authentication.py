@@ -27,7 +27,7 @@ from stuntbroker.protocol.messages.incremental_alter_configs_request import (
 )
 from stuntbroker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from stuntbroker.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
-from stuntbroker.protocol.security import SHA_256, SHA_512, ScramMechanism
+from stuntbroker.protocol.scram import SHA_256, SHA_512, ScramMechanism
 from stuntbroker.storage.errors import StorageError
 from tests.kit.rig import Client, Rig, SyncedAtOnce, frame, raw_frame, running_rig
 from tests.kit.scram_client import ScramClient

@@ -14,7 +14,7 @@ from stuntbroker.broker.security.scram import (
     server_final,
     server_first,
 )
-from stuntbroker.protocol.security import SCRAM_MECHANISMS, SHA_256
+from stuntbroker.protocol.scram import SCRAM_MECHANISMS, SHA_256
 from tests.kit.scram_client import ScramClient
 
 

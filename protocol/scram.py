@@ -1,14 +1,12 @@
-"""Security protocols of listeners, and SCRAM mechanisms, by the names and numbers that clients and brokers use."""
+"""SCRAM mechanisms (KIP-554), by the names and numbers that clients and brokers use."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-
 
 class ScramMechanism(NamedTuple):
-    """A SCRAM mechanism: its name, its hash function, and its number in requests (KIP-554)."""
+    """A SCRAM mechanism: its name, its hash function, and its number in requests."""
 
     name: str
     hash_name: str
