@@ -5,17 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.chance import Chance
 from stuntbroker.broker.metadata.topics import Topic
+from stuntbroker.broker.random_source import RandomSource
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.coordinator import GroupCoordinator
 from stuntbroker.protocol.topic_names import OFFSETS
-from stuntbroker.storage.recovery import sound_batches
+from stuntbroker.storage.recovery import checked_batches
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import HasChance, HasClock, HasConfig, HasEvents, HasTimers, HasTopics
+    from stuntbroker.broker.services import HasClock, HasConfig, HasEvents, HasRandomSource, HasTimers, HasTopics
 
-    class Uses(HasChance, HasClock, HasConfig, HasEvents, HasTimers, HasTopics, Protocol):
+    class Uses(HasRandomSource, HasClock, HasConfig, HasEvents, HasTimers, HasTopics, Protocol):
         """Parts of the broker that this module uses."""
 
 
@@ -34,9 +34,9 @@ class OffsetsLog:
         return self.topic.partitions[partition].append_own(batch)
 
 
-def new_member_id(chance: Chance, prefix: str) -> str:
+def new_member_id(random_source: RandomSource, prefix: str) -> str:
     """Return a member id in Kafka's form: `prefix` and a random UUID."""
-    h = chance.random_bytes(16).hex()
+    h = random_source.random_bytes(16).hex()
     return f"{prefix}-{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
 
 
@@ -62,10 +62,10 @@ def make_groups(broker: Uses) -> GroupCoordinator:
             offsets_retention_ms=config["offsets.retention.minutes"] * MINUTE_MS,
             offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
         ),
-        partial(new_member_id, broker.chance),
+        partial(new_member_id, broker.random_source),
         events,
     )
     for index, log in enumerate(topic.partitions):
-        groups.replay(index, sound_batches(log))
+        groups.replay(index, checked_batches(log))
     groups.start()
     return groups

@@ -164,14 +164,14 @@ class Housekeeping:
             if self._spare is not None and fault.errno in (errno.EMFILE, errno.ENFILE):
                 self.close()
                 self.broker.events.error(
-                    "file_descriptors_used_up",
+                    "file_descriptors_exhausted",
                     connections=len(self.broker.connections),
                     hint="new clients are reset, files are not opened: raise the limit (ulimit -n), or lower max.connections",
                 )
             return
         if known:
             self._spare = more
-            self.broker.events.info("file_descriptors_free_again", connections=len(self.broker.connections))
+            self.broker.events.info("file_descriptors_available", connections=len(self.broker.connections))
         else:
             os.close(more)
 

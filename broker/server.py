@@ -9,7 +9,6 @@ import socket
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from stuntbroker.broker.chance import Chance
 from stuntbroker.broker.clock import Clock
 from stuntbroker.broker.cluster.nodes import Nodes
 from stuntbroker.broker.configuration.config import BrokerConfig
@@ -23,6 +22,7 @@ from stuntbroker.broker.metadata.image import ImageError, image_of
 from stuntbroker.broker.metadata.quotas import ClientQuotas
 from stuntbroker.broker.metadata.topics import Topics
 from stuntbroker.broker.observation.events import Events
+from stuntbroker.broker.random_source import RandomSource
 from stuntbroker.broker.requests.authorizer import Authorizer, ConfiguredAuthorizer
 from stuntbroker.broker.requests.fetch_sessions import FetchSessions
 from stuntbroker.broker.requests.router import Router
@@ -65,7 +65,7 @@ class Broker:
         clock: Clock | None = None,
         truncate_damaged: bool = False,
         listeners: list[Listener] | None = None,
-        chance: Chance | None = None,
+        random_source: RandomSource | None = None,
         disk: Disk = LOCAL_DISK,
         sync_executor: Executor | None = None,
     ) -> None:
@@ -73,7 +73,7 @@ class Broker:
         self.config = config
         self.events = events or Events()
         self.clock = clock or Clock()
-        self.chance = chance or Chance()
+        self.random_source = random_source or RandomSource()
         self.node_id: int = config["node.id"]
         """Id of the first node."""
         self.frame_size_max: int = config["socket.request.max.bytes"]
@@ -81,7 +81,7 @@ class Broker:
         self.connections: set[ClientConnection] = set()
         self.request_memory = RequestMemory(config["queued.max.request.bytes"], self.connections, self.events.warning)
         self.read_pace = ReadPace(self._in_next_turn)
-        self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], self.chance)
+        self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], self.random_source)
         self.long_requests = LongRequests(self._in_next_turn, self.events)
         self.router = Router()
         self.authorizer: Authorizer = ConfiguredAuthorizer(config)
@@ -93,7 +93,7 @@ class Broker:
         """Called after properties have changed while the broker runs."""
         self._servers: dict[int, list[asyncio.Server]] = {}
         """Node id -> servers."""
-        self._keeper: Housekeeping | None = None
+        self._housekeeping: Housekeeping | None = None
         self.is_temporary = data_dir is None
         """Whether the data folder is removed when the broker stops."""
         self._groups: GroupCoordinator | None = None
@@ -124,7 +124,7 @@ class Broker:
         rack, are_many = self.config["broker.rack"], self.config["stuntbroker.nodes"] > 1
         racks = [each.strip() for each in rack.split(",")] if are_many else [rack]
         self.nodes = Nodes(self.node_id, self.listeners, racks)
-        self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn, self.chance, self.nodes)
+        self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn, self.random_source, self.nodes)
         try:
             image = image_of(self.data_dir.read_journal())
         except ImageError as fault:
@@ -167,7 +167,7 @@ class Broker:
         cluster_id = (
             properties.get("cluster.id")
             or self.config["stuntbroker.cluster.id"]
-            or uuid_text(self.chance.random_bytes(16))
+            or uuid_text(self.random_source.random_bytes(16))
         )
         known = properties.get("node.id")
         self.is_new = known is None
@@ -238,9 +238,9 @@ class Broker:
     def load_groups(self, partition: int) -> None:
         """Load the groups of a partition of `__consumer_offsets` from its log, and coordinate them."""
         if self._groups is not None:
-            from stuntbroker.storage.recovery import sound_batches
+            from stuntbroker.storage.recovery import checked_batches
 
-            self._groups.load(partition, sound_batches(self.topics.logs[OFFSETS, partition]))
+            self._groups.load(partition, checked_batches(self.topics.logs[OFFSETS, partition]))
 
     def known_groups(self) -> list[Group]:
         """Return all groups; empty if the group coordinator was not needed yet."""
@@ -325,7 +325,7 @@ class Broker:
         from stuntbroker.broker.housekeeping import Housekeeping
 
         config, every = self.config, self.timers.every
-        keeper = self._keeper = Housekeeping(self)
+        housekeeping = self._housekeeping = Housekeeping(self)
         transactions = self.transactions
         every(
             config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
@@ -337,15 +337,15 @@ class Broker:
             transactions.expire,
             transactions.expire_wanted_at_ms,
         )
-        every(lambda: config["log.cleaner.backoff.ms"], keeper.clean, keeper.clean_wanted_at_ms)
-        every(config["log.retention.check.interval.ms"], keeper.retain, keeper.retain_wanted_at_ms)
+        every(lambda: config["log.cleaner.backoff.ms"], housekeeping.clean, housekeeping.clean_wanted_at_ms)
+        every(config["log.retention.check.interval.ms"], housekeeping.retain, housekeeping.retain_wanted_at_ms)
         every(
             config["producer.id.expiration.check.interval.ms"],
-            keeper.expire_producers,
-            keeper.expire_producers_wanted_at_ms,
+            housekeeping.expire_producers,
+            housekeeping.expire_producers_wanted_at_ms,
         )
-        every(IDLE_CHECK_MS, keeper.idle_connections, lambda: None)  # Idle time is measured by the system clock.
-        every(DESCRIPTORS_CHECK_MS, keeper.check_file_descriptors, lambda: None)
+        every(IDLE_CHECK_MS, housekeeping.idle_connections, lambda: None)  # Idle time is measured by the system clock.
+        every(DESCRIPTORS_CHECK_MS, housekeeping.check_file_descriptors, lambda: None)
 
     async def abandon(self) -> None:
         """Stop immediately and leave the data folder as it is, for a broker that uses or replaces it next."""
@@ -368,8 +368,8 @@ class Broker:
         """Drop unfinished requests and timers, and stop housekeeping."""
         self.long_requests.clear()
         self.timers.close()
-        if self._keeper is not None:
-            self._keeper.close()
+        if self._housekeeping is not None:
+            self._housekeeping.close()
 
     async def stop(self) -> None:
         """Stop accepting clients and requests; acknowledged writes are on the disk when this returns."""
@@ -453,7 +453,7 @@ class Broker:
 
     def _answer_refused(self, fault: Exception) -> None:
         """Log a response that a transport rejected: the request was performed, and the connection is closed."""
-        self.events.error("answer_refused", exc_info=fault)
+        self.events.error("response_rejected", exc_info=fault)
 
     def _run_beside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         loop = asyncio.get_running_loop()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from stuntbroker.broker.connections.client_connection import ClientConnection
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.chance import Chance
     from stuntbroker.broker.clock import Clock
     from stuntbroker.broker.cluster.nodes import Nodes
     from stuntbroker.broker.configuration.config import BrokerConfig
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
     from stuntbroker.broker.metadata.topics import Topics
     from stuntbroker.broker.observation.events import Events
+    from stuntbroker.broker.random_source import RandomSource
     from stuntbroker.broker.requests.authorizer import Authorizer, Operation, Resource
     from stuntbroker.broker.requests.fetch_sessions import FetchSessions
     from stuntbroker.broker.requests.router import Router
@@ -139,10 +139,10 @@ class HasTransactions(Protocol):
     transactions: Transactions
 
 
-class HasChance(Protocol):
+class HasRandomSource(Protocol):
     """The source of random ids."""
 
-    chance: Chance
+    random_source: RandomSource
 
 
 class HasRouter(Protocol):
@@ -216,7 +216,7 @@ class Services(
     HasQuotas,
     HasScramCredentials,
     HasTransactions,
-    HasChance,
+    HasRandomSource,
     HasRouter,
     HasConfigChanges,
     HasConnections,

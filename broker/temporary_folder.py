@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from stuntbroker.broker.chance import Chance
+from stuntbroker.broker.random_source import RandomSource
 from stuntbroker.storage.errors import StorageError
 
 TEMPORARY_PREFIX: Final = "stuntbroker-"
@@ -17,7 +17,7 @@ def make_temporary_folder() -> str:
     Raises StorageError.
     """
     parent = os.environ.get("TMPDIR") or "/tmp"
-    path = f"{parent}/{TEMPORARY_PREFIX}{Chance().random_bytes(6).hex()}"
+    path = f"{parent}/{TEMPORARY_PREFIX}{RandomSource().random_bytes(6).hex()}"
     try:
         os.mkdir(path, 0o700)
     except OSError as fault:

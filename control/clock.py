@@ -23,22 +23,22 @@ CALLS_AT_ONCE: Final = 100
 class TestClock(Clock):
     """The system's time plus the amount that a test has advanced it; constant while paused."""
 
-    __slots__ = ("_paused_at", "moved_ms")
+    __slots__ = ("_paused_at", "ahead_ms")
     __test__ = False  # For pytest: its name begins as that of a test.
 
     def __init__(self) -> None:
-        self.moved_ms = 0
+        self.ahead_ms = 0
         """Milliseconds by which a test has advanced the clock, less the time that it was paused."""
         self._paused_at: tuple[int, int] | None = None
         """Wall-clock and monotonic ms at which the clock was paused; None while it runs."""
 
     def now_ms(self) -> int:
         """Return the controlled wall-clock time in ms since 1970."""
-        return (super().now_ms() if self._paused_at is None else self._paused_at[0]) + self.moved_ms
+        return (super().now_ms() if self._paused_at is None else self._paused_at[0]) + self.ahead_ms
 
     def monotonic_ms(self) -> int:
         """Return the controlled monotonic time in ms."""
-        return (super().monotonic_ms() if self._paused_at is None else self._paused_at[1]) + self.moved_ms
+        return (super().monotonic_ms() if self._paused_at is None else self._paused_at[1]) + self.ahead_ms
 
     def client_ms(self) -> int:
         """Return the system's monotonic ms: clients are not affected by the controlled time."""
@@ -59,17 +59,17 @@ class TestClock(Clock):
         if self._paused_at is not None:
             shown_ms = self.monotonic_ms()
             self._paused_at = None
-            self.moved_ms = shown_ms - super().monotonic_ms()
+            self.ahead_ms = shown_ms - super().monotonic_ms()
 
     def set_to(self, now_ms: int, is_paused: bool) -> None:
         """Set the wall clock, and pause it or let it run from there. Call this before the clock is first read."""
         if is_paused:
             self.pause()
-        self.moved_ms += now_ms - self.now_ms()
+        self.ahead_ms += now_ms - self.now_ms()
 
     def move_to(self, monotonic_ms: int) -> None:
         """Advance the clock to a monotonic time; it never goes back."""
-        self.moved_ms += max(0, monotonic_ms - self.monotonic_ms())
+        self.ahead_ms += max(0, monotonic_ms - self.monotonic_ms())
 
 
 class ClockControl:
@@ -125,7 +125,7 @@ class ClockControl:
         """Advance the clock by `ms`; each timer runs at its own time, and its consequences are complete before the next one."""
         async with self._one_at_a_time:
             clock, timers, turn = self.clock, self._timers, self._broker.turn
-            was_paused, moved_ms = clock.is_paused, clock.moved_ms + ms
+            was_paused, ahead_ms = clock.is_paused, clock.ahead_ms + ms
             self._is_moving = self._keeps = True
             self._was_paused = was_paused
             kept_until_ms = clock.client_ms() + KEPT_MS_MAX
@@ -149,7 +149,7 @@ class ClockControl:
             finally:
                 if not was_paused:
                     clock.resume()
-                    clock.moved_ms = max(clock.moved_ms, moved_ms)
+                    clock.ahead_ms = max(clock.ahead_ms, ahead_ms)
                 timers.stand_still(was_paused)
                 self._is_moving = False
                 self._release()

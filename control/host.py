@@ -116,7 +116,7 @@ class BrokerHost:
                 before.events,
                 clock,
                 listeners=listeners,
-                chance=before.chance,
+                random_source=before.random_source,
                 disk=data_dir.disk,
             )
             broker.is_temporary, broker.failed = before.is_temporary, before.failed
@@ -151,7 +151,7 @@ class BrokerHost:
             before.events,
             clock,
             listeners=listeners,
-            chance=before.chance,
+            random_source=before.random_source,
             disk=disk,
         )
         control = await _start(broker, (), snapshot, has_process=False)

@@ -238,7 +238,7 @@ def request_of(broker: Broker, described: LateRequest) -> Message:
 
 
 async def deliver(broker: Broker, described: LateRequest) -> dict[str, Any]:
-    """Send a delayed request over a new connection; return the response and its errors. Raises NotAnswered."""
+    """Send a delayed request over a new connection; return the response and its errors. Raises NoResponseError."""
     answers = [
         await ask(broker, node_id, part.key, part.version, request_of(broker, part), CLIENT_ID)
         for node_id, part in _by_node(broker, described).items()

@@ -30,7 +30,7 @@ _RETRIABLE: Final = {
 }
 
 
-class NotAnswered(Exception):
+class NoResponseError(Exception):
     """A request without a response; the message has the reason."""
 
 
@@ -45,16 +45,16 @@ def version_range(broker: Broker, key: int) -> tuple[int, int]:
 
 
 def _listener_name(broker: Broker, key: int, version: int) -> str:
-    """Return the name of the first listener that serves a version of an API. Raises NotAnswered."""
+    """Return the name of the first listener that serves a version of an API. Raises NoResponseError."""
     for listener in broker.listeners:
         low, high = versions_of(listener.personality).get(key, (0, -1))
         if low <= version <= high:
             return listener.name
-    raise NotAnswered(f"no listener of this broker serves version {version} of {APIS[key].name}")
+    raise NoResponseError(f"no listener of this broker serves version {version} of {APIS[key].name}")
 
 
 async def ask(broker: Broker, node_id: int, key: int, version: int, request: Message, client_id: str) -> Message:
-    """Send a request to a node, or to the controller if there is no such node; return the response. Raises NotAnswered.
+    """Send a request to a node, or to the controller if there is no such node; return the response. Raises NoResponseError.
 
     The request uses the first listener that serves the version.
     """
@@ -69,11 +69,11 @@ async def ask(broker: Broker, node_id: int, key: int, version: int, request: Mes
     try:
         return response_class(key).decode(frame, version, skip_tags(frame, 4) if flexible else 4)
     except (DecodeError, IndexError) as fault:
-        raise NotAnswered(f"the response cannot be decoded: {fault}") from fault
+        raise NoResponseError(f"the response cannot be decoded: {fault}") from fault
 
 
 async def begin_newer_instance(broker: Broker, transactional_id: str) -> None:
-    """Call InitProducerId like a new instance of a producer, which fences the previous instance. Raises NotAnswered."""
+    """Call InitProducerId like a new instance of a producer, which fences the previous instance. Raises NoResponseError."""
     _, version = version_range(broker, INIT_PRODUCER_ID)
     timeout_ms = min(TIMEOUT_MS, broker.config["transaction.max.timeout.ms"])
     request = InitProducerIdRequest(transactional_id, timeout_ms)
@@ -85,11 +85,11 @@ async def begin_newer_instance(broker: Broker, transactional_id: str) -> None:
         if not _RETRIABLE.issuperset(codes):
             break
         await asyncio.sleep(RETRY_S)
-    raise NotAnswered(f"InitProducerId for {transactional_id!r} is answered by {', '.join(map(error_name, codes))}")
+    raise NoResponseError(f"InitProducerId for {transactional_id!r} is answered by {', '.join(map(error_name, codes))}")
 
 
 async def _exchange(address: Address, frame: bytes) -> bytes:
-    """Send a frame; return the response frame without its length. Raises NotAnswered."""
+    """Send a frame; return the response frame without its length. Raises NoResponseError."""
     writer = None
     try:
         reader, writer = await asyncio.open_connection(address.host, address.port)
@@ -97,11 +97,11 @@ async def _exchange(address: Address, frame: bytes) -> bytes:
         (size,) = unpack(">i", await asyncio.wait_for(reader.readexactly(4), ANSWER_S_MAX))
         return await asyncio.wait_for(reader.readexactly(size), ANSWER_S_MAX)
     except asyncio.IncompleteReadError as fault:
-        raise NotAnswered("the broker closed the connection without a response") from fault
+        raise NoResponseError("the broker closed the connection without a response") from fault
     except TimeoutError as fault:
-        raise NotAnswered(f"there was no response within {ANSWER_S_MAX:g} s") from fault
+        raise NoResponseError(f"there was no response within {ANSWER_S_MAX:g} s") from fault
     except OSError as fault:
-        raise NotAnswered(f"the broker cannot be reached at {address}: {fault.strerror}") from fault
+        raise NoResponseError(f"the broker cannot be reached at {address}: {fault.strerror}") from fault
     finally:
         if writer is not None:
             writer.close()

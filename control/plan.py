@@ -44,7 +44,7 @@ def read_plan(document: Any) -> Plan:
 
         {"seed": 7, "clock": {"paused": false, "advance_ms": 60000},
          "seeds": [{"ids": {"transactional_id": "pay-1", "producer_epoch": 32765}}],
-         "faults": [{"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"lose_answer": true}}],
+         "faults": [{"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"lose_response": true}}],
          "stops": [{"point": "txn.PrepareCommit.after", "action": "kill"}],
          "nodes": [{"id": 2, "state": "stopped"}], "moves": [{"transactional_id": "pay-1", "node": 3}]}
 
@@ -184,9 +184,9 @@ def plan_of(control: Control) -> dict[str, Any]:
 
 
 PLANS: Final[dict[str, dict[str, Any]]] = {
-    "commit-answer-lost": {
+    "commit-response-lost": {
         "about": "The response to the first commit is lost, and the transaction is committed: the client has to retry.",
-        "faults": [{"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"lose_answer": True}}],
+        "faults": [{"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"lose_response": True}}],
     },
     "coordinator-moves-during-commit": {
         "about": "The first two commits are refused because the coordinator has moved to another broker.",
@@ -252,7 +252,7 @@ PLANS: Final[dict[str, dict[str, Any]]] = {
         "seed": 1,
         "faults": [
             {"match": {"api": PRODUCER_APIS}, "when": {"probability": 0.05}, "do": {verb: True}}
-            for verb in ("close", "lose_answer")
+            for verb in ("close", "lose_response")
         ],
     },
 }

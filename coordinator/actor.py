@@ -121,7 +121,7 @@ class Suspended:
         self._execution = execution
         self._ports = ports
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Perform the effects that are left. Raises StorageError."""
         self._actor.resume(self._execution, self._ports)
 

@@ -107,7 +107,7 @@ class Cleaning:
             self.first = segments[0]
             end = log.segments[len(segments)].base_offset
             aborted = _AbortedOffsets(log)
-            yield from self._learn(segments, aborted)
+            yield from self._find_last_offsets(segments, aborted)
             clean_size = 0
             for group in groups(segments, end, log.config.segment_bytes):
                 following = log.segments[log.segments.index(group[-1]) + 1].base_offset
@@ -130,13 +130,13 @@ class Cleaning:
         if not self.log.segments or self.log.segments[0] is not self.first:
             raise _SegmentsReplaced
 
-    def _learn(self, segments: list[Segment], aborted: _AbortedOffsets) -> Iterator[None]:
+    def _find_last_offsets(self, segments: list[Segment], aborted: _AbortedOffsets) -> Iterator[None]:
         for segment in segments:
             for header, batch in segment.batches(SLICE_BYTES):
                 if header.attributes & CONTROL:
                     self.last_marker[header.producer_id] = header.base_offset
                 elif not aborted.covers(header):
-                    yield from self._learn_keys(header, batch)
+                    yield from self._note_last_offsets(header, batch)
                 yield from self._slice(header.size)
         yield from self._empty(self.last_offset.popitem, len(self.last_offset))
 
@@ -155,7 +155,7 @@ class Cleaning:
         self.last_offset[key] = offset
         self.live.add(offset)
 
-    def _learn_keys(self, header: BatchHeader, batch: bytes) -> Iterator[None]:
+    def _note_last_offsets(self, header: BatchHeader, batch: bytes) -> Iterator[None]:
         record = only_record(batch)
         if record is not None and not header.last_offset_delta:
             self._note_last(record[0], header.base_offset)
@@ -182,7 +182,7 @@ class Cleaning:
         try:
             for segment in group:
                 for header, batch in segment.batches(SLICE_BYTES):
-                    remaining = yield from self._staying(header, batch, aborted)
+                    remaining = yield from self._kept_part(header, batch, aborted)
                     if remaining is not None:
                         kept = BatchHeader._make(HEADER.unpack_from(remaining))
                         cleaned.append(remaining, len(remaining), kept.last_offset, kept.max_timestamp)
@@ -203,7 +203,7 @@ class Cleaning:
         self._swap(group, cleaned, path, end)
         return cleaned
 
-    def _staying(
+    def _kept_part(
         self, header: BatchHeader, batch: bytes, aborted: _AbortedOffsets
     ) -> Generator[None, None, Buffer | None]:
         producer_id = header.producer_id
@@ -228,7 +228,7 @@ class Cleaning:
             raise TooLarge(f"{header.count} records")
         return decompress(header.codec, batch[HEADER_SIZE:], OPENED_MAX) if header.codec else batch[HEADER_SIZE:]
 
-    def _stays(self, span: Span) -> bool:
+    def _is_kept(self, span: Span) -> bool:
         if span.offset not in self.live:
             return False
         return not span.is_tombstone or self.now_ms - span.timestamp < self.log.config.delete_retention_ms
@@ -248,7 +248,7 @@ class Cleaning:
         pieces: list[tuple[int, int]] = []
         latest = -1
         for span in spans(header, payload):
-            if self._stays(span):
+            if self._is_kept(span):
                 pieces.append((span.start, span.stop))
                 latest = max(latest, span.timestamp) if len(pieces) > 1 else span.timestamp
             yield from self._slice(RECORD_COST)
@@ -335,7 +335,7 @@ def may_need_cleaning(log: PartitionLog) -> bool:
 
     While this is true, a clock that a test advances runs the cleaner at every interval on the way.
     """
-    return log.config.compact and (_pays(log, log.size, True) or must_close(log))
+    return log.config.compact and (_has_enough_dirty_bytes(log, log.size, True) or must_close(log))
 
 
 def needs_cleaning(log: PartitionLog, quiet: bool, now_ms: int) -> bool:
@@ -344,13 +344,15 @@ def needs_cleaning(log: PartitionLog, quiet: bool, now_ms: int) -> bool:
     More than half of the old segments' bytes must be new, and more than DIRTY_MAX bytes; in a `quiet` log, to which nothing
     is written any more, DIRTY_MIN bytes are enough, unless the log keeps its history.
     """
-    return log.config.compact and _pays(log, sum(segment.size for segment in old_enough(log, now_ms)), quiet)
+    return log.config.compact and _has_enough_dirty_bytes(
+        log, sum(segment.size for segment in old_enough(log, now_ms)), quiet
+    )
 
 
-def _pays(log: PartitionLog, size: int, quiet: bool) -> bool:
+def _has_enough_dirty_bytes(log: PartitionLog, size: int, quiet: bool) -> bool:
     """Whether the first `size` bytes have enough new data for a cleaning. If they do not, no smaller size has."""
     dirty = size - log.clean_size
-    least = DIRTY_MIN if quiet and not log.config.keeps_history else DIRTY_MAX
+    least = DIRTY_MIN if quiet and not log.config.is_internal_log else DIRTY_MAX
     return dirty > size // 2 and dirty > least
 
 
@@ -366,4 +368,4 @@ def close_for_cleaning(log: PartitionLog) -> None:
 def must_close(log: PartitionLog) -> bool:
     """Whether `close_for_cleaning` would close the active segment."""
     active = log.active.size
-    return log.config.keeps_history and active > DIRTY_MAX and active > (log.size - active) // 2
+    return log.config.is_internal_log and active > DIRTY_MAX and active > (log.size - active) // 2

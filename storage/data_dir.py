@@ -40,7 +40,7 @@ from stuntbroker.storage.leader_epochs import (
     read_checkpoint,
 )
 from stuntbroker.storage.log_config import LogConfig
-from stuntbroker.storage.ownership import Deleted, FolderAction, check_ownership, judge, metadata_of, stray_name
+from stuntbroker.storage.ownership import Deleted, FolderAction, check_ownership, metadata_of, plan_actions, stray_name
 from stuntbroker.storage.partition import PartitionLog, allow_writing
 from stuntbroker.storage.points import Points
 from stuntbroker.storage.recovery import recover
@@ -344,19 +344,19 @@ class DataDir:
         `topics`: name -> (topic id, number of partitions). `new_uuid`: returns a UUID for a stray's name. Raises StorageError.
         """
         strays = []
-        judged = judge(self.disk, self.path, topics, deleted, not self._journal_lines)
+        planned = plan_actions(self.disk, self.path, topics, deleted, not self._journal_lines)
         known = self.start_offsets
         # After a crash, the checkpoint may still have partitions of a deleted topic.
         self.start_offsets = {(t, i): offset for (t, i), offset in known.items() if t in topics and i < topics[t][1]}
         try:
-            for action, folder, topic, index in judged:
+            for action, folder, topic, index in planned:
                 match action:
-                    case FolderAction.DESCRIBED:
+                    case FolderAction.METADATA_REWRITTEN:
                         self._write(f"{folder}/{PARTITION_METADATA}", metadata_of(topics[topic][0]))
                     case FolderAction.REMOVED:
                         self.start_offsets.pop((topic, index), None)
                         self._remove_partition(folder)
-                    case FolderAction.SET_ASIDE:
+                    case FolderAction.RENAMED_AS_STRAY:
                         self.start_offsets.pop((topic, index), None)
                         name = stray_name(topic, index, new_uuid())
                         self.disk.rename(folder, f"{self.path}/{name}")
@@ -365,10 +365,12 @@ class DataDir:
             raise StorageError(f"cannot reconcile the data folder with the journal: {fault}") from fault
         if self.start_offsets != known:
             self._write_start_offsets(self.start_offsets)
-        for action, folder, _, _ in judged:
-            if self.path_created is not None and action is not FolderAction.STAYS:
+        for action, folder, _, _ in planned:
+            if self.path_created is not None and action is not FolderAction.UNCHANGED:
                 for path in (
-                    (f"{folder}/{PARTITION_METADATA}", folder) if action is FolderAction.DESCRIBED else (self.path,)
+                    (f"{folder}/{PARTITION_METADATA}", folder)
+                    if action is FolderAction.METADATA_REWRITTEN
+                    else (self.path,)
                 ):
                     self.path_created(path)
         return strays

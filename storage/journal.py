@@ -14,7 +14,7 @@ from typing import Any, Final
 from stuntbroker.protocol.crc import crc32c
 
 _CRC: Final = b'"crc":"'
-_SEAL_SIZE: Final = len(_CRC) + 8 + len(b'"}')
+_CRC_MEMBER_SIZE: Final = len(_CRC) + 8 + len(b'"}')
 
 
 def line_of(change: dict[str, Any]) -> bytes:
@@ -27,7 +27,7 @@ def line_of(change: dict[str, Any]) -> bytes:
 def change_of(line: bytes) -> dict[str, Any]:
     """Decode a journal line, given without its line end. Raises ValueError with the reason if it is damaged."""
     if _has_crc(line):
-        body = line[:-_SEAL_SIZE].removesuffix(b",") + b"}"
+        body = line[:-_CRC_MEMBER_SIZE].removesuffix(b",") + b"}"
         if line[-10:-2] != b"%08x" % crc32c(body):
             raise ValueError("wrong CRC")
         line = body
@@ -50,4 +50,4 @@ def is_whole(line: bytes) -> bool:
 
 
 def _has_crc(line: bytes) -> bool:
-    return line[-_SEAL_SIZE:].startswith(_CRC) and line.endswith(b'"}')
+    return line[-_CRC_MEMBER_SIZE:].startswith(_CRC) and line.endswith(b'"}')

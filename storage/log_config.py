@@ -27,7 +27,7 @@ class LogConfig:
     max_message_bytes: int = 1_048_588
     timestamp_after_ms_max: int = 3_600_000
     timestamp_before_ms_max: int = NO_LIMIT
-    keeps_history: bool = False
+    is_internal_log: bool = False
     """Whether this is one of the broker's own logs, which is cleaned rarely, so that an audit finds recent records in it."""
     zstd: bool = False
     """Whether the topic's `compression.type` is zstd."""

@@ -35,7 +35,7 @@ If the callback raises an exception, the call does nothing, as if the process ha
 """
 
 
-class Chance(Protocol):
+class RandomNumbers(Protocol):
     """Interface of the random generator; `random.Random` implements it."""
 
     def random(self) -> float:
@@ -64,20 +64,20 @@ class _File:
         self.synced = bytes(self.cached)
         self.unsynced = []
 
-    def after_power_cut(self, chance: Chance) -> _File:
+    def after_power_cut(self, random_numbers: RandomNumbers) -> _File:
         """Return the file that a power cut leaves."""
         content = bytearray(self.synced)
         for change in self.unsynced:
             if isinstance(change, int):
-                if chance.random() < 0.5:
+                if random_numbers.random() < 0.5:
                     _resize(content, change)
                 continue
             position, data = change
-            outcome = chance.choice(("kept", "kept", "torn", "lost"))
+            outcome = random_numbers.choice(("kept", "kept", "torn", "lost"))
             if outcome == "kept":
                 _put(content, position, data)
             elif outcome == "torn":
-                _tear(content, position, data, chance)
+                _tear(content, position, data, random_numbers)
         file = _File()
         file.cached, file.modified_ns = content, self.modified_ns
         file.synchronize()
@@ -97,13 +97,13 @@ def _put(content: bytearray, position: int, data: bytes) -> None:
     content[position : position + len(data)] = data
 
 
-def _tear(content: bytearray, position: int, data: bytes, chance: Chance) -> None:
+def _tear(content: bytearray, position: int, data: bytes, random_numbers: RandomNumbers) -> None:
     """Put some sectors of a write on the disk; the others keep their old content, or zeros where the file has grown."""
     if len(data) < SECTOR:
-        _put(content, position, data[: chance.randrange(len(data) + 1)])
+        _put(content, position, data[: random_numbers.randrange(len(data) + 1)])
         return
     for at in range(0, len(data), SECTOR):
-        if chance.random() < 0.5:
+        if random_numbers.random() < 0.5:
             _put(content, position + at, data[at : at + SECTOR])
 
 
@@ -150,14 +150,14 @@ class MemoryDisk(Disk):
         """Return an independent disk with the same files, as after a kill."""
         return self._with(self._entries, _copy_of)
 
-    def after_power_cut(self, chance: Chance) -> MemoryDisk:
+    def after_power_cut(self, random_numbers: RandomNumbers) -> MemoryDisk:
         """Return the disk that the next start finds after a power cut now."""
         entries = dict(self._synced_entries)
         for changes in self._unsynced_changes.values():
-            for change in changes[: chance.randrange(len(changes) + 1)]:
+            for change in changes[: random_numbers.randrange(len(changes) + 1)]:
                 _apply(entries, change)
         reachable = {path: entry for path, entry in entries.items() if _has_folders(entries, path)}
-        return self._with(reachable, lambda file: file.after_power_cut(chance))
+        return self._with(reachable, lambda file: file.after_power_cut(random_numbers))
 
     def _with(self, entries: dict[str, Entry], make: Callable[[_File], _File]) -> MemoryDisk:
         disk = MemoryDisk(self.capacity)

@@ -34,7 +34,7 @@ NEW_MAY_HOLD: Final = frozenset(
 FILE_NAME_MAX: Final = 255
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
 _SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
-_KAFKA_S_PROPERTIES: Final = re.compile(rb"^(#|directory\.id=|broker\.id=)", re.MULTILINE)
+_KAFKA_PROPERTIES_PATTERN: Final = re.compile(rb"^(#|directory\.id=|broker\.id=)", re.MULTILINE)
 """Lines of PROPERTIES that Kafka writes and this broker does not: a comment with the time, and two properties."""
 _TOPIC_ID: Final = re.compile(rb"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
 
@@ -50,11 +50,11 @@ class Deleted(NamedTuple):
 class FolderAction(Enum):
     """Action on a partition folder before any partition is opened."""
 
-    STAYS = 0
-    DESCRIBED = 1
+    UNCHANGED = 0
+    METADATA_REWRITTEN = 1
     """PARTITION_METADATA must be written again."""
     REMOVED = 2
-    SET_ASIDE = 3
+    RENAMED_AS_STRAY = 3
 
 
 class PlannedAction(NamedTuple):
@@ -80,9 +80,9 @@ def check_ownership(disk: Disk, path: str) -> None:
     if JOURNAL in names:
         return
     if KRAFT in names:
-        raise _kafka_s(path, f"there is {KRAFT}")
+        raise _kafka_folder_error(path, f"there is {KRAFT}")
     if PROPERTIES in names and _was_written_by_kafka(disk, f"{path}/{PROPERTIES}"):
-        raise _kafka_s(path, f"as its {PROPERTIES} says")
+        raise _kafka_folder_error(path, f"as its {PROPERTIES} says")
     others = sorted(name for name in names - NEW_MAY_HOLD if not name.startswith("."))
     for name in others:
         if disk.kind(f"{path}/{name}/{PARTITION_METADATA}") is not None:
@@ -94,7 +94,7 @@ def check_ownership(disk: Disk, path: str) -> None:
         )
 
 
-def judge(
+def plan_actions(
     disk: Disk,
     path: str,
     topics: Mapping[str, tuple[bytes, int]],
@@ -102,7 +102,7 @@ def judge(
     journal_is_empty: bool,
 ) -> list[PlannedAction]:
     """Return the action for each partition folder. `topics`: id and number of partitions, by name."""
-    judged = []
+    planned = []
     for name in sorted(disk.names_in(path)):
         topic, _, text = name.rpartition("-")
         if not topic or not _INDEX.fullmatch(text):
@@ -110,20 +110,20 @@ def judge(
         index, folder = int(text), f"{path}/{name}"
         topic_id, count = topics.get(topic, (b"", 0))
         if name == KRAFT and not count:
-            raise _kafka_s(path, f"there is {KRAFT}")
+            raise _kafka_folder_error(path, f"there is {KRAFT}")
         try:
             if index < count:
-                action = _claimed(disk, folder, topic, topic_id, deleted)
+                action = _action_for_known_partition(disk, folder, topic, topic_id, deleted)
             else:
-                action = _unclaimed(disk, folder, index, deleted.get(topic))
+                action = _action_for_unknown_partition(disk, folder, index, deleted.get(topic))
         except OSError as fault:
             if index < count:
                 raise StorageError(f"cannot read {folder}: {fault}") from fault
             continue  # Not a known partition: left alone.
-        if action is FolderAction.SET_ASIDE and journal_is_empty:
+        if action is FolderAction.RENAMED_AS_STRAY and journal_is_empty:
             raise _without_journal(path, name)
-        judged.append(PlannedAction(action, folder, topic, index))
-    return judged
+        planned.append(PlannedAction(action, folder, topic, index))
+    return planned
 
 
 def stray_name(topic: str, index: int, uuid: bytes) -> str:
@@ -137,14 +137,16 @@ def metadata_of(topic_id: bytes) -> str:
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
 
 
-def _claimed(disk: Disk, folder: str, topic: str, topic_id: bytes, deleted: Mapping[str, Deleted]) -> FolderAction:
+def _action_for_known_partition(
+    disk: Disk, folder: str, topic: str, topic_id: bytes, deleted: Mapping[str, Deleted]
+) -> FolderAction:
     if disk.kind(folder) is not Kind.FOLDER:
         raise StorageError(f"{folder} is not a folder, and that partition's data belong there: move it away")
     own_id = _topic_id(disk, folder)
     if own_id is None:
-        return FolderAction.DESCRIBED
+        return FolderAction.METADATA_REWRITTEN
     if own_id == topic_id:
-        return FolderAction.STAYS
+        return FolderAction.UNCHANGED
     if topic in deleted and own_id in deleted[topic].ids:
         return FolderAction.REMOVED
     raise StorageError(
@@ -153,16 +155,16 @@ def _claimed(disk: Disk, folder: str, topic: str, topic_id: bytes, deleted: Mapp
     )
 
 
-def _unclaimed(disk: Disk, folder: str, index: int, deleted: Deleted | None) -> FolderAction:
+def _action_for_unknown_partition(disk: Disk, folder: str, index: int, deleted: Deleted | None) -> FolderAction:
     if disk.kind(folder) is not Kind.FOLDER:
-        return FolderAction.STAYS
+        return FolderAction.UNCHANGED
     files, own_id = disk.names_in(folder), _topic_id(disk, folder)
     if deleted is not None and (own_id in deleted.ids or (not files and index < deleted.partitions)):
         return FolderAction.REMOVED
     return (
-        FolderAction.SET_ASIDE
+        FolderAction.RENAMED_AS_STRAY
         if any(file == PARTITION_METADATA or _SEGMENT.fullmatch(file) for file in files)
-        else FolderAction.STAYS
+        else FolderAction.UNCHANGED
     )
 
 
@@ -178,10 +180,10 @@ def _topic_id(disk: Disk, folder: str) -> bytes | None:
 def _was_written_by_kafka(disk: Disk, properties: str) -> bool:
     if disk.kind(properties) is not Kind.FILE:
         return False  # The code that reads the file reports the error.
-    return _KAFKA_S_PROPERTIES.search(disk.read_file(properties)) is not None
+    return _KAFKA_PROPERTIES_PATTERN.search(disk.read_file(properties)) is not None
 
 
-def _kafka_s(path: str, evidence: str) -> StorageError:
+def _kafka_folder_error(path: str, evidence: str) -> StorageError:
     return StorageError(
         f"the data folder {path} is Apache Kafka's: {evidence}; nothing was changed: give another --data-dir"
     )

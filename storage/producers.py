@@ -43,7 +43,7 @@ class Producer:
         "epoch",
         "last_timestamp",
         "next_sequence",
-        "sealed",
+        "rejects_new_records",
         "txn_first_offset",
     )
 
@@ -58,7 +58,7 @@ class Producer:
         self.last_timestamp = last_timestamp
         self.coordinator_epoch = coordinator_epoch
         self.txn_first_offset = txn_first_offset
-        self.sealed = False
+        self.rejects_new_records = False
         """Whether the open transaction accepts no more records (KIP-939). Not in snapshots: the transaction log restores it."""
 
     @property
@@ -70,7 +70,7 @@ class Producer:
         """Return OPEN, STALE or NOT_OPEN, as `ProducerStates.txn_status`."""
         if self.epoch != epoch:
             return STALE if self.epoch > epoch else NOT_OPEN
-        return NOT_OPEN if self.txn_first_offset < 0 or self.sealed else OPEN
+        return NOT_OPEN if self.txn_first_offset < 0 or self.rejects_new_records else OPEN
 
     def remember(self, sequence: int, delta: int, base_offset: int, timestamp: int) -> None:
         """Remember an appended batch of `delta` + 1 records."""
@@ -232,10 +232,10 @@ class ProducerStates:
             and not self.unresolved_batches
         )
 
-    def is_sealed(self, producer_id: int) -> bool:
+    def rejects_new_records(self, producer_id: int) -> bool:
         """Whether the producer's open transaction accepts no more records."""
         producer = self.producers.get(producer_id)
-        return producer is not None and producer.sealed
+        return producer is not None and producer.rejects_new_records
 
     def mark_unresolved(self, header: BatchHeader, starts_at_zero: bool, now_ms: int) -> None:
         """Remember a transaction's first batch in this partition as unresolved, unless it opened the transaction here.
@@ -263,10 +263,10 @@ class ProducerStates:
         if header.producer_id in self.unresolved_batches:
             self.mark_unresolved(header, False, 0)
 
-    def seal(self, producer_id: int) -> None:
+    def reject_new_records(self, producer_id: int) -> None:
         """Let the producer's open transaction accept no more records."""
         if producer_id in self.open_txns:
-            self.producers[producer_id].sealed = True
+            self.producers[producer_id].rejects_new_records = True
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int) -> ErrorCode:
         """Return OK or the error of a marker. From transaction version 2 on, its epoch must be a new one (KIP-1228)."""
@@ -304,7 +304,7 @@ class ProducerStates:
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = timestamp_ms
         first, producer.txn_first_offset = producer.txn_first_offset, -1
-        producer.sealed = False
+        producer.rejects_new_records = False
         if first < 0:
             return None
         del self.open_txns[producer_id]

@@ -157,7 +157,7 @@ def _files(disk: Disk, folder: str) -> Iterator[tuple[str, int, str]]:
             yield path, int(ours[1]), ours[2]
 
 
-def sound_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, bytes]]:
+def checked_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, bytes]]:
     """Yield the batches of the broker's own log, with their CRCs checked. Raises StorageError at a damaged batch."""
     log.flush_buffered()
     for segment in list(log.segments):

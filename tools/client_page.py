@@ -78,7 +78,7 @@ LETTERS: Final = {
     Kind.ABORTABLE: "A",
     Kind.ABORTABLE_WITH_BUMP: "A+",
     Kind.SPLIT: "S",
-    Kind.ABORT_TO_LEARN: "P",
+    Kind.ABORT_TO_DETERMINE_OUTCOME: "P",
     Kind.RECOVERABLE: "F new",
     Kind.CONFIGURATION: "F set-up",
     Kind.FATAL: "F",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.cluster.nodes import Placement
 from stuntbroker.broker.metadata.topics import Topic, coordinator_of
-from stuntbroker.broker.requests.apis import NO_ANSWER
+from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.plain_messages import decoded_answer, error_answer, plain_request
 from stuntbroker.protocol import api_keys
@@ -200,7 +200,7 @@ class NodeGate:
         def with_refusal(answer: Any) -> Any:
             if not acks:
                 connection.fail("unacknowledged_produce_failed")
-                return NO_ANSWER
+                return NO_RESPONSE
             if isinstance(answer, bytes | bytearray):
                 answer = decoded_answer(api_keys.PRODUCE, version, connection.route.flexible_response, answer)
             return ProduceResponse(_merged(answer.responses, refused), 0, endpoints)

@@ -18,8 +18,8 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.connections.read_pace import READ_AT_ONCE
-from stuntbroker.broker.connections.request_memory import ALWAYS_GIVEN
-from stuntbroker.broker.requests.apis import NO_ANSWER
+from stuntbroker.broker.connections.request_memory import SMALL_BUFFER_BYTES_MAX
+from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.authorizer import ANONYMOUS
 from stuntbroker.broker.requests.router import Handler, Route
 from stuntbroker.protocol.api_keys import API_VERSIONS
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from stuntbroker.broker.security.authentication import Authentication
     from stuntbroker.broker.services import Services
 
-FIRST_BUFFER: Final = 4_096
-COPIED_BELOW: Final = 8_192
+BUFFER_BYTES_INITIAL: Final = 4_096
+COPIED_FRAME_BYTES_MAX: Final = 8_192
 """Frames below this many bytes are copied out of the receive buffer; larger ones are decoded in place."""
 GROWTH: Final = 8
-KEPT_BUFFER: Final = 65_536
+KEPT_BYTES_MAX: Final = 65_536
 """Bytes above which a buffer is reserved for a whole frame, and released when its connection is idle."""
 HEADER_MIN: Final = 10
 START_SIZE: Final = 12
@@ -44,7 +44,7 @@ START_SIZE: Final = 12
 CLIENT_ID_AT: Final = 8
 NO_CLIENT_ID: Final = b"\xff\xff"
 # Unlike Kafka: Kafka keeps the whole client id.
-CLIENT_ID_KEPT: Final = 255
+CLIENT_ID_LENGTH_MAX: Final = 255
 """Characters of a client id that are kept, because it is part of member ids and log events."""
 _unpack_i = Struct(">i").unpack_from
 _unpack_start = Struct(">ihhi").unpack_from
@@ -95,9 +95,9 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         """The listener that the client connected to."""
         self.transport: Any = None
-        self._view = self._empty_view = memoryview(bytearray(FIRST_BUFFER))
+        self._view = self._empty_view = memoryview(bytearray(BUFFER_BYTES_INITIAL))
         """The receive buffer, and the part of it that one read may fill if the buffer is empty."""
-        self.room = FIRST_BUFFER
+        self.room = BUFFER_BYTES_INITIAL
         """Usable bytes of the receive buffer; further bytes are only reserved address space."""
         self._low = self._high = 0
         self._is_handling_frames = self.is_paused = False
@@ -207,7 +207,7 @@ class Connection(asyncio.BufferedProtocol):
         size = max(room, reserved)
         # The pages of a mapping are allocated when they are first written to; a bytearray is zeroed immediately.
         memory = (
-            bytearray(size) if size <= KEPT_BUFFER else mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            bytearray(size) if size <= KEPT_BYTES_MAX else mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         )
         view = memoryview(memory)
         left = self._high - self._low
@@ -227,7 +227,7 @@ class Connection(asyncio.BufferedProtocol):
             memory.resize(self, self.room, room)
             self.room = room
         else:
-            self._make_room(room, frame if room > KEPT_BUFFER else 0)
+            self._make_room(room, frame if room > KEPT_BYTES_MAX else 0)
 
     def _wait_to_read(self) -> None:
         if not self._waits_to_read:
@@ -249,7 +249,7 @@ class Connection(asyncio.BufferedProtocol):
             self._seen_high = -1  # The client cannot continue, because the broker is not reading from it.
             return False
         before, self._seen_high = self._seen_high, self._high
-        return before == self._high > ALWAYS_GIVEN
+        return before == self._high > SMALL_BUFFER_BYTES_MAX
 
     def _handle_frames(self) -> None:
         """Handle the complete frames in the buffer, until one is not answered immediately."""
@@ -274,8 +274,8 @@ class Connection(asyncio.BufferedProtocol):
                 if stop > high:
                     # Only a full buffer grows, so that a frame that arrives in small pieces is not copied for each of them.
                     if stop > self.room and (low or high == self.room):
-                        self._grow(max(self.room, min(4 + size, GROWTH * max(left, FIRST_BUFFER))), 4 + size)
-                    if left > KEPT_BUFFER and not self.broker.read_pace.may_read_on(self):
+                        self._grow(max(self.room, min(4 + size, GROWTH * max(left, BUFFER_BYTES_INITIAL))), 4 + size)
+                    if left > KEPT_BYTES_MAX and not self.broker.read_pace.may_read_on(self):
                         self._wait_to_read()
                     return
                 self._low, self.correlation = stop, correlation
@@ -286,7 +286,7 @@ class Connection(asyncio.BufferedProtocol):
                 low = stop
             if self._low == high:
                 self._low = self._high = 0
-                if self.room > KEPT_BUFFER and self.broker.request_memory.is_short:
+                if self.room > KEPT_BYTES_MAX and self.broker.request_memory.is_short:
                     self.release_buffer()
         finally:
             self._is_handling_frames = False
@@ -297,7 +297,7 @@ class Connection(asyncio.BufferedProtocol):
         if size < HEADER_MIN:
             self.fail("request_malformed", reason="the frame is shorter than a request header")
             return False
-        frame: Buffer = self._view[low:stop].tobytes() if size < COPIED_BELOW else self._view[low:stop]
+        frame: Buffer = self._view[low:stop].tobytes() if size < COPIED_FRAME_BYTES_MAX else self._view[low:stop]
         served = self._routes.get(key << 16 | version) or self.broker.router.resolve(
             key, version, self.listener.personality
         )
@@ -323,7 +323,7 @@ class Connection(asyncio.BufferedProtocol):
             return self.handle_fault(fault)
         if response is not None:
             self.open = False
-            if response is not NO_ANSWER:
+            if response is not NO_RESPONSE:
                 self._send(response)
         return self.transport is not None
 
@@ -364,7 +364,7 @@ class Connection(asyncio.BufferedProtocol):
             raise DecodeError("the client id runs past the end", HEADER_MIN)
         self._client_id_raw = bytes(frame[CLIENT_ID_AT:stop])
         self._client_id_stop = stop
-        self.client_id = str(self._client_id_raw[2:], "utf-8", "replace")[:CLIENT_ID_KEPT]
+        self.client_id = str(self._client_id_raw[2:], "utf-8", "replace")[:CLIENT_ID_LENGTH_MAX]
         return stop
 
     def _not_served(self, key: int, version: int) -> bool:
@@ -389,7 +389,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.open = False
         self.on_close = None
-        if response is not NO_ANSWER:
+        if response is not NO_RESPONSE:
             self._send(response)
         if not self._is_handling_frames and not self.open:  # The request stays open while the disk syncs.
             self._continue()
@@ -453,7 +453,7 @@ class Connection(asyncio.BufferedProtocol):
         syncer.when_synced(synced)
 
     def _write_lines(self, parts: list[Buffer]) -> None:
-        if sum(map(len, parts)) < COPIED_BELOW:
+        if sum(map(len, parts)) < COPIED_FRAME_BYTES_MAX:
             self._turn.deliver(self.transport, b"".join(parts))
         elif not self.transport.is_closing():
             self.transport.writelines(parts)
@@ -495,6 +495,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def release_buffer(self) -> None:
         """Replace a large receive buffer that is not in use by a small one."""
-        if self.room > KEPT_BUFFER and self._low == self._high and not self.open:
+        if self.room > KEPT_BYTES_MAX and self._low == self._high and not self.open:
             self._low = self._high = 0
-            self._make_room(FIRST_BUFFER)
+            self._make_room(BUFFER_BYTES_INITIAL)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientConnection
 
-ALWAYS_GIVEN: Final = 65_536
+SMALL_BUFFER_BYTES_MAX: Final = 65_536
 """Bytes up to which a buffer may always grow, regardless of the limit."""
 NO_LIMIT: Final = 0
 """A limit of this value or below means no limit."""
@@ -38,7 +38,7 @@ class RequestMemory:
         """Return whether a buffer may change its size, in bytes; if not, its connection waits until `read_on` is called."""
         more = after - before
         if (
-            after <= ALWAYS_GIVEN
+            after <= SMALL_BUFFER_BYTES_MAX
             or connection is self._exempt_connection
             or self._has_room(more)
             or self._reclaim(more)

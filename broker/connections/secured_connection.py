@@ -42,7 +42,7 @@ class SecuredConnection(Connection):
         self._receive_size_max = security.receive_size_max
         if security.mechanisms:
             self.authentication: Authentication | None = security.new_authentication(
-                broker.scram_credentials, broker.chance, broker.clock
+                broker.scram_credentials, broker.random_source, broker.clock
             )
 
     def connection_made(self, transport: Any) -> None:

@@ -14,7 +14,7 @@ from stuntbroker.broker.produce.client_append import append_or_error
 from stuntbroker.broker.produce.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
 from stuntbroker.broker.produce.produce_checks import check_content
 from stuntbroker.broker.produce.txn_questions import Question, is_verifying, question_for
-from stuntbroker.broker.requests.apis import NO_ANSWER
+from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.slices import run_in_slices
 from stuntbroker.broker.transactions.coordinator_errors import leader_code
 from stuntbroker.broker.transactions.fences import Identity
@@ -65,7 +65,7 @@ class AcceptedBatch(NamedTuple):
 
 
 def handle(connection: Connection, fields: ProduceFields, version: int) -> Any:
-    """Append the batches of one request; return the response, NO_ANSWER with acks=0, or None when it comes later."""
+    """Append the batches of one request; return the response, NO_RESPONSE with acks=0, or None when it comes later."""
     _, _, topic_batches = fields
     if len(topic_batches) == 1:
         ((_, _, parts),) = topic_batches
@@ -277,10 +277,10 @@ def _log_fencing(connection: Asking[Uses], transactional_id: str | None, accepte
 
 
 def _unacknowledged(connection: Asking[Uses], failed: bool) -> Any:
-    """Return NO_ANSWER, as acks=0 wants; close the connection after a failure, as there is no other way to report it."""
+    """Return NO_RESPONSE, as acks=0 wants; close the connection after a failure, as there is no other way to report it."""
     if failed:
         connection.fail("unacknowledged_produce_failed")
-    return NO_ANSWER
+    return NO_RESPONSE
 
 
 def _refuse(response: PartitionProduceResponse, error: int) -> None:
@@ -356,7 +356,7 @@ class _PendingProduce:
             self.connection,
             transactional_id,
             adds=self.version >= IMPLICIT_ADD_FROM,
-            is_sealed=any(each.log.producers.is_sealed(each.header.producer_id) for each in to_add),
+            rejects_new_records=any(each.log.producers.rejects_new_records(each.header.producer_id) for each in to_add),
         )
         if question is Question.ADD:
             partitions = frozenset([batch.log.name for batch in to_add])

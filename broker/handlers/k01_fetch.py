@@ -17,7 +17,7 @@ from stuntbroker.broker.requests.fetch_sessions import (
     FetchSession,
     Key,
 )
-from stuntbroker.broker.requests.slices import ANSWERED_ELSEWHERE, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import RESPONSE_ALREADY_SENT, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest
 from stuntbroker.protocol.messages.fetch_response import (
@@ -296,7 +296,7 @@ class _Fetch:
             return response
         if self.connection.open:
             self.wait(logs)
-        return ANSWERED_ELSEWHERE
+        return RESPONSE_ALREADY_SENT
 
     def wait(self, logs: list[PartitionLog]) -> None:
         self._listen(logs)
@@ -335,7 +335,7 @@ class _Fetch:
         self._reading = False
         if self.timer is not None:
             self._take(response, logs)
-        return ANSWERED_ELSEWHERE
+        return RESPONSE_ALREADY_SENT
 
     def _take(self, response: FetchResponse | None, logs: list[PartitionLog]) -> None:
         if response is not None:

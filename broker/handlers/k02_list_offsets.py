@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.cluster.epochs import epoch_error
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.batches.budget import BudgetExceeded, ReadBudget
 from stuntbroker.protocol.batches.records import BatchHeader
 from stuntbroker.protocol.batches.walk import spans
@@ -37,7 +37,7 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 KNOWN_FROM: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
 BATCH_STEPS: Final = 32
 """Cost of reading a batch from its file, in steps of a ReadBudget."""
-LOOKED_UP: Final = 10
+TIME_LOOKUP_COST: Final = 10
 """Cost of a look-up by time in slice units: reads a file, and may have to open it."""
 RECORD_STEPS: Final = 3
 """Cost of reading a record, in steps of a ReadBudget."""
@@ -60,7 +60,7 @@ def _each(connection: Asking[Uses], request: ListOffsetsRequest, version: int) -
         times = Counter(part.partition_index for part in topic.partitions)
         partitions = []
         for part in {part.partition_index: part for part in topic.partitions}.values():
-            log, cost = topics.log(topic.name, part.partition_index), SEEN
+            log, cost = topics.log(topic.name, part.partition_index), ELEMENT_COST
             if times[part.partition_index] > 1:
                 answer = _error(part, ErrorCode.INVALID_REQUEST)
             elif part.timestamp < 0 and version < KNOWN_FROM.get(part.timestamp, 1 if part.timestamp >= -2 else 99):
@@ -72,7 +72,7 @@ def _each(connection: Asking[Uses], request: ListOffsetsRequest, version: int) -
             else:
                 answer = _look_up(log, part, committed, budget)
                 if part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP:
-                    cost = LOOKED_UP
+                    cost = TIME_LOOKUP_COST
             partitions.append(answer)
             yield cost
         if partitions:

@@ -12,7 +12,7 @@ from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.configuration.properties import PARTITIONS_MAX
 from stuntbroker.broker.metadata.topics import Topic
 from stuntbroker.broker.metadata.unknown_topics import unknown_or_invalid
-from stuntbroker.broker.requests.slices import SEEN, Steps, cost_of_change, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.metadata_response import (
@@ -73,7 +73,7 @@ def _each_known(connection: Asking[Uses], topics: Iterable[Topic], request: Meta
     for topic in topics:
         yield cost
         answers.append(_known(connection.broker, topic, operations))
-        cost = SEEN + len(topic.partitions)
+        cost = ELEMENT_COST + len(topic.partitions)
     return _response(connection, request, answers)
 
 
@@ -94,7 +94,7 @@ def _each(
         cost = (
             cost_of_change(broker.syncer is not None, len(answer.partitions))
             if created
-            else SEEN * (1 + len(answer.partitions))
+            else ELEMENT_COST * (1 + len(answer.partitions))
         )
     return _response(connection, request, answers)
 

@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from stuntbroker.broker.configuration.properties import KIP_447_DRAFT
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.groups.offset_requests import FetchedTopic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -84,7 +84,7 @@ def _each(connection: Asking[Uses], request: OffsetFetchRequest, version: int) -
             continue
         group = yield from _group(connection, requested, request.require_stable, version)
         answered.append(group)
-        yield SEEN + sum(len(topic.partitions) for topic in group.topics) // 2
+        yield ELEMENT_COST + sum(len(topic.partitions) for topic in group.topics) // 2
     return OffsetFetchResponse(groups=answered)
 
 
@@ -98,7 +98,7 @@ def _fetch(
         for start in range(0, len(numbers), FETCHED_AT_ONCE):
             some = [(name, topic_id, numbers[start : start + FETCHED_AT_ONCE])]
             topics[-1].partitions.extend(groups.fetch(group_id, some, stable, unstable)[0].partitions)
-            yield SEEN + len(some[0][2]) // 5
+            yield ELEMENT_COST + len(some[0][2]) // 5
     return topics
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.metadata.topics import coordinator_of
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
@@ -47,7 +47,7 @@ def handle(connection: Asking[Uses], request: FindCoordinatorRequest, version: i
 def _each(connection: Asking[Uses], request: FindCoordinatorRequest) -> Steps:
     coordinators = []
     for key in request.coordinator_keys:
-        yield SEEN
+        yield ELEMENT_COST
         coordinators.append(_find(connection, request.key_type, key))
     return FindCoordinatorResponse(coordinators=coordinators)
 

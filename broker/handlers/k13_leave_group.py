@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.groups.classic.requests import Leaver
 from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest
 from stuntbroker.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
@@ -38,9 +38,9 @@ def _all_at_once(connection: Asking[Uses], request: LeaveGroupRequest) -> Steps:
     """Remove all members in one step, and build the response in slices."""
     leavers = [Leaver(member.member_id, member.group_instance_id) for member in request.members]
     reply = connection.broker.groups.leave_group(request.group_id, leavers)
-    yield SEEN * len(leavers)
+    yield ELEMENT_COST * len(leavers)
     members = []
     for leaver, error in zip(leavers, reply.members, strict=False):  # There are none when the whole request failed.
         members.append(MemberResponse(*leaver, error))
-        yield SEEN
+        yield ELEMENT_COST
     return LeaveGroupResponse(error_code=reply.error, members=members)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.groups.classic.state import Group, GroupState
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_groups_request import DescribeGroupsRequest
@@ -60,7 +60,7 @@ def _each(connection: Asking[Uses], request: DescribeGroupsRequest, version: int
         described.append(shown)
         if len(shown.members) > REPEATED_MEMBERS_MAX:
             large.add(group_id)
-        yield SEEN + len(shown.members) // MEMBERS_PER_UNIT
+        yield ELEMENT_COST + len(shown.members) // MEMBERS_PER_UNIT
     return DescribeGroupsResponse(groups=described)
 
 

@@ -13,7 +13,7 @@ from stuntbroker.broker.configuration.config_view import topic_configs
 from stuntbroker.broker.configuration.properties import PARTITIONS_MAX
 from stuntbroker.broker.metadata.topic_creation import TopicRefused, check_new_topic
 from stuntbroker.broker.metadata.topics import Topic
-from stuntbroker.broker.requests.slices import CREATED, SEEN, Steps, cost_of_change, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, PARTITION_CHANGE_COST, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.create_topics_response import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 KEY: Final = 19
 VERSIONS = range(2, 8)
 DETAILS_FROM: Final = 5
-DESCRIBED: Final = 20
+CONFIG_COST: Final = 20
 """Cost, in slice units, of a topic whose configuration is in the response."""
 
 
@@ -56,7 +56,7 @@ def _each(broker: Uses, request: CreateTopicsRequest, names: Counter[str], versi
     cost = 0
     for wanted in request.topics:
         yield cost
-        name, cost = wanted.name, SEEN
+        name, cost = wanted.name, ELEMENT_COST
         if names[name] > 1:
             results[name] = CreatableTopicResult(
                 name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
@@ -68,8 +68,8 @@ def _each(broker: Uses, request: CreateTopicsRequest, names: Counter[str], versi
             result = _create_topic(broker, wanted, colliding[name], request.validate_only, version)
             results[name] = result
             changed = not result.error_code and not request.validate_only
-            cost = DESCRIBED + (
-                cost_of_change(broker.syncer is not None, result.num_partitions) if changed else CREATED
+            cost = CONFIG_COST + (
+                cost_of_change(broker.syncer is not None, result.num_partitions) if changed else PARTITION_CHANGE_COST
             )
     return CreateTopicsResponse(topics=list(results.values()))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.metadata.topics import Topic
 from stuntbroker.broker.metadata.unknown_topics import unknown_topic
-from stuntbroker.broker.requests.slices import SEEN, Steps, cost_of_change, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
@@ -68,7 +68,7 @@ def _each(broker: Uses, wanted: list[DeleteTopicState]) -> Steps:
     for topic in accepted:
         yield cost
         results.append((yield from _delete_topic(broker, topic)))
-        cost = SEEN
+        cost = ELEMENT_COST
     try:
         broker.data_dir.forget_deleted_start_offsets()
     except StorageError as fault:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.requests.slices import CREATED, SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, PARTITION_CHANGE_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_records_request import DeleteRecordsRequest, DeleteRecordsTopic
 from stuntbroker.protocol.messages.delete_records_response import (
@@ -49,7 +49,7 @@ def _each(broker: Uses, topics: Sequence[DeleteRecordsTopic]) -> Steps:
                 answer.low_watermark = log.log_start_offset
                 advanced.append(answer)
                 segments -= len(log.segments)
-            yield SEEN + CREATED * segments
+            yield ELEMENT_COST + PARTITION_CHANGE_COST * segments
         if partitions:
             results.append(DeleteRecordsTopicResult(topic.name, partitions))
     try:

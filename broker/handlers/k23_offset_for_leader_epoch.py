@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.cluster.epochs import epoch_error
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest
 from stuntbroker.protocol.messages.offset_for_leader_epoch_response import (
@@ -41,10 +41,10 @@ def _each(connection: Asking[Uses], request: OffsetForLeaderEpochRequest) -> Ste
     topics = connection.broker.topics
     results = []
     for topic in request.topics:
-        yield SEEN
+        yield ELEMENT_COST
         partitions = []
         for part in topic.partitions:
-            yield SEEN
+            yield ELEMENT_COST
             log = topics.log(topic.topic, part.partition)
             if log is None:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.requests.slices import SEEN, Awaited, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Awaited, Steps, run_in_slices
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
@@ -74,7 +74,7 @@ def _many(connection: Asking[Uses], request: AddPartitionsToTxnRequest, version:
             _verify(connection, transaction, answer.set)
         else:
             _add(connection, transaction, version, answer.set)
-        yield SEEN + sum(len(topic.partitions) for topic in transaction.topics) // PARTITIONS_PER_UNIT
+        yield ELEMENT_COST + sum(len(topic.partitions) for topic in transaction.topics) // PARTITIONS_PER_UNIT
     for answer in answers:
         yield answer
     results = zip(request.transactions, answers, strict=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 KEY: Final = 27
-WRITTEN: Final = 10
+MARKER_COST: Final = 10
 """Cost of a marker, which is a write to a file, in slice units."""
 VERSIONS = range(1, 3)
 
@@ -53,7 +53,7 @@ def _each(connection: Asking[Uses], request: WriteTxnMarkersRequest) -> Steps:
                 partitions.append(WritableTxnMarkerPartitionResult(index, error))
                 if error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
                     refused[marker.producer_id] = marker.producer_epoch
-                yield WRITTEN
+                yield MARKER_COST
     for producer_id, producer_epoch in refused.items():
         yield from _note_refusal(connection, Identity(producer_id, producer_epoch))
     return WriteTxnMarkersResponse(

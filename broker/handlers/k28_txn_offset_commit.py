@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.produce.txn_questions import Question, question_for
 from stuntbroker.broker.requests.request_part import RequestPart
-from stuntbroker.broker.requests.slices import ANSWERED_ELSEWHERE, SLICE_COST, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import RESPONSE_ALREADY_SENT, SLICE_COST, Steps, run_in_slices
 from stuntbroker.broker.transactions.coordinator_errors import leader_code
 from stuntbroker.broker.transactions.fences import NO_MEMBER, Identity
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
@@ -63,7 +63,7 @@ def _in_parts(connection: Asking[Uses], request: TxnOffsetCommitRequest, version
         _Commit(part, request, version).start()
         yield part.answer
         if part.answer.value is None:
-            return ANSWERED_ELSEWHERE  # The connection was closed.
+            return RESPONSE_ALREADY_SENT  # The connection was closed.
         for topic in part.answer.value.topics:
             if topics and topics[-1].name == topic.name:
                 topics[-1].partitions = [*topics[-1].partitions, *topic.partitions]
@@ -135,9 +135,16 @@ class _Commit:
             return
         question = Question.NONE
         if txn_status != OPEN:
-            adds, is_sealed = self.version >= IMPLICIT_ADD_FROM, log.producers.is_sealed(request.producer_id)
+            adds, rejects_new_records = (
+                self.version >= IMPLICIT_ADD_FROM,
+                log.producers.rejects_new_records(request.producer_id),
+            )
             question = question_for(
-                self.connection, request.transactional_id, adds=adds, is_sealed=is_sealed, offsets=True
+                self.connection,
+                request.transactional_id,
+                adds=adds,
+                rejects_new_records=rejects_new_records,
+                offsets=True,
             )
         if question is Question.ADD:
             add = AddPartitions(*id_and_epoch, frozenset({(OFFSETS, index)}), 2)

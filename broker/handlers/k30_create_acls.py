@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.requests.no_acls import NO_AUTHORIZER, has_unknown
-from stuntbroker.broker.requests.slices import ANSWERED_ELSEWHERE, SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, RESPONSE_ALREADY_SENT, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_acls_request import CreateAclsRequest
 from stuntbroker.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
@@ -28,9 +28,9 @@ def handle(connection: Asking[HasLongRequests], request: CreateAclsRequest, vers
 
 def _each(connection: Asking[HasLongRequests], request: CreateAclsRequest) -> Steps:
     for new in request.creations:
-        yield SEEN
+        yield ELEMENT_COST
         if has_unknown(new.resource_type, new.resource_pattern_type, new.operation, new.permission_type):
             connection.fail("acl_unknown", api_key=KEY)
-            return ANSWERED_ELSEWHERE
+            return RESPONSE_ALREADY_SENT
     disabled = AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     return CreateAclsResponse(0, [disabled] * len(request.creations))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.requests.no_acls import NO_AUTHORIZER, has_unknown
-from stuntbroker.broker.requests.slices import ANSWERED_ELSEWHERE, SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, RESPONSE_ALREADY_SENT, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_acls_request import DeleteAclsRequest
 from stuntbroker.protocol.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
@@ -28,9 +28,9 @@ def handle(connection: Asking[HasLongRequests], request: DeleteAclsRequest, vers
 
 def _each(connection: Asking[HasLongRequests], request: DeleteAclsRequest) -> Steps:
     for each in request.filters:
-        yield SEEN
+        yield ELEMENT_COST
         if has_unknown(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type):
             connection.fail("acl_unknown", api_key=KEY)
-            return ANSWERED_ELSEWHERE
+            return RESPONSE_ALREADY_SENT
     disabled = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER, [])
     return DeleteAclsResponse(0, [disabled] * len(request.filters))

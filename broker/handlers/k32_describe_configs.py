@@ -12,7 +12,7 @@ from stuntbroker.broker.configuration.config_view import Entry, broker_configs, 
 from stuntbroker.broker.configuration.properties import BROKER as BROKER_PROPERTIES
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_PROPERTIES
 from stuntbroker.broker.configuration.properties import is_secret
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -63,7 +63,7 @@ def _each(
         yield cost
         result = _describe_resource(broker, node_id, resource, request)
         results.append(result)
-        cost = SEEN + len(result.configs)
+        cost = ELEMENT_COST + len(result.configs)
     return DescribeConfigsResponse(results=results)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
 from stuntbroker.protocol.messages.alter_replica_log_dirs_response import (
@@ -41,9 +41,9 @@ def _move_replicas(broker: Uses, request: AlterReplicaLogDirsRequest) -> Steps:
     """Topic -> partition -> error. The last path of a partition in the request counts."""
     for target in request.dirs:
         for topic in target.topics:
-            yield SEEN
+            yield ELEMENT_COST
             for index in topic.partitions:
-                yield SEEN
+                yield ELEMENT_COST
                 if target.path != log_dir:  # Kafka checks the path before the partition.
                     error = ErrorCode.LOG_DIR_NOT_FOUND
                 elif broker.topics.log(topic.name, index) is None:

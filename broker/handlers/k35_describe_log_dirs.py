@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from stuntbroker.protocol.messages.describe_log_dirs_response import (
@@ -38,7 +38,7 @@ def _each(connection: Asking[Uses], request: DescribeLogDirsRequest) -> Steps:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     topics = []
     for topic in list(broker.topics):
-        yield SEEN + len(topic.partitions) // 4
+        yield ELEMENT_COST + len(topic.partitions) // 4
         partitions = [
             DescribeLogDirsPartition(log.index, log.size, 0, False)
             for log, place in zip(topic.partitions, topic.placements, strict=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.cluster.assignments import problem_of_assignments
 from stuntbroker.broker.configuration.properties import PARTITIONS_MAX
-from stuntbroker.broker.requests.slices import SEEN, Steps, cost_of_change, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_partitions_response import (
@@ -44,7 +44,7 @@ def _each(broker: Uses, request: CreatePartitionsRequest) -> Steps:
     cost = 0
     for wanted in request.topics:
         yield cost
-        name, cost = wanted.name, SEEN
+        name, cost = wanted.name, ELEMENT_COST
         if times[name] > 1:
             error, message = ErrorCode.INVALID_REQUEST, "Duplicate topic name."
         else:

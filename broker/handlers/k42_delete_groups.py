@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         """Parts of the broker that this module uses."""
 
 
-DELETED: Final = 4
+GROUP_DELETION_COST: Final = 4
 """Cost of deleting a group, in slice units."""
 KEY = 42
 VERSIONS = range(3)
@@ -36,5 +36,5 @@ def _each(groups: GroupCoordinator, request: DeleteGroupsRequest) -> Steps:
     results = []
     for name in dict.fromkeys(request.groups_names):  # A repeated group is deleted once.
         results.append(DeletableGroupResult(name, groups.delete_group(name)))
-        yield DELETED
+        yield GROUP_DELETION_COST
     return DeleteGroupsResponse(results=results)

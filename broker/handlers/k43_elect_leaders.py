@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.cluster.moves import elect_any, elect_preferred
 from stuntbroker.broker.cluster.nodes import NO_LEADER
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from stuntbroker.protocol.messages.elect_leaders_response import (
@@ -46,7 +46,7 @@ def _elect(broker: Services, request: ElectLeadersRequest) -> Steps:
             return ElectLeadersResponse(error_code=error)
         # Kafka leaves out the partitions that need no election, and keeps their topics.
         for each in list(broker.topics):
-            yield SEEN
+            yield ELEMENT_COST
             outcomes = [
                 PartitionResult(index, *_partition_error(broker, request.election_type, each.name, index))
                 for index in range(len(each.partitions) if broker.nodes.are_many else 0)
@@ -55,10 +55,10 @@ def _elect(broker: Services, request: ElectLeadersRequest) -> Steps:
             results.append(ReplicaElectionResult(each.name, needed))
         return ElectLeadersResponse(replica_election_results=results)
     for topic in request.topic_partitions:
-        yield SEEN
+        yield ELEMENT_COST
         partitions = []
         for index in topic.partitions:
-            yield SEEN
+            yield ELEMENT_COST
             outcome = (error, message) if error else _partition_error(broker, request.election_type, topic.topic, index)
             partitions.append(PartitionResult(index, *outcome))
         results.append(ReplicaElectionResult(topic.topic, partitions))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.cluster.assignments import problem_of_replicas
 from stuntbroker.broker.cluster.moves import reassign
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -46,10 +46,10 @@ def _reassign(broker: Services, request: AlterPartitionReassignmentsRequest) -> 
     timed_out = request.timeout_ms <= 0
     topics = []
     for topic in request.topics:
-        yield SEEN
+        yield ELEMENT_COST
         partitions = []
         for partition in topic.partitions:
-            yield SEEN + len(partition.replicas or ())
+            yield ELEMENT_COST + len(partition.replicas or ())
             if timed_out:
                 outcome: tuple[ErrorCode, str | None] = ErrorCode.REQUEST_TIMED_OUT, None
             else:

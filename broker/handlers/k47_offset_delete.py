@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.groups.offsets import Place
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_delete_request import OffsetDeleteRequest
@@ -43,7 +43,7 @@ def _each(connection: Asking[Uses], request: OffsetDeleteRequest) -> Steps:
         count = 0 if topic is None else len(topic.partitions)
         partitions = []
         for partition in requested.partitions:
-            yield SEEN
+            yield ELEMENT_COST
             answer = OffsetDeleteResponsePartition(partition.partition_index)
             partitions.append(answer)
             if 0 <= partition.partition_index < count:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.metadata.quotas import CLIENT_ID, ENTITY_TYPES, IP, USER, Entity
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from stuntbroker.protocol.messages.describe_client_quotas_response import (
@@ -77,7 +77,7 @@ def _problem_of_match(match_type: int, match: str | None) -> str | None:
 def _describe(broker: Uses, request: DescribeClientQuotasRequest) -> Steps:
     entries = []
     for entity, values in list(broker.quotas.by_entity.items()):
-        yield SEEN
+        yield ELEMENT_COST
         if _matches(entity, request.components, request.strict):
             entries.append(
                 EntryData(

@@ -18,7 +18,7 @@ from stuntbroker.broker.metadata.quotas import (
     Entity,
     entity_of,
 )
-from stuntbroker.broker.requests.slices import SEEN, Steps, cost_of_change, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest, OpData
 from stuntbroker.protocol.messages.alter_client_quotas_response import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 KEY: Final = 49
 VERSIONS = range(0, 2)
-LARGEST: Final = {INT: ("an INT", 2.0**31 - 1), LONG: ("a LONG", 2.0**63)}
+VALUE_MAX_BY_TYPE: Final = {INT: ("an INT", 2.0**31 - 1), LONG: ("a LONG", 2.0**63)}
 """Kafka's name of each type, and the largest value that it accepts."""
 FRACTION_MAX: Final = 1e-6
 HOST_NAME: Final = re.compile(
@@ -60,7 +60,7 @@ def _alter_each(broker: Uses, request: AlterClientQuotasRequest) -> Steps:
     cost = 0
     for entry in request.entries:
         yield cost
-        cost = SEEN + len(entry.ops)
+        cost = ELEMENT_COST + len(entry.ops)
         entity = entity_of((part.entity_type, part.entity_name) for part in entry.entity)
         if entity in results or len({op.key for op in entry.ops}) < len(entry.ops):
             # As in Kafka, the first entry of the entity has been applied nevertheless.
@@ -130,7 +130,7 @@ def _problem_of_value(key: str, kind: str, value: float) -> str | None:
     if value <= 0:
         return f"Quota {key} must be greater than 0"
     if kind != DOUBLE:
-        name, largest = LARGEST[kind]
+        name, largest = VALUE_MAX_BY_TYPE[kind]
         if value > largest:
             return f"Proposed value for {key} is too large for {name}."
         if value % 1 > FRACTION_MAX:

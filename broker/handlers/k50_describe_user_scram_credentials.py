@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 from stuntbroker.protocol.messages.describe_user_scram_credentials_response import (
@@ -40,7 +40,7 @@ def _describe(broker: Uses, request: DescribeUserScramCredentialsRequest) -> Ste
     named = Counter(user.name for user in request.users or ()) or Counter(list(known))
     results = []
     for name, count in named.items():
-        yield SEEN
+        yield ELEMENT_COST
         error, message, infos = ErrorCode.NONE, "", []
         if count > 1:
             error = ErrorCode.DUPLICATE_RESOURCE

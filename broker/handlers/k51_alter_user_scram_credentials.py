@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.requests.slices import SEEN, Steps, cost_of_change, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, cost_of_change, run_in_slices
 from stuntbroker.broker.security.scram import credential_of
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_user_scram_credentials_request import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KEY: Final = 51
 VERSIONS = range(0, 1)
-TWICE: Final = "A user credential cannot be altered twice in the same request"
+DUPLICATE_USER_MESSAGE: Final = "A user credential cannot be altered twice in the same request"
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 Outcome = tuple[ErrorCode, str | None]
@@ -48,13 +48,13 @@ def _alter_each(broker: Uses, request: AlterUserScramCredentialsRequest) -> Step
     results: dict[str, Outcome] = {}
     wanted: list[Change] = [*request.deletions, *request.upsertions]
     for change in wanted:
-        yield SEEN
+        yield ELEMENT_COST
         user = change.name
         if user not in changes:
             changes[user] = change
             results[user] = _refusal(broker, change) or (ErrorCode.NONE, None)
         elif results[user][0] == ErrorCode.NONE:  # Else the first error counts, as in Kafka.
-            results[user] = ErrorCode.DUPLICATE_RESOURCE, TWICE
+            results[user] = ErrorCode.DUPLICATE_RESOURCE, DUPLICATE_USER_MESSAGE
     for user, change in changes.items():
         if results[user][0] == ErrorCode.NONE:
             results[user] = _alter(broker, change, SCRAM_NUMBERS[change.mechanism])

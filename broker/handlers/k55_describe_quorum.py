@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_quorum_request import DescribeQuorumRequest
 from stuntbroker.protocol.messages.describe_quorum_response import (
@@ -58,10 +58,10 @@ def _reject(wanted: list[tuple[str, list[int]]]) -> Steps:
     error, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
     topics = []
     for name, indexes in wanted:
-        yield SEEN
+        yield ELEMENT_COST
         partitions = []
         for index in indexes:
-            yield SEEN
+            yield ELEMENT_COST
             partitions.append(PartitionData(index, error, message))
         topics.append(TopicData(name, partitions))
     return DescribeQuorumResponse(topics=topics)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.features import TRANSACTION_VERSION
 from stuntbroker.protocol.messages.update_features_request import UpdateFeaturesRequest
@@ -59,6 +59,6 @@ def _all_or_none(connection: Asking[Uses], request: UpdateFeaturesRequest) -> St
             )
     results = []
     for update in request.feature_updates:
-        yield SEEN
+        yield ELEMENT_COST
         results.append(UpdatableFeatureResult(update.feature, ErrorCode.NONE, "NONE"))
     return UpdateFeaturesResponse(error_message=None, results=results)

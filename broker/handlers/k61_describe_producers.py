@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.metadata.unknown_topics import unknown_or_invalid
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest
 from stuntbroker.protocol.messages.describe_producers_response import (
@@ -45,11 +45,11 @@ def _each(connection: Asking[Uses], request: DescribeProducersRequest) -> Steps:
             log = broker.topics.log(topic.name, index)
             if log is None or known is None:
                 partitions.append(PartitionResponse(index, missing))
-                yield SEEN
+                yield ELEMENT_COST
                 continue
             if node_id not in known.placements[index].replicas:
                 partitions.append(PartitionResponse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER))
-                yield SEEN
+                yield ELEMENT_COST
                 continue
             producers = [
                 ProducerState(
@@ -63,6 +63,6 @@ def _each(connection: Asking[Uses], request: DescribeProducersRequest) -> Steps:
                 for producer_id, producer in log.producers.producers.items()
             ]
             partitions.append(PartitionResponse(index, ErrorCode.NONE, None, producers))
-            yield SEEN + len(producers) // 4
+            yield ELEMENT_COST + len(producers) // 4
         topics.append(TopicResponse(topic.name, partitions))
     return DescribeProducersResponse(topics=topics)

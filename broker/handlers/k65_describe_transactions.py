@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.coordinator.state import partitions_by_topic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
@@ -52,7 +52,7 @@ def _each(broker: Uses, transactional_ids: Sequence[str]) -> Steps:
         partitions = sum(len(topic.partitions) for topic in state.topics)
         if partitions > REPEATED_PARTITIONS_MAX:
             large.add(transactional_id)
-        yield SEEN + partitions // PARTITIONS_PER_UNIT
+        yield ELEMENT_COST + partitions // PARTITIONS_PER_UNIT
     return DescribeTransactionsResponse(transaction_states=states)
 
 

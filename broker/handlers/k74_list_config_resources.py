@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
@@ -46,6 +46,6 @@ def _list(broker: Uses, types: frozenset[int]) -> Steps:
     ]
     if ResourceType.TOPIC in types:
         for name in list(broker.topics.by_name):
-            yield SEEN
+            yield ELEMENT_COST
             resources.append(ConfigResource(name, ResourceType.TOPIC))
     return ListConfigResourcesResponse(config_resources=resources)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.handlers.k03_metadata import NOT_REQUESTED, TOPIC_OPERATIONS
 from stuntbroker.broker.metadata.unknown_topics import unknown_or_invalid
-from stuntbroker.broker.requests.slices import SEEN, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from stuntbroker.protocol.messages.describe_topic_partitions_response import (
@@ -55,7 +55,7 @@ def _each(connection: Asking[Uses], request: DescribeTopicPartitionsRequest) -> 
     left = max(1, min(request.response_partition_limit, LIMIT_MAX))
     answered: list[DescribeTopicPartitionsResponseTopic] = []
     for name, topic in topics.items():
-        yield SEEN
+        yield ELEMENT_COST
         if left <= 0:
             return DescribeTopicPartitionsResponse(topics=answered, next_cursor=Cursor(name, 0))
         if topic is None:
@@ -85,7 +85,7 @@ def _each(connection: Asking[Uses], request: DescribeTopicPartitionsRequest) -> 
             )
         )
         left -= len(partitions)
-        yield SEEN * len(partitions)
+        yield ELEMENT_COST * len(partitions)
         if stop < len(topic.partitions):
             return DescribeTopicPartitionsResponse(topics=answered, next_cursor=Cursor(name, stop))
         first = 0

@@ -6,10 +6,10 @@ import gc
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.chance import Chance
 from stuntbroker.broker.cluster.nodes import Nodes, Placement
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import TOPIC, ConfigError, check_topic_config
+from stuntbroker.broker.random_source import RandomSource
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.topic_names import INTERNAL, OFFSETS, TXN_STATE
 from stuntbroker.storage.data_dir import DataDir
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from stuntbroker.broker.metadata.image import Image, TopicImage
     from stuntbroker.broker.observation.events import Events
 
-FROZEN_FROM: Final = 2_000
-HISTORY_MS: Final = 60_000
+GC_FREEZE_PARTITIONS_MIN: Final = 2_000
+INTERNAL_COMPACTION_LAG_MS: Final = 60_000
 """`min.compaction.lag.ms` of the internal topics: compaction never removes younger records."""
 
 
@@ -58,14 +58,14 @@ class Topics:
         config: BrokerConfig,
         syncer: Syncer | None,
         turn: Turn,
-        chance: Chance,
+        random_source: RandomSource,
         nodes: Nodes,
     ) -> None:
         self.data_dir = data_dir
         self.config = config
         self.syncer = syncer
         self.turn = turn
-        self._chance = chance
+        self._random_source = random_source
         self.nodes = nodes
         self.by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
@@ -107,8 +107,10 @@ class Topics:
             retention_bytes=self.config_of(topic, "retention.bytes"),
             compact="compact" in policies,
             delete="delete" in policies,
-            min_compaction_lag_ms=HISTORY_MS if topic.internal else self.config_of(topic, "min.compaction.lag.ms"),
-            keeps_history=topic.internal,
+            min_compaction_lag_ms=INTERNAL_COMPACTION_LAG_MS
+            if topic.internal
+            else self.config_of(topic, "min.compaction.lag.ms"),
+            is_internal_log=topic.internal,
             delete_retention_ms=0 if topic.internal else self.config_of(topic, "delete.retention.ms"),
             log_append_time=self.config_of(topic, "message.timestamp.type") == "LogAppendTime",
             max_message_bytes=self.config_of(topic, "max.message.bytes"),
@@ -272,7 +274,7 @@ class Topics:
     def new_id(self) -> bytes:
         """Return a random id for a topic: 16 bytes."""
         # A random UUID (version 4) whose text does not begin with a dash.
-        random_bytes = bytearray(self._chance.random_bytes(16))
+        random_bytes = bytearray(self._random_source.random_bytes(16))
         random_bytes[0] &= 0x7F
         random_bytes[6] = random_bytes[6] & 0x0F | 0x40
         random_bytes[8] = random_bytes[8] & 0x3F | 0x80
@@ -305,7 +307,9 @@ class Topics:
                 topic.name, index, topic.id, config, is_new=events is None, has_moved=index in has_moved
             )
             if cut and events is not None:
-                events.warning("log_cut", topic=topic.name, partition=index, bytes=cut, next_offset=log.next_offset)
+                events.warning(
+                    "log_truncated", topic=topic.name, partition=index, bytes=cut, next_offset=log.next_offset
+                )
             log.flush_first = topic.name == TXN_STATE
             log.attach_to(self.turn, buffers=self.syncer is None)
             if self.syncer is not None:
@@ -316,7 +320,7 @@ class Topics:
             self.logs[log.name] = log
             self._not_frozen += 1
         # Partitions are long-lived: freezing them saves the garbage collector a scan of 100 ms.
-        if self._not_frozen >= FROZEN_FROM:
+        if self._not_frozen >= GC_FREEZE_PARTITIONS_MIN:
             self._not_frozen = 0
             gc.freeze()
 

@@ -13,7 +13,7 @@ LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 WINDOW_MS: Final = 10_000
 LINES_PER_WINDOW: Final = 1_000
-"""Lines of one event that are written in a window. Lines beyond are counted, and `events_left_out` logs their number."""
+"""Lines of one event that are written in a window. Lines beyond are counted, and `events_suppressed` logs their number."""
 
 
 class _Window:
@@ -55,7 +55,7 @@ class Events:
     def _end_window(self, event: str) -> None:
         window = self._windows.pop(event, None)
         if window is not None and window.lines > LINES_PER_WINDOW:
-            self._write("warning", "events_left_out", {"left_out": event, "count": window.lines - LINES_PER_WINDOW})
+            self._write("warning", "events_suppressed", {"left_out": event, "count": window.lines - LINES_PER_WINDOW})
 
     def log_suppressed(self, at_end: bool = False) -> None:
         """Log how many lines were left out in windows that are over; `at_end`: in all windows."""

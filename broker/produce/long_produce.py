@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.requests.apis import NO_ANSWER
+from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.request_part import RequestPart
-from stuntbroker.broker.requests.slices import ANSWERED_ELSEWHERE, SLICE_COST, Steps
+from stuntbroker.broker.requests.slices import RESPONSE_ALREADY_SENT, SLICE_COST, Steps
 from stuntbroker.protocol.batches.check import records_fill_in_steps
 from stuntbroker.protocol.batches.records import CODEC_MASK, LOG_OVERHEAD, read_header
 from stuntbroker.protocol.messages.produce_response import TopicProduceResponse
@@ -63,11 +63,11 @@ def long_steps(
                 log.large_batches.remove(batch)
                 batch.discard()
         if answer is None:
-            return ANSWERED_ELSEWHERE  # The connection was closed.
-        if answer is not NO_ANSWER:
+            return RESPONSE_ALREADY_SENT  # The connection was closed.
+        if answer is not NO_RESPONSE:
             _add(topics, answer.responses)
         yield SLICE_COST
-    return NO_ANSWER if acks == 0 else Answer(topics)
+    return NO_RESPONSE if acks == 0 else Answer(topics)
 
 
 def _write_ahead(

@@ -30,18 +30,19 @@ def is_verifying(connection: Asking[HasConfig], *, offsets: bool = False) -> boo
 
 
 def question_for(
-    connection: Asking[Uses], transactional_id: str, *, adds: bool, is_sealed: bool, offsets: bool = False
+    connection: Asking[Uses], transactional_id: str, *, adds: bool, rejects_new_records: bool, offsets: bool = False
 ) -> Question:
     """Return the request that must succeed before the append.
 
-    `adds`: the request version adds partitions implicitly. `is_sealed`: the transaction accepts no more records in the partition.
-    Older versions are verified unless configuration or personality disables it; recovered and sealed transactions always are.
+    `adds`: the request version adds partitions implicitly. `rejects_new_records`: the transaction accepts no more records
+    in the partition. Older versions are verified unless configuration or personality disables it; recovered transactions
+    and those that accept no more records always are.
     """
     if adds:
         return Question.ADD
     if (
         is_verifying(connection, offsets=offsets)
-        or is_sealed
+        or rejects_new_records
         or connection.broker.transactions.is_recovered(transactional_id)
     ):
         return Question.VERIFY

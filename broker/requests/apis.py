@@ -103,5 +103,5 @@ ONLY_APPEND: Final = frozenset(
     }
 )
 """API keys of requests that do not read logs, so that buffered appends need not be written before they are handled."""
-NO_ANSWER: Final = object()
+NO_RESPONSE: Final = object()
 """Returned by a handler for a request without a response (Produce with acks=0)."""

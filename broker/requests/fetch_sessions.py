@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stuntbroker.broker.chance import Chance
+from stuntbroker.broker.random_source import RandomSource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import INT32_MAX
 
@@ -43,9 +43,9 @@ class FetchSession:
 class FetchSessions:
     """Cache of at most `slots` sessions; evicts the least recently used."""
 
-    def __init__(self, slots: int, chance: Chance) -> None:
+    def __init__(self, slots: int, random_source: RandomSource) -> None:
         self.slots = slots
-        self._chance = chance
+        self._random_source = random_source
         self.sessions: dict[int, FetchSession] = {}
 
     def new(self, uses_ids: bool) -> FetchSession | None:
@@ -56,7 +56,7 @@ class FetchSessions:
             del self.sessions[next(iter(self.sessions))]
         session_id = 0
         while session_id == 0 or session_id in self.sessions:
-            session_id = int.from_bytes(self._chance.random_bytes(4), "big") & INT32_MAX
+            session_id = int.from_bytes(self._random_source.random_bytes(4), "big") & INT32_MAX
         session = self.sessions[session_id] = FetchSession(session_id, uses_ids)
         return session
 

@@ -18,7 +18,7 @@ from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 Handler = Callable[[Any, Any, int], Any]
 """Called with the `connection.Connection` (with its client and listener), the decoded request, and its version.
 
-Returns the response; None if `connection.reply` is called later; or NO_ANSWER.
+Returns the response; None if `connection.reply` is called later; or NO_RESPONSE.
 """
 Interceptor = Callable[[Handler, Any, Any, int], Any]
 """Called like a handler, with the next interceptor or the handler as an additional first argument; returns the same."""

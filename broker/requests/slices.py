@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 class Awaited:
     """A result that may come later. `set` is called once, before or after the steps begin to wait."""
 
-    __slots__ = ("_go_on", "is_set", "value")
+    __slots__ = ("_resume", "is_set", "value")
 
     def __init__(self) -> None:
         self.is_set = False
         self.value: Any = None
-        self._go_on: Callable[[], None] | None = None
+        self._resume: Callable[[], None] | None = None
 
     def set(self, value: Any) -> None:
         """Store the result, and continue the steps that wait for it."""
         self.is_set, self.value = True, value
-        if self._go_on is not None:
-            self._go_on()
+        if self._resume is not None:
+            self._resume()
 
-    def then(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` when the result is set, which must not have happened yet."""
-        self._go_on = go_on
+    def then(self, resume: Callable[[], None]) -> None:
+        """Call `resume` when the result is set, which must not have happened yet."""
+        self._resume = resume
 
 
 Steps = Generator[int | Awaited, None, Any]
-ANSWERED_ELSEWHERE: Final = object()
+RESPONSE_ALREADY_SENT: Final = object()
 """Returned by steps that have sent their response themselves."""
 
 SLICE_COST: Final = 1_000
@@ -59,13 +59,13 @@ STEP_BYTES: Final = 70_000
 """Approximate maximum of bytes that are encoded in one step, estimated from the preceding elements."""
 BYTES_PER_UNIT: Final = 700
 """Encoded bytes that cost one unit."""
-SEEN: Final = 1
+ELEMENT_COST: Final = 1
 """Cost of each topic in a request, and of each partition that is described."""
 IDS_PER_STEP: Final = 200
 """Number of transactional ids that are listed in one step."""
 IDS_COST: Final = 50
 """Cost of listing phase and producer id of IDS_PER_STEP ids."""
-CREATED: Final = 16
+PARTITION_CHANGE_COST: Final = 16
 """Cost of each partition that is created or deleted, and of the configuration of a topic."""
 
 
@@ -89,13 +89,13 @@ class LongRequests:
         if len(self._waiting) == 1:
             # The garbage collector would scan the 300,000 objects of a long response for 100 ms. They are freed without it.
             gc.disable()
-            self._call_in_next_turn(self._go_on)
+            self._call_in_next_turn(self._resume)
 
     def clear(self) -> None:
         """Drop all unfinished requests, because the broker stops."""
         self._waiting.clear()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """Run one slice of the request that has waited longest."""
         waiting = self._waiting
         if not waiting:  # The broker has stopped.
@@ -117,12 +117,12 @@ class LongRequests:
         if not is_over:
             waiting.append((connection, steps))
         if waiting:
-            self._call_in_next_turn(self._go_on)
+            self._call_in_next_turn(self._resume)
         else:
             gc.enable()
         if isinstance(response, Awaited):
             response.then(lambda: self.add(connection, steps))
-        elif response is not None and response is not ANSWERED_ELSEWHERE:
+        elif response is not None and response is not RESPONSE_ALREADY_SENT:
             connection.reply(response)
 
 
@@ -146,7 +146,7 @@ def run_in_slices(connection: SlicedConnection, steps: Steps) -> Any:
     """Run steps in slices; return their response, or None if `connection.reply` is called later."""
     steps = _and_encoded(connection.route, steps)
     response = _slice(steps)
-    if response is ANSWERED_ELSEWHERE:
+    if response is RESPONSE_ALREADY_SENT:
         return None
     if response is None:
         connection.broker.long_requests.add(connection, steps)
@@ -171,7 +171,7 @@ class _Encoded:
 def _and_encoded(route: Route, steps: Steps) -> Steps:
     """Return the steps followed by those that encode a response with a long list; encoding a megabyte takes 15 ms."""
     response = yield from steps
-    if response is None or response is ANSWERED_ELSEWHERE or route.in_parts or isinstance(response, _Encoded):
+    if response is None or response is RESPONSE_ALREADY_SENT or route.in_parts or isinstance(response, _Encoded):
         return response
     values = [(getattr(response, field), field) for field in getattr(response, "__slots__", ())]
     count, field = max(((len(value), field) for value, field in values if isinstance(value, list)), default=(0, ""))
@@ -216,7 +216,7 @@ def cost_of_change(is_synced: bool, partitions: int) -> int:
     """Return the cost of creating or deleting partitions of one topic. `is_synced`: each change is synced to disk."""
     if is_synced:
         return SLICE_COST  # The disk takes longer than anything else.
-    return CREATED * partitions
+    return PARTITION_CHANGE_COST * partitions
 
 
 def _slice(steps: Steps) -> Any:

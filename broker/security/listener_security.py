@@ -14,10 +14,10 @@ from stuntbroker.broker.security.tls import TlsError, server_context
 from stuntbroker.broker.security.users import Users
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.chance import Chance
     from stuntbroker.broker.clock import Clock
     from stuntbroker.broker.configuration.config import BrokerConfig
     from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
+    from stuntbroker.broker.random_source import RandomSource
 
 NOT_TLS: Final = ("HTTP_REQUEST", "WRONG_VERSION_NUMBER", "NOT_SSL_RECORD_OR_TLS", "RECORD_LAYER_FAILURE")
 """OpenSSL's reasons for refusing a client that does not speak TLS, and would not understand an alert."""
@@ -56,12 +56,12 @@ class ListenerSecurity:
                 f"or {LISTENER_PREFIX}{name.lower()}.plain.{JAAS_CONFIG}"
             )
 
-    def new_authentication(self, stored: ScramCredentials, chance: Chance, clock: Clock) -> Authentication:
+    def new_authentication(self, stored: ScramCredentials, random_source: RandomSource, clock: Clock) -> Authentication:
         """Return the authentication of a new connection."""
         users = Users(self._everywhere, self._of_jaas, stored)
         return Authentication(
             self.mechanisms,
-            lambda mechanism: new_mechanism(mechanism, users, chance, clock.now_ms),
+            lambda mechanism: new_mechanism(mechanism, users, random_source, clock.now_ms),
             clock,
             self._max_session_ms,
         )

@@ -25,7 +25,7 @@ from stuntbroker.broker.security.scram import (
 from stuntbroker.protocol.scram import SCRAM_MECHANISMS, ScramMechanism
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.chance import Chance
+    from stuntbroker.broker.random_source import RandomSource
     from stuntbroker.broker.security.users import Users
 
 PLAIN: Final = "PLAIN"
@@ -97,10 +97,10 @@ class Plain:
 class Scram:
     """SCRAM-SHA-256 or SCRAM-SHA-512 (RFC 5802), in two tokens."""
 
-    def __init__(self, users: Users, mechanism: ScramMechanism, chance: Chance) -> None:
+    def __init__(self, users: Users, mechanism: ScramMechanism, random_source: RandomSource) -> None:
         self._users = users
         self._mechanism = mechanism
-        self._chance = chance
+        self._random_source = random_source
         self._first: ClientFirst | None = None
         self._credential: ScramCredential
         self._challenge = b""
@@ -126,7 +126,7 @@ class Scram:
         if first.authorization_id not in ("", first.user):
             raise AuthenticationFailure(OTHER_AUTHORIZATION_ID)
         self._first, self._credential = first, credential
-        nonce = first.nonce + self._chance.random_bytes(NONCE_BYTES).hex()
+        nonce = first.nonce + self._random_source.random_bytes(NONCE_BYTES).hex()
         self._challenge = server_first(nonce, credential)
         return self._challenge
 
@@ -192,13 +192,13 @@ def _unsecured_claims(token: str) -> dict[str, Any]:
     return parts[1] if parts[0].get("alg") == "none" else {}
 
 
-def new_mechanism(name: str, users: Users, chance: Chance, now_ms: Callable[[], int]) -> Mechanism:
+def new_mechanism(name: str, users: Users, random_source: RandomSource, now_ms: Callable[[], int]) -> Mechanism:
     """Return the server's side of a new authentication by one of the mechanisms in SERVED."""
     if name == PLAIN:
         return Plain(users)
     if name == OAUTHBEARER:
         return OAuthBearer(now_ms)
-    return Scram(users, SCRAM_MECHANISMS[name], chance)
+    return Scram(users, SCRAM_MECHANISMS[name], random_source)
 
 
 def _parse_bearer(message: str) -> tuple[str, str]:

@@ -133,12 +133,12 @@ class Fences:
         self.added: Callable[[str, Fence, int], None] | None = None
         """Called when a producer is fenced, with its transactional id and the time in ms since 1970."""
 
-    def hold(self, transactional_id: str, client: str, given: Identity, goes_on: bool) -> None:
+    def hold(self, transactional_id: str, client: str, given: Identity, is_same_producer: bool) -> None:
         """Record the address of the client that holds a transactional id from now on.
 
-        `goes_on`: the client already held the id, and has only requested a new epoch (KIP-360).
+        `is_same_producer`: the client already held the id, and has only requested a new epoch (KIP-360).
         """
-        if not goes_on or transactional_id not in self._holders:
+        if not is_same_producer or transactional_id not in self._holders:
             _put(self._holders, transactional_id, Holder(client, self._clock.now_ms(), given))
 
     def add(self, txn: Txn, cause: str, connection: ClientConnection | None) -> None:

@@ -51,23 +51,23 @@ class MarkerSlices:
         without_leader = frozenset(filter(self.has_no_leader, missing))
         partitions = iter(missing - without_leader)
 
-        def go_on() -> None:
+        def resume() -> None:
             chosen = next_slice(self._broker.topics.logs, partitions)
             try:
                 self._write(txn, chosen)
             except StorageError as fault:
-                self._broker.events.error("txn_not_finished", transactional_id=txn.transactional_id, fault=str(fault))
+                self._broker.events.error("txn_not_completed", transactional_id=txn.transactional_id, fault=str(fault))
                 following.failed()
                 return
             if chosen:
-                self._broker.timers.soon(go_on)
+                self._broker.timers.soon(resume)
             elif without_leader:
                 self.unwritten[txn.transactional_id] = without_leader
                 following.waiting()
             else:
                 following.written()
 
-        self._broker.timers.soon(go_on)
+        self._broker.timers.soon(resume)
 
     def wait(self, txn: Txn, on_waiting: Callable[[], None]) -> None:
         """Write no marker before every partition has a leader; call `on_waiting` in a later turn."""

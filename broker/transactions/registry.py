@@ -33,7 +33,7 @@ from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.leader_epochs import FIRST_EPOCH
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.recovery import sound_batches
+from stuntbroker.storage.recovery import checked_batches
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientConnection
@@ -316,7 +316,7 @@ class Transactions:
         for name, index in txn.partitions:
             log = self.broker.topics.log(name, index)
             if log is not None:
-                log.producers.seal(txn.producer_id)
+                log.producers.reject_new_records(txn.producer_id)
 
     def phase_changed(self, actor: Actor, before: Txn) -> None:
         """Update the set of open transactions after a change of phase."""
@@ -368,7 +368,7 @@ class Transactions:
                 self._timing_out.add(actor)
                 actor.ask(TimeOut(), None, self)
             except StorageError as fault:
-                self.broker.events.error("txn_not_finished", transactional_id=txn.transactional_id, fault=str(fault))
+                self.broker.events.error("txn_not_completed", transactional_id=txn.transactional_id, fault=str(fault))
             if not actor.busy:
                 self._timing_out.discard(actor)
 
@@ -459,7 +459,7 @@ class Transactions:
             self.load_times_ms.append(self.broker.clock.monotonic_ms() - began_ms)
 
     def _replay_partition(self, log: PartitionLog) -> None:
-        values = last_values(sound_batches(log))
+        values = last_values(checked_batches(log))
         self._dormant |= values
         for transactional_id in open_ids(values):
             actor = self._wake(transactional_id)
@@ -478,4 +478,4 @@ class Transactions:
                 self.reject_new_records(actor.txn)
         for actor in [a for a in self.open if a.txn.phase in PREPARED and not a.busy]:
             actor.finish(self)
-            self.broker.events.info("txn_finished_after_restart", transactional_id=actor.txn.transactional_id)
+            self.broker.events.info("txn_completed_after_restart", transactional_id=actor.txn.transactional_id)

@@ -24,7 +24,7 @@ class TxnStops(Protocol):
     """Stop points for transactions, set by a test."""
 
     def hold(
-        self, actor: Actor, request: Request, effects: tuple[Effect, ...], position: int, go_on: Callable[[], None]
+        self, actor: Actor, request: Request, effects: tuple[Effect, ...], position: int, resume: Callable[[], None]
     ) -> bool:
         """Called like `coordinator.actor.Hold`."""
 

@@ -22,7 +22,7 @@ usage: stuntbroker ctl COMMAND [options]
   advance TIME       advance the clock: 500ms, 90s, 15m, 2h, 7d
   pause | resume     stop the clock, or let it run again
   faults             list the faults, with the number of times that each has fired
-  fault RULE         add a fault: {"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"lose_answer": true}}
+  fault RULE         add a fault: {"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"lose_response": true}}
   stops              list the points at which the broker can stop, and the stops
   stop POINT [RULE]  add a stop: {"action": "park", "match": {"transactional_id": "pay-*"}, "nth": 1, "times": 1}
   release ID         resume the requests that a fault holds or a stop has parked
@@ -38,11 +38,11 @@ usage: stuntbroker ctl COMMAND [options]
   move WHAT          move a leader or coordinator: {"transactional_id": "pay-1", "node": 2, "load_ms": 500}
   snapshots          list the snapshots
   snapshot [NAME]    save the broker's complete state, with its open transactions
-  restore NAME       restore a snapshot; `forget NAME` deletes one
+  restore NAME       restore a snapshot; `delete-snapshot NAME` deletes one
   reset              restore the state in which the broker was started
   forks              list the copies that run beside the broker
   fork [NAME]        start copies in the state of a snapshot, or in the current one  [--count N]
-  unfork [ID]        stop a copy, or all of them
+  remove-fork [ID]   stop a copy, or all of them
   requests           show the last requests  [--limit N, default 20]
   transactions [ID]  list the transactional ids, or show one with its last requests and fences
   fences [ID]        list the fenced producers with the causes, or show one fence with advice
@@ -203,7 +203,7 @@ def _take_snapshot(client: ControlClient, given: Options) -> Any:
     return {"snapshots": [client.post("/v1/snapshot", {"name": "".join(given.get("", []))})]}
 
 
-def _forget(client: ControlClient, given: Options) -> Any:
+def _delete_snapshot(client: ControlClient, given: Options) -> Any:
     return {"snapshots": [client.delete(f"/v1/snapshots/{_in_path(given[''][0])}")]}
 
 
@@ -275,12 +275,12 @@ COMMANDS: Final = {
     "move": Command(_move, answers.move_as_text, "WHAT"),
     "snapshots": Command(_get("/v1/snapshots"), answers.snapshots_as_text),
     "snapshot": Command(_take_snapshot, answers.snapshots_as_text, "NAME", words_min=0),
-    "forget": Command(_forget, answers.snapshots_as_text, "NAME"),
+    "delete-snapshot": Command(_delete_snapshot, answers.snapshots_as_text, "NAME"),
     "restore": Command(_restore, answers.snapshots_as_text, "NAME"),
     "reset": Command(_post("/v1/reset"), lambda document: "the broker is in its initial state\n"),
     "forks": Command(_get("/v1/forks"), answers.forks_as_text),
     "fork": Command(_fork, answers.forks_as_text, "NAME", words_min=0, options=("--count",)),
-    "unfork": Command(_remove_forks, answers.forks_as_text, "ID", words_min=0),
+    "remove-fork": Command(_remove_forks, answers.forks_as_text, "ID", words_min=0),
     "requests": Command(_requests, answers.requests_as_text, options=("--limit",)),
     "transactions": Command(_one_or_all("/v1/transactions"), answers.transactions_as_text, "ID", words_min=0),
     "fences": Command(_one_or_all("/v1/fences"), answers.fences_as_text, "ID", words_min=0),

@@ -15,7 +15,7 @@ NAMES_OF_IDS: Final = ("transactional_id", "v3_and_below_transactional_id", "gro
 def clock_as_text(document: Any) -> str:
     """Format the broker's clock."""
     state = "paused" if document["paused"] else "running"
-    return f"{document['now_ms']} ms since 1970, {document['moved_ms']} ms ahead of the machine's clock, {state}\n"
+    return f"{document['now_ms']} ms since 1970, {document['ahead_ms']} ms ahead of the machine's clock, {state}\n"
 
 
 def faults_as_text(document: Any) -> str:

@@ -13,7 +13,7 @@ from stuntbroker.cli.arguments import UsageError, choice, options, single
 from stuntbroker.cli.tables import shown
 
 if TYPE_CHECKING:
-    from stuntbroker.pipeline.audit.eos import Chain
+    from stuntbroker.pipeline.audit.eos import ExactlyOnceCheck
     from stuntbroker.pipeline.audit.findings import Finding
     from stuntbroker.pipeline.audit.folder import Folder
     from stuntbroker.pipeline.audit.result import Audit
@@ -71,7 +71,7 @@ class AuditOptions(NamedTuple):
     timelines: list[str]
     master: str | None
     """Spark master; None to run without Spark."""
-    chain: Chain | None
+    chain: ExactlyOnceCheck | None
 
 
 class Progress:
@@ -235,7 +235,7 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     return places, others
 
 
-def _chain(values: dict[str, list[str]]) -> Chain | None:
+def _chain(values: dict[str, list[str]]) -> ExactlyOnceCheck | None:
     given = [name for name in ("--eos-group", "--eos-input", "--eos-output") if name in values]
     if not given and "--eos-compare" not in values:
         return None
@@ -243,10 +243,10 @@ def _chain(values: dict[str, list[str]]) -> Chain | None:
         raise UsageError("--eos-group, --eos-input and --eos-output go together")
     compared = choice(values, "--eos-compare", "both", "key", "value")
     try:
-        from stuntbroker.pipeline.audit.eos import Chain
+        from stuntbroker.pipeline.audit.eos import ExactlyOnceCheck
     except ModuleNotFoundError:
         return None  # The missing module is reported when the folder is read.
-    return Chain(
+    return ExactlyOnceCheck(
         single(values, "--eos-group", ""), tuple(values["--eos-input"]), tuple(values["--eos-output"]), compared
     )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from stuntbroker.pipeline.audit.eos import Chain
+    from stuntbroker.pipeline.audit.eos import ExactlyOnceCheck
     from stuntbroker.pipeline.audit.findings import Finding
     from stuntbroker.pipeline.audit.folder import Folder
     from stuntbroker.pipeline.audit.result import Audit
@@ -33,7 +33,7 @@ class SparkError(OSError):
 
 
 def audit_with_spark(
-    master: str, folder: Folder, tables: TableWriter | None, chain: Chain | None, progress: Progress
+    master: str, folder: Folder, tables: TableWriter | None, chain: ExactlyOnceCheck | None, progress: Progress
 ) -> tuple[Audit, list[Finding]]:
     """Audit a folder with Spark; return the audit, and the findings of the comparison. Raises SparkError."""
     need_java()

@@ -48,9 +48,9 @@ def control_address(given: dict[str, list[str]]) -> ControlAddress | None:
         )
     is_token_generated = not token and not is_loopback(address.host)
     if is_token_generated:
-        from stuntbroker.broker.chance import Chance
+        from stuntbroker.broker.random_source import RandomSource
 
-        token = Chance().random_bytes(TOKEN_BYTES).hex()
+        token = RandomSource().random_bytes(TOKEN_BYTES).hex()
     return ControlAddress(address.host, address.port, token, is_token_generated, _plan(plan) if plan else None)
 
 

@@ -173,7 +173,7 @@ def _warn_of_unused(events: Events, config: BrokerConfig, environment: Environme
         events.warning("variables_without_effect", variables=environment.without_effect)
     if environment is not None and environment.unknown:
         hint = "neither Kafka nor Stuntbroker has a property of that name"
-        events.warning("variables_not_understood", variables=environment.unknown, hint=hint)
+        events.warning("variables_unknown", variables=environment.unknown, hint=hint)
 
 
 def _environment(in_container: bool) -> Environment | None:

@@ -377,7 +377,7 @@ class Coordination:
         group: GroupKey = None,
         facts: Fact = NO_FACTS,
     ) -> Answer:
-        """Retry a request until it succeeds, or returns an error whose meaning only an abort shows (ABORT_TO_LEARN).
+        """Retry a request until it succeeds, or returns an error whose meaning only an abort shows (ABORT_TO_DETERMINE_OUTCOME).
 
         Raises TransactionAbortableError, FatalError; StoppedError if the transaction has failed meanwhile.
         """
@@ -397,7 +397,7 @@ class Coordination:
                 code = code_of(answer)
                 reason: str | None = getattr(answer, "fence_reason", None)
                 outcome_kind = self._session.apply_error_code(kind, code, kind.value, reason, facts)
-                if outcome_kind in (Kind.SUCCESS, Kind.ABORT_TO_LEARN):
+                if outcome_kind in (Kind.SUCCESS, Kind.ABORT_TO_DETERMINE_OUTCOME):
                     self._session.last_fault = None
                     return answer
                 self._session.last_fault = self._session.response_error(kind.value, code, reason)

@@ -49,7 +49,7 @@ class Kind(Enum):
     ABORTABLE = "raises TransactionAbortableError; commit_transaction raises CommitFailedError"
     ABORTABLE_WITH_BUMP = "like abortable, and requests a new epoch after the abort"
     SPLIT = "sends the records in smaller batches"
-    ABORT_TO_LEARN = "sends EndTxn (abort): if that succeeds it is abortable, else fatal"
+    ABORT_TO_DETERMINE_OUTCOME = "sends EndTxn (abort): if that succeeds it is abortable, else fatal"
     RECOVERABLE = "raises ApplicationRecoverableError: fatal"
     CONFIGURATION = "raises InvalidConfigurationError: fatal"
     FATAL = "raises UnexpectedError: fatal"
@@ -116,12 +116,12 @@ TABLE: Final[dict[Request, dict[int, Kind]]] = {
     Request.END_TXN_COMMIT: {
         **_COORDINATOR,
         # Unlike Kafka: abortable in Java. An earlier request without a response may have committed; then the abort is rejected.
-        _E.UNKNOWN_PRODUCER_ID: Kind.ABORT_TO_LEARN,
-        _E.TRANSACTION_ABORTABLE: Kind.ABORT_TO_LEARN,
+        _E.UNKNOWN_PRODUCER_ID: Kind.ABORT_TO_DETERMINE_OUTCOME,
+        _E.TRANSACTION_ABORTABLE: Kind.ABORT_TO_DETERMINE_OUTCOME,
         # Unlike Kafka: fatal in Java. A coordinator that aborted the transaction after its time-out returns one of these;
         # under transaction version 2, EndTxn (abort) then returns the next epoch, and is rejected for a fenced producer.
-        _E.INVALID_TXN_STATE: Kind.ABORT_TO_LEARN,
-        _E.PRODUCER_FENCED: Kind.ABORT_TO_LEARN,
+        _E.INVALID_TXN_STATE: Kind.ABORT_TO_DETERMINE_OUTCOME,
+        _E.PRODUCER_FENCED: Kind.ABORT_TO_DETERMINE_OUTCOME,
     },
     Request.END_TXN_ABORT: {
         **_COORDINATOR,
@@ -233,7 +233,7 @@ RULES: Final = (
     Rule(Fact.ABORTING, _FIND, Kind.ABORTABLE, Kind.FATAL),
     *(
         Rule(Fact.PREPARED, _COMMIT, kind, Kind.RECOVERABLE)
-        for kind in (Kind.ABORT_TO_LEARN, Kind.ABORTABLE, Kind.ABORTABLE_WITH_BUMP)
+        for kind in (Kind.ABORT_TO_DETERMINE_OUTCOME, Kind.ABORTABLE, Kind.ABORTABLE_WITH_BUMP)
     ),
     Rule(Fact.NO_NEW_EPOCH, _ANY, Kind.ABORTABLE_WITH_BUMP, Kind.RECOVERABLE),
 )
@@ -278,7 +278,7 @@ RANKS: Final[dict[Kind, int]] = {
     Kind.SPLIT: 3,
     Kind.ABORTABLE: 4,
     Kind.ABORTABLE_WITH_BUMP: 5,
-    Kind.ABORT_TO_LEARN: 6,
+    Kind.ABORT_TO_DETERMINE_OUTCOME: 6,
     Kind.RECOVERABLE: 7,
     Kind.CONFIGURATION: 8,
     Kind.FATAL: 9,

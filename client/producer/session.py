@@ -24,7 +24,7 @@ log: Final = logging.getLogger("stuntbroker.client")
 
 TRANSACTION_VERSION_2: Final = 2
 
-_HARMLESS: Final = frozenset({Kind.SUCCESS, Kind.RETRY, Kind.REFRESH, Kind.SPLIT, Kind.ABORT_TO_LEARN})
+_HARMLESS: Final = frozenset({Kind.SUCCESS, Kind.RETRY, Kind.REFRESH, Kind.SPLIT, Kind.ABORT_TO_DETERMINE_OUTCOME})
 
 
 class Session:
@@ -185,8 +185,8 @@ class Session:
 
         `facts`: those that only the caller knows.
 
-        For a kind other than SUCCESS, RETRY, REFRESH, SPLIT and ABORT_TO_LEARN, the state is ABORTABLE_ERROR or FATAL_ERROR
-        afterwards, or still ABORTING_TRANSACTION: an abortable error does not stop an abort.
+        For a kind other than SUCCESS, RETRY, REFRESH, SPLIT and ABORT_TO_DETERMINE_OUTCOME, the state afterwards is
+        ABORTABLE_ERROR or FATAL_ERROR, or still ABORTING_TRANSACTION: an abortable error does not stop an abort.
         """
         if not code:
             return Kind.SUCCESS

@@ -43,7 +43,7 @@ PROBLEM_ANSWER: Final = record({"status": NUMBER, "title": TEXT, "detail": TEXT,
 CLOCK: Final = record(
     {
         "now_ms": AT_MS,
-        "moved_ms": {**NUMBER, "description": "ms by which the broker's clock is ahead of the machine's clock"},
+        "ahead_ms": {**NUMBER, "description": "ms by which the broker's clock is ahead of the machine's clock"},
         "paused": FLAG,
     }
 )

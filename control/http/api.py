@@ -42,7 +42,7 @@ from stuntbroker.control.http.schemas import (
     WAIT_MS_MAX,
 )
 from stuntbroker.control.late import deliver, read_late
-from stuntbroker.control.own_requests import NotAnswered
+from stuntbroker.control.own_requests import NoResponseError
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.rules.conditions import POLL_S, read_condition, wait_until
 from stuntbroker.control.rules.faults import ADVANCE_MS_MAX, FaultError
@@ -66,7 +66,7 @@ YAML_BYTES_MAX: Final = 1 << 16
 
 async def _clock(control: Control, request: Request) -> Any:
     clock = control.clock.clock
-    return {"now_ms": clock.now_ms(), "moved_ms": clock.moved_ms, "paused": control.clock.is_paused}
+    return {"now_ms": clock.now_ms(), "ahead_ms": clock.ahead_ms, "paused": control.clock.is_paused}
 
 
 async def _advance(control: Control, request: Request) -> Any:
@@ -246,7 +246,7 @@ async def _deliver_late(control: Control, request: Request) -> Any:
         raise Problem(400, str(fault), fault.hint) from fault
     try:
         return await deliver(control.broker, described)
-    except NotAnswered as fault:
+    except NoResponseError as fault:
         hint = "is the id parked at a stop, does a fault match the request, or is the node stopped?"
         raise Problem(502, str(fault), hint) from fault
 

@@ -41,7 +41,7 @@ FENCING_APIS: Final = (PRODUCE, 22, 24, 25, 26, 27, 28)
 """Produce, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers, TxnOffsetCommit."""
 MESSAGES_FROM: Final = 8
 """First version of Produce with an error message for each partition."""
-UNEXPLAINED_MAX: Final = 1_000
+PENDING_FENCES_MAX: Final = 1_000
 """Maximum number of fences whose response has not been sent yet; some never are."""
 
 
@@ -80,7 +80,7 @@ class FenceLog:
                 entry |= {"by_client_id": fence.by_client_id, "by_client": fence.by_client}
         self.fences.append(entry)
         self._unexplained[refusal.client, refusal.api_key] = entry
-        if len(self._unexplained) > UNEXPLAINED_MAX:
+        if len(self._unexplained) > PENDING_FENCES_MAX:
             del self._unexplained[next(iter(self._unexplained))]
 
     def _added(self, transactional_id: str, fence: Fence, now_ms: int) -> None:

@@ -1,6 +1,6 @@
 """Fault rules: which requests match, when a rule fires, and its effect. Pure functions, without I/O or connections.
 
-    {"match": {"api": "EndTxn", "transactional_id": "pay-*"}, "when": {"nth": 1, "times": 1}, "do": {"lose_answer": true}}
+    {"match": {"api": "EndTxn", "transactional_id": "pay-*"}, "when": {"nth": 1, "times": 1}, "do": {"lose_response": true}}
 
 A rule counts the requests that match, and how often it has fired.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from stuntbroker.broker.chance import SeededChance
+from stuntbroker.broker.random_source import SeededRandomSource
 from stuntbroker.broker.requests.plain_messages import Plain
 from stuntbroker.coordinator.state import EPOCH_LAST
 from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID
@@ -44,11 +44,11 @@ DELAY: Final = "delay_ms"
 VERBS: Final = {
     "error": "the request is not handled; the response has this error code (a name or a number) in all error fields",
     DELAY: "the request is handled after this time of the broker's clock",
-    "no_answer": "the request is not handled, and there is no response; the connection stays open",
+    "no_response": "the request is not handled, and there is no response; the connection stays open",
     "close": "the request is not handled, and the connection is closed",
     "throttle_ms": "the request is handled; the response has this throttle time",
-    "lose_answer": "the request is handled; the connection is closed without a response",
-    "answer_only": "the request is not handled; the response reports success",
+    "lose_response": "the request is handled; the connection is closed without a response",
+    "respond_only": "the request is not handled; the response reports success",
     "duplicate": "the request is handled twice; the response is the first one",
     "hold": "the request waits until it is released, and is handled then, even if its client has disconnected; "
     '`{"hold": {"until": {"topic": "orders", "end_offset": 5}}}` releases it when this condition is true, '
@@ -202,7 +202,7 @@ class Fault:
     fired: int = 0
 
     def __post_init__(self) -> None:
-        self._chance = SeededChance(self.when.get("seed", 0))
+        self._random_source = SeededRandomSource(self.when.get("seed", 0))
 
     @property
     def is_slow_node(self) -> bool:
@@ -217,7 +217,7 @@ class Fault:
         times = self.when.get("times", 0)
         if self.matched < self.when.get("nth", 1) or (times and self.fired >= times):
             return False
-        if int.from_bytes(self._chance.random_bytes(8)) >= self.when.get("probability", 1.0) * (1 << 64):
+        if int.from_bytes(self._random_source.random_bytes(8)) >= self.when.get("probability", 1.0) * (1 << 64):
             return False
         self.fired += 1
         return True
@@ -238,7 +238,7 @@ class Fault:
 def read_fault(id_: str, rule: Any, now_ms: int) -> Fault:
     """Parse a fault rule. Raises FaultError."""
     if not isinstance(rule, dict):
-        raise FaultError("a fault is an object", 'as {"match": {"api": "EndTxn"}, "do": {"lose_answer": true}}')
+        raise FaultError("a fault is an object", 'as {"match": {"api": "EndTxn"}, "do": {"lose_response": true}}')
     unknown = rule.keys() - {"match", "when", "do"}
     if unknown:
         raise FaultError(f"a fault has no {', '.join(sorted(unknown))}", "give match, when and do")
@@ -352,7 +352,7 @@ def _read_value(verb: str, value: Any) -> Any:
         except (KeyError, ValueError):
             raise FaultError(f"there is no error {value!r}", "use Kafka's names: NOT_COORDINATOR ...") from None
         if error == ErrorCode.NONE:
-            raise FaultError("NONE is not an error", "use answer_only to report success without handling the request")
+            raise FaultError("NONE is not an error", "use respond_only to report success without handling the request")
         return error
     if verb in HIGHEST:
         check_number({verb: value}, "do", verb, 0, HIGHEST[verb])

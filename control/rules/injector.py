@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.requests.apis import NO_ANSWER
+from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.fetch_sessions import INITIAL_EPOCH
 from stuntbroker.broker.requests.interception import intercept_response, send
 from stuntbroker.broker.requests.personality import versions_of
@@ -19,7 +19,7 @@ from stuntbroker.broker.requests.plain_messages import (
     plain_request,
 )
 from stuntbroker.control.observation.request_log import RequestLog
-from stuntbroker.control.own_requests import NotAnswered, begin_newer_instance
+from stuntbroker.control.own_requests import NoResponseError, begin_newer_instance
 from stuntbroker.control.rules.conditions import POLL_S, Term, read_condition, wait_until
 from stuntbroker.control.rules.faults import (
     Fault,
@@ -115,7 +115,7 @@ class _Request:
         self.fields = fields
         self.route = connection.route
 
-    def carry_out_later(self) -> None:
+    def handle_later(self) -> None:
         """Handle and answer a held request; the response is dropped if the connection is closed."""
         self.connection.handle_later(self.handle, self.request, self.version)
 
@@ -184,7 +184,7 @@ class Injector:
         """Carry out the requests that a fault holds, in the order of arrival; return how many there were."""
         kept = self._kept.pop(id_, [])
         for each in kept:
-            each.carry_out_later()
+            each.handle_later()
         return len(kept)
 
     def forget(self) -> None:
@@ -224,28 +224,28 @@ class Injector:
 
     def _answer_of(self, fault: Fault, request: _Request, code: int) -> Any:
         if request.route.key == PRODUCE and request.fields.get("acks") == 0:
-            return NO_ANSWER
+            return NO_RESPONSE
         return error_answer(request.route.key, request.fields, code)
 
     def _error(self, fault: Fault, request: _Request) -> Any:
         return self._answer_of(fault, request, int(fault.value))
 
-    def _answer_only(self, fault: Fault, request: _Request) -> Any:
+    def _respond_only(self, fault: Fault, request: _Request) -> Any:
         answer = self._answer_of(fault, request, ErrorCode.NONE)
         if isinstance(answer, InitProducerIdResponse):  # A valid producer id that no coordinator knows.
             answer.producer_id, answer.producer_epoch = self._broker.transactions.producer_ids.take(), 0
         return answer
 
     def _delay_ms(self, fault: Fault, request: _Request) -> Any:
-        self._broker.timers.call_later(fault.value, request.carry_out_later)
+        self._broker.timers.call_later(fault.value, request.handle_later)
 
-    def _no_answer(self, fault: Fault, request: _Request) -> Any:
+    def _no_response(self, fault: Fault, request: _Request) -> Any:
         return None
 
     def _close(self, fault: Fault, request: _Request) -> Any:
         request.connection.abort()
 
-    def _lose_answer(self, fault: Fault, request: _Request) -> Any:
+    def _lose_response(self, fault: Fault, request: _Request) -> Any:
         return request.look(lambda answer: request.connection.abort())
 
     def _throttle_ms(self, fault: Fault, request: _Request) -> Any:
@@ -284,7 +284,7 @@ class Injector:
             await asyncio.sleep(POLL_S)
 
     def _advance_ms(self, fault: Fault, request: _Request) -> Any:
-        self._carry_out_after(lambda: self._clock.advance(fault.value), request)
+        self._handle_after(lambda: self._clock.advance(fault.value), request)
 
     def _producer_epoch(self, fault: Fault, request: _Request) -> Any:
         if request.route.key == INIT_PRODUCER_ID and (id_ := request.fields["transactional_id"]):
@@ -298,21 +298,21 @@ class Injector:
         ids = sorted(texts_in("transactional_id", request.fields))
         if not ids:
             return request.handle(request.connection, request.request, request.version)
-        self._carry_out_after(lambda: self._begin_newer_instances(ids), request)
+        self._handle_after(lambda: self._begin_newer_instances(ids), request)
 
     async def _begin_newer_instances(self, ids: list[str]) -> None:
         for id_ in ids:
             try:
                 await begin_newer_instance(self._broker, id_)
-            except NotAnswered as fault:
+            except NoResponseError as fault:
                 self._broker.events.error("newer_instance_failed", transactional_id=id_, reason=str(fault))
 
-    def _carry_out_after(self, work: Callable[[], Coroutine[Any, Any, None]], request: _Request) -> None:
+    def _handle_after(self, work: Callable[[], Coroutine[Any, Any, None]], request: _Request) -> None:
         """Carry out a request after `work`."""
 
         async def work_first() -> None:
             await work()
-            request.carry_out_later()
+            request.handle_later()
 
         waiting = asyncio.ensure_future(work_first())
         self._waiting.add(waiting)
@@ -332,7 +332,7 @@ class Injector:
 
     def _corrupt(self, fault: Fault, request: _Request) -> Any:
         def corrupted(answer: Any) -> Any:
-            if answer is NO_ANSWER:
+            if answer is NO_RESPONSE:
                 return answer
             return self._encoded_corrupt(request, answer)
 

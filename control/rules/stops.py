@@ -236,7 +236,7 @@ class Stops:
             try:
                 each.resume()
             except StorageError as fault:  # The coordinator returns the error to the client.
-                self._broker.events.error("stop_released_into_a_fault", stop=stop.id, reason=str(fault))
+                self._broker.events.error("stop_release_failed", stop=stop.id, reason=str(fault))
         return len(parked)
 
     def _update_hooks(self) -> None:
@@ -273,7 +273,7 @@ class Stops:
         for (stop_id, transaction), suspended in parked:
             stop = self.stops[stop_id]
             if transaction.marker is None:
-                self._park(stop, transaction.transactional_id, transaction, suspended.go_on)
+                self._park(stop, transaction.transactional_id, transaction, suspended.resume)
                 continue
             write_markers = transaction.effects[transaction.position - 1]
             assert isinstance(write_markers, WriteMarkers)
@@ -464,7 +464,7 @@ class _MarkerWriting:
             step()
         except StorageError as fault:
             facts = {"transactional_id": self._txn.transactional_id, "fault": str(fault)}
-            self._broker.events.error("txn_not_finished", **facts)
+            self._broker.events.error("txn_not_completed", **facts)
             self._on_failed()
 
     def _apply(self, side: str, index: int, resume: Resume) -> None:

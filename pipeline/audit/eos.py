@@ -63,7 +63,7 @@ def visible_records(records: pa.Table, transactions: pa.Table) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ExactlyOnceCheck:
     """Comparison of input topics, up to a group's committed offsets, with output topics."""
 
     group_id: str

@@ -5,7 +5,7 @@
 | corrupt | error | bytes in a segment that are not a valid batch |
 | format | error | messages older than record batches, which the audit cannot check |
 | torn_tail | information | the newest segment, not closed cleanly, ends in an incomplete batch; the broker truncates it |
-| gone | information | a segment that a broker deleted while the folder was read |
+| segment_deleted | information | a segment that a broker deleted while the folder was read |
 | offset_order | error | a batch whose offsets are out of order |
 | hanging | error | records of a transaction that will never end: its coordinator has completed it or never knew of it |
 | overdue | warning | a transaction is open beyond its time-out, and was not aborted |

@@ -21,7 +21,7 @@ from stuntbroker.pipeline.counting import count
 from stuntbroker.protocol.batches.records import SEQUENCE_MAX
 from stuntbroker.protocol.primitives import INT32_MAX
 
-OF_FILES: Final = ("corrupt", "format", "torn_tail", "gone")
+OF_FILES: Final = ("corrupt", "format", "torn_tail", "segment_deleted")
 """Kinds of findings about bytes that are not a valid batch."""
 OFFSET_SPAN_MAX: Final = INT32_MAX
 """Maximum offset relative to the segment's base offset, as the index holds it in 32 bits."""
@@ -36,8 +36,8 @@ def file_findings(batches: pa.Table) -> list[Finding]:
             what = "are zeros" if row["fault"] == "zeros" else "are an incomplete batch"
             severity = INFORMATION
             kind = "torn_tail"
-        elif row["fault"] == "gone":
-            what, kind, severity = "were deleted while the folder was read", "gone", INFORMATION
+        elif row["fault"] == "segment_deleted":
+            what, kind, severity = "were deleted while the folder was read", "segment_deleted", INFORMATION
         else:
             what = "have a wrong CRC" if row["crc_ok"] is False else "are not a record batch"
             kind, severity = row["fault"], ERROR

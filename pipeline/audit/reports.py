@@ -43,8 +43,8 @@ FENCING: Final = pa.schema(
 | timeout | aborted by the coordinator after its time-out (KIP-588) |
 | fence | aborted by the InitProducerId of another instance |
 | exhausted | a new producer id, as the epochs of the old one were exhausted |
-| keep | InitProducerId with KeepPreparedTxn (KIP-939); the row has the producer id and epoch that the client got |
-| kept_end | the end of a kept transaction, with the producer id and epoch that the client got |
+| recover | InitProducerId with KeepPreparedTxn (KIP-939); the row has the producer id and epoch that the client got |
+| recovered_end | the end of a kept transaction, with the producer id and epoch that the client got |
 | removed | a tombstone: the id was idle for too long |
 """
 
@@ -148,8 +148,8 @@ def fencing_of(txn_state: pa.Table, bounds: pa.Table) -> pa.Table:
         "removed": is_dead,
         "first_seen": cut,
         "first": born,
-        "keep": keeps,
-        "kept_end": gave_kept,
+        "recover": keeps,
+        "recovered_end": gave_kept,
         "exhausted": new_id,
         "init_by_owner": is_empty & by_owner,
         "init": is_empty,

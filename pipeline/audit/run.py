@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stuntbroker.pipeline.audit.coordination import undecided
-from stuntbroker.pipeline.audit.eos import TALLY, Chain, add
+from stuntbroker.pipeline.audit.eos import TALLY, ExactlyOnceCheck, add
 from stuntbroker.pipeline.audit.findings import Finding
 from stuntbroker.pipeline.audit.folder import Folder, Segment
 from stuntbroker.pipeline.audit.grouping import find, values
@@ -125,7 +125,7 @@ def _whole_txn_log(lasts: pa.Table, bounds: pa.Table) -> bool:
     return bool(len(lasts)) and not any(known)
 
 
-def compare(folder: Folder, audited: Audit, chain: Chain, progress: Progress | None = None) -> list[Finding]:
+def compare(folder: Folder, audited: Audit, chain: ExactlyOnceCheck, progress: Progress | None = None) -> list[Finding]:
     """Check exactly-once processing of a group's input by reading its topics again. Raises FolderError."""
     chain.check(folder, audited.committed)
     tally, unreadable = TALLY.empty_table(), []

@@ -8,7 +8,7 @@ An invalid piece gets a row with only its position, size and `fault`:
 | format | a message of the formats before version 2, without producers and transactions | |
 | torn | the file ends within a batch | at the end of an active segment: it was never acknowledged |
 | zeros | only zeros up to the end of the file | as torn |
-| gone | the file was deleted after the folder was listed | always: a broker is running |
+| segment_deleted | the file was deleted after the folder was listed | always: a broker is running |
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ROWS_MAX: Final = 65_536
 """Maximum batches that are checked together."""
 BYTES_MAX: Final = 1 << 26
 """Bytes of a file in memory at once, unless a single batch is larger."""
-FAULTS: Final = ("corrupt", "format", "torn", "zeros", "gone")
+FAULTS: Final = ("corrupt", "format", "torn", "zeros", "segment_deleted")
 END_FAULTS: Final = ("torn", "zeros")
 _WINDOW: Final = 1 << 20
 _LENGTH_MIN: Final = 14
@@ -103,7 +103,7 @@ def scan(segment: Segment, rows_max: int = ROWS_MAX) -> Iterator[pa.RecordBatch]
     try:
         data = map_file(segment.path)
     except FileNotFoundError:
-        yield gone(segment)
+        yield deleted_segment(segment)
         return
     position, next_offset = 0, segment.base_offset
     while position < len(data):
@@ -290,9 +290,9 @@ def _next_valid(data: Array, position: int, next_offset: int) -> int:
     return end
 
 
-def gone(segment: Segment) -> pa.RecordBatch:
+def deleted_segment(segment: Segment) -> pa.RecordBatch:
     """Return the row of BATCHES for a file that was deleted meanwhile."""
-    return _fault_row(segment, 0, segment.size, "gone")
+    return _fault_row(segment, 0, segment.size, "segment_deleted")
 
 
 def _fault_row(segment: Segment, position: int, size: int, fault: str) -> pa.RecordBatch:

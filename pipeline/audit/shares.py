@@ -38,7 +38,7 @@ from stuntbroker.pipeline.audit.log_checks import (
 from stuntbroker.pipeline.audit.marker_checks import marker_findings
 from stuntbroker.pipeline.audit.records import RECORDS, decode_records
 from stuntbroker.pipeline.audit.reports import FENCING, LATENCIES, SEGMENTS, fencing_of, latencies_of, segments_of
-from stuntbroker.pipeline.audit.scan import BATCHES, gone, scan
+from stuntbroker.pipeline.audit.scan import BATCHES, deleted_segment, scan
 from stuntbroker.pipeline.audit.transactions import BOUNDS, TRANSACTIONS, bounds_of, owners_of, transactions_of
 from stuntbroker.protocol.topic_names import OFFSETS as OFFSETS_TOPIC
 from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
@@ -113,7 +113,7 @@ def read_segment(segment: Segment, with_records: bool = False) -> Iterator[tuple
     try:
         yield from _read(segment, with_records)
     except FileNotFoundError:  # Its headers were read, and then a broker deleted it.
-        yield "batches", gone(segment)
+        yield "batches", deleted_segment(segment)
 
 
 def _read(segment: Segment, with_records: bool) -> Iterator[tuple[str, pa.RecordBatch]]:

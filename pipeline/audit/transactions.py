@@ -63,7 +63,7 @@ BOUNDS: Final = pa.schema(
 Before `known_from`, records were removed by retention, compaction or a fault, and no statement is possible.
 `created_ms` is -1 if unknown.
 """
-DAMAGE: Final = ("corrupt", "format", "gone")
+DAMAGE: Final = ("corrupt", "format", "segment_deleted")
 
 
 def bounds_of(batches: pa.Table, partitions: Sequence[Partition], misplaced: pa.Table | None = None) -> pa.Table:

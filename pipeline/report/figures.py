@@ -172,7 +172,7 @@ def _signs(go: Any, marks: list[Mark], timeline: Timeline, name: str, reason: Re
         texts.append(
             f"<b>{label(timeline.lanes[mark.lane])}</b><br>{many}{reason.title}{source}<br>{instant(mark.time_ms)}<br>{change}{held}"
         )
-    usual = name in ("end", "kept_end")
+    usual = name in ("end", "recovered_end")
     return go.Scatter(
         mode="markers",
         name=reason.title + (f" · {reason.source}" if reason.source else ""),

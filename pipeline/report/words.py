@@ -149,7 +149,7 @@ WORDS: Final = {
         "wrongly. Every consumer fails at this offset.",
         "Find the client that wrote them, by the producer and the time of the batch below. Consumers must skip this offset.",
     ),
-    "gone": Words(
+    "segment_deleted": Words(
         "File deleted during the audit",
         "A broker uses this folder, and retention or compaction deleted the file before the audit could read it. Its content "
         "is unknown.",
@@ -203,7 +203,7 @@ REASONS: Final = {
     "timeout": Reason("aborted by the time-out", "KIP-588", "x"),
     "fence": Reason("fenced by a new instance", "InitProducerId", "cross"),
     "exhausted": Reason("epochs exhausted: new producer id", "", "hexagon"),
-    "keep": Reason("recovered by a new instance", "KIP-939", "star"),
-    "kept_end": Reason("end of a recovered transaction", "KIP-939", "star-diamond"),
+    "recover": Reason("recovered by a new instance", "KIP-939", "star"),
+    "recovered_end": Reason("end of a recovered transaction", "KIP-939", "star-diamond"),
     "removed": Reason("expired", "", "square-x"),
 }

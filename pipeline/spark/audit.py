@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stuntbroker.pipeline.audit.eos import TALLY, Chain
+from stuntbroker.pipeline.audit.eos import TALLY, ExactlyOnceCheck
 from stuntbroker.pipeline.audit.findings import FINDINGS, Finding
 from stuntbroker.pipeline.audit.folder import Folder
 from stuntbroker.pipeline.audit.result import Audit
@@ -133,7 +133,7 @@ def _in_order(parts: pa.Table) -> list[Tables]:
 
 
 def compare(
-    spark: SparkSession, folder: Folder, audited: Audit, chain: Chain, progress: Progress | None = None
+    spark: SparkSession, folder: Folder, audited: Audit, chain: ExactlyOnceCheck, progress: Progress | None = None
 ) -> list[Finding]:
     """Check exactly-once processing like `run.compare`; Spark counts equal records, which may not fit into one process."""
     from pyspark.sql import functions as f
@@ -151,7 +151,7 @@ def compare(
     return [*pa.Table.from_batches(unreadable, FINDINGS).to_pylist(), *chain.findings(tally, audited.bounds)]
 
 
-def _tally_of(chain: Chain, audited: Audit) -> Callable[[Pieces], Pieces]:
+def _tally_of(chain: ExactlyOnceCheck, audited: Audit) -> Callable[[Pieces], Pieces]:
     transactions = audited.transactions.filter(pc.is_in(audited.transactions["topic"], pa.array(chain.topics())))
     committed = audited.committed
 

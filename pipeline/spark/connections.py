@@ -22,9 +22,9 @@ from stuntbroker.pipeline.encode import BATCH_BYTES_MAX
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 from stuntbroker.protocol.addresses import parse_bootstrap
 
-LOOKS: Final = 15
+LOOKUPS_MAX: Final = 15
 PAUSE_S: Final = 0.2
-"""While the brokers create a topic, it is looked up LOOKS times with this pause in between."""
+"""While the brokers create a topic, it is looked up LOOKUPS_MAX times with this pause in between."""
 
 _clusters: dict[tuple[int, str, int], Cluster] = {}
 """Clusters by process id, bootstrap addresses and time-out (ms)."""
@@ -126,7 +126,7 @@ def batch_limits(cluster: Cluster) -> Callable[[str], int]:
 
 def _partitions(cluster: Cluster, topic: str) -> int:
     """Return the number of partitions; retry, as Kafka reports an auto-created topic as unknown at first. Raises NotFound."""
-    for _ in range(LOOKS):
+    for _ in range(LOOKUPS_MAX):
         try:
             return len(cluster.retrying(lambda: cluster.partitions([topic], create=True)))
         except NotFound:

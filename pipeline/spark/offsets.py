@@ -155,7 +155,7 @@ def new_offsets(start: Offsets, latest: Offsets) -> int:
     return sum(max(0, end - start.get(partition, 0)) for partition, end in latest.items())
 
 
-def gone(start: Offsets, latest: Offsets) -> list[str]:
+def lost_data(start: Offsets, latest: Offsets) -> list[str]:
     """Describe lost data: deleted partitions, and partitions that end before the offset already read."""
     lost = [
         f"partition {partition}, read up to offset {start[partition]}, does not exist any more"

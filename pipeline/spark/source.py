@@ -36,7 +36,7 @@ from stuntbroker.pipeline.spark.offsets import (
     SourceError,
     admit,
     from_json,
-    gone,
+    lost_data,
     new_offsets,
     resolve,
     split,
@@ -263,7 +263,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if self._target is not None:
             self._target = latest
         self._wait_for_stable(begin, latest)
-        for lost in gone(begin, latest):
+        for lost in lost_data(begin, latest):
             self._lost(lost)
         if isinstance(limit, ReadMinRows) and self._target is None and self._waits(new_offsets(begin, latest), limit):
             return start
@@ -284,7 +284,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         begin, stop = from_json(start), from_json(end)
         if begin == self._initial:  # After a restart, the initial offset may be re-read and lie after the stored end.
             begin |= {partition: min(begin[partition], stop[partition]) for partition in self._moving & stop.keys()}
-        for lost in gone(begin, stop):
+        for lost in lost_data(begin, stop):
             self._lost(lost)
         for partition, first in self._earliest(stop.keys() - begin.keys()).items():
             if first:

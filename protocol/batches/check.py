@@ -44,7 +44,7 @@ ROW: Final = 64
 """Maximum number of records that are compared at once."""
 ROW_MIN: Final = 6
 """Number of records below which a run is too short to be worth the search."""
-PATIENCE: Final = 4
+SHORT_RUNS_EXCESS_MAX: Final = 4
 """When there were this many more short runs than long ones, the remaining records are skipped one by one."""
 RECORDS_AT_ONCE: Final = 30_000
 """Records of a large batch that are checked in one step, which takes a few milliseconds."""
@@ -251,7 +251,7 @@ def _skip_rows(batch: Buffer, pos: int, count: int) -> tuple[int, int]:
 
     A run ends where the size field, repeated every `step` bytes, changes.
     """
-    patience = PATIENCE
+    patience = SHORT_RUNS_EXCESS_MAX
     while count and patience:
         byte, second = batch[pos], batch[pos + 1]
         if byte < 0x80:

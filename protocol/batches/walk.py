@@ -40,7 +40,7 @@ class Walked(NamedTuple):
     """Description of the first record whose offset delta is not its position in the batch."""
 
 
-class _Spent(Exception):
+class _StepsExhausted(Exception):
     """No steps remain."""
 
 
@@ -86,7 +86,7 @@ def walk(
             number += 1
         if pos != end:
             raise DecodeError(f"{end - pos} bytes follow the last of {count} records", pos)
-    except _Spent:
+    except _StepsExhausted:
         return Walked(0, True, None, tuple(faults), misplaced)
     except DecodeError as decode_error:
         return Walked(steps, wrong=f"record {number}: {decode_error}" if number < count else str(decode_error))
@@ -197,7 +197,7 @@ def _any(payload: Buffer, pos: int, end: int, steps: int) -> tuple[int, int, int
         if steps < 0:
             break
     if steps < 0:
-        raise _Spent
+        raise _StepsExhausted
     if at != stop:
         raise DecodeError("it has a wrong length", at)
     return stop, delta, offset_delta, has_key, steps

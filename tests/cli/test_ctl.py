@@ -33,9 +33,9 @@ def said(capsys: pytest.CaptureFixture[str], status: int = 0) -> str:
 def test_time_is_moved_in_units_that_people_write(control: str, capsys: pytest.CaptureFixture[str]) -> None:
     for text, ms in (("500ms", 500), ("90s", 90_000), ("15m", 900_000), ("1.5h", 5_400_000), ("7d", 604_800_000)):
         assert run(["ctl", "clock", "--json", "--control", control]) == 0
-        before = json.loads(said(capsys))["moved_ms"]
+        before = json.loads(said(capsys))["ahead_ms"]
         assert run(["ctl", "advance", text, "--json", "--control", control]) == 0
-        assert abs(json.loads(said(capsys))["moved_ms"] - before - ms) <= 5
+        assert abs(json.loads(said(capsys))["ahead_ms"] - before - ms) <= 5
     assert run(["ctl", "pause", "--control", control]) == 0
     assert said(capsys).endswith("clock, paused\n")
     assert run(["ctl", "resume", "--control", control]) == 0
@@ -105,11 +105,11 @@ def test_a_state_is_kept_copied_and_brought_back(control: str, capsys: pytest.Ca
     assert shown_by("snapshot", "first")[1][:2] == ["snapshot-1", "first"]
     assert [row[0] for row in shown_by("snapshots")] == ["ID", "snapshot-1"]
     assert len(shown_by("fork", "first", "--count", "3")) == 4
-    assert shown_by("unfork", "fork-2")[1][0] == "fork-2"
+    assert shown_by("remove-fork", "fork-2")[1][0] == "fork-2"
     assert [row[0] for row in shown_by("forks")] == ["ID", "fork-1", "fork-3"]
-    assert len(shown_by("unfork")) == 3
+    assert len(shown_by("remove-fork")) == 3
     assert shown_by("restore", "first")[1][0] == "snapshot-1"
-    assert shown_by("forget", "first")[1][0] == "snapshot-1"
+    assert shown_by("delete-snapshot", "first")[1][0] == "snapshot-1"
     assert shown_by("snapshots") == [["ID", "NAME", "BYTES", "PARKED"]]
     assert shown_by("reset") == [["the", "broker", "is", "in", "its", "initial", "state"]]
 
@@ -155,7 +155,7 @@ def test_a_state_is_kept_copied_and_brought_back(control: str, capsys: pytest.Ca
         ),
         (["fork", "--count", "101", "--control", "x"], 2, "--count"),
         (
-            ["unfork", "fork-9", "--control", "CONTROL"],
+            ["remove-fork", "fork-9", "--control", "CONTROL"],
             1,
             "there is no fork 'fork-9'; 'stuntbroker ctl forks' lists them",
         ),

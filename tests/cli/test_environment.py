@@ -247,7 +247,7 @@ def test_the_command_line_wins_over_ours_over_kafka_s_over_the_file(tmp_path: Pa
     assert values["stuntbroker.mapped.address"] == "b:2"
     assert '"partitions": 4' in topics
     assert status == 0
-    assert "variables_not_understood" in log and "KAFKA_NUM_PARTITION" in log
+    assert "variables_unknown" in log and "KAFKA_NUM_PARTITION" in log
 
 
 def test_a_data_folder_that_cannot_be_written_is_reported_with_what_to_do(

@@ -32,7 +32,7 @@ def write(cluster: Cluster, *values: bytes, partition: int = 0) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [{"lose_answer": True}, {"close": True}, {"error": "NOT_LEADER_OR_FOLLOWER"}], ids=str
+    "fault", [{"lose_response": True}, {"close": True}, {"error": "NOT_LEADER_OR_FOLLOWER"}], ids=str
 )
 def test_a_batch_is_there_once_when_its_request_or_answer_is_lost(
     broker: Broker, cluster: Cluster, fault: dict[str, object]
@@ -48,14 +48,14 @@ def test_a_batch_is_there_once_when_its_request_or_answer_is_lost(
 
 
 def test_a_lost_answer_about_the_producer_id_costs_nothing(broker: Broker, cluster: Cluster) -> None:
-    broker.faults.add("InitProducerId", times=2, lose_answer=True)
+    broker.faults.add("InitProducerId", times=2, lose_response=True)
     write(cluster, b"a")
 
     assert broker.values("t") == [b"a"]
 
 
 def test_the_batches_of_one_call_are_of_one_producer(broker: Broker, cluster: Cluster) -> None:
-    broker.faults.add("Produce", times=2, lose_answer=True)
+    broker.faults.add("Produce", times=2, lose_response=True)
     large = b"x" * (BATCH_BYTES_MAX // 2)
     produce(cluster, "t", [NewRecord(None, large, (), number % 2) for number in range(6)])
 

@@ -21,7 +21,7 @@ APIS = {
     2: ("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn"),
 }
 VERBS: dict[str, dict[str, Any]] = {
-    "its answer is lost": {"lose_answer": True},
+    "its answer is lost": {"lose_response": True},
     "its connection breaks": {"close": True},
     "it comes twice": {"duplicate": True},
     "it has to be aborted": {"error": "TRANSACTION_ABORTABLE"},

@@ -17,7 +17,7 @@ from tests.conformance.wire import (
     CLOSED,
     Closed,
     Link,
-    NoAnswer,
+    NoResponse,
     header,
     read_reply,
     request_body,
@@ -76,7 +76,7 @@ class Side:
         return reply
 
     def note(self, label: str, reply: Any) -> None:
-        messages = repr(reply) if isinstance(reply, Closed | NoAnswer) else shape(reply, self.names)
+        messages = repr(reply) if isinstance(reply, Closed | NoResponse) else shape(reply, self.names)
         self.steps.append(Step(f"{len(self.steps)}: {label}", messages))
 
     def table(self, label: str, values: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ class Side:
         deadline = time.monotonic() + SETTLE_S_MAX
         while True:
             reply = self.quiet(api, version, **fields)
-            if not isinstance(reply, Closed | NoAnswer) and ready(reply):
+            if not isinstance(reply, Closed | NoResponse) and ready(reply):
                 return reply
             assert time.monotonic() < deadline, f"{api} v{version} never became as it must be: {reply}"
             time.sleep(PAUSE_S)
@@ -119,7 +119,7 @@ class Side:
         """Return the reply to the oldest unanswered request of a connection."""
         api, correlation, version = self._waiting[on].pop(0)
         frame = self.link(on).receive(wait_s)
-        if isinstance(frame, Closed | NoAnswer):
+        if isinstance(frame, Closed | NoResponse):
             self.drop(on)
             return frame
         if struct.unpack_from(">i", frame)[0] != int(correlation):
@@ -145,7 +145,7 @@ class Side:
             answer = link.receive(wait_s)
         finally:
             link.close()
-        messages = repr(answer) if isinstance(answer, Closed | NoAnswer) else answer.hex()
+        messages = repr(answer) if isinstance(answer, Closed | NoResponse) else answer.hex()
         self.steps.append(Step(f"{len(self.steps)}: {note}", messages))
 
     def raw_prefix(self, payload: bytes, note: str) -> None:

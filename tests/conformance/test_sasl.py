@@ -19,7 +19,7 @@ from stuntbroker.protocol.messages.sasl_authenticate_response import SaslAuthent
 from tests.conformance.compare import Case, run_case
 from tests.conformance.conftest import Pair
 from tests.conformance.side import Side, Step
-from tests.conformance.wire import Closed, NoAnswer
+from tests.conformance.wire import Closed, NoResponse
 
 ALICE: Final = b"\0alice\0alice-secret"
 SALT: Final = b"saltsalt"
@@ -57,7 +57,7 @@ def requests_out_of_turn(side: Side) -> None:
     authenticate(side, "no mechanism", ALICE)
     side.quiet("ApiVersions", 3, on="versions twice", client_software_name="x", client_software_version="1")
     reply = side.quiet("ApiVersions", 3, on="versions twice", client_software_name="x", client_software_version="1")
-    note(side, "versions twice", reply if isinstance(reply, Closed | NoAnswer) else "answered")
+    note(side, "versions twice", reply if isinstance(reply, Closed | NoResponse) else "answered")
     shake_hands(side, "unknown mechanism", "NOPE")
     shake_hands(side, "unknown mechanism")
     shake_hands(side, "two mechanisms")
@@ -166,7 +166,7 @@ def _prove(side: Side, first: str, salted: bytes, final: str = "{bare},p={proof}
     shake_hands(side, on, "SCRAM-SHA-256")
     reply = side.quiet("SaslAuthenticate", 2, on=on, auth_bytes=first.encode())
     note(side, f"first {on}", reply)
-    if isinstance(reply, Closed | NoAnswer) or reply.error_code:
+    if isinstance(reply, Closed | NoResponse) or reply.error_code:
         return
     challenge = bytes(reply.auth_bytes).decode()
     header = first[: first.index("n=", 2)]

@@ -28,7 +28,7 @@ class Closed:
         return "closed"
 
 
-class NoAnswer:
+class NoResponse:
     """Result when the broker did not reply in time."""
 
     def __repr__(self) -> str:
@@ -36,7 +36,7 @@ class NoAnswer:
 
 
 CLOSED: Final = Closed()
-NO_ANSWER: Final = NoAnswer()
+NO_RESPONSE: Final = NoResponse()
 
 
 class Link:
@@ -63,14 +63,14 @@ class Link:
         """Whether a reply, or the end of the connection, arrives within `wait_s`."""
         return bool(select.select([self._socket], [], [], wait_s)[0])
 
-    def receive(self, wait_s: float = ANSWER_S_MAX) -> bytes | Closed | NoAnswer:
+    def receive(self, wait_s: float = ANSWER_S_MAX) -> bytes | Closed | NoResponse:
         """The next frame, without its length."""
         deadline = time.monotonic() + wait_s
         try:
             size = struct.unpack(">i", self._exactly(4, deadline))[0]
             return self._exactly(size, deadline)
         except TimeoutError:
-            return NO_ANSWER
+            return NO_RESPONSE
         except (ConnectionResetError, BrokenPipeError, EOFError):
             return CLOSED
 

@@ -8,7 +8,7 @@ import pytest
 
 from stuntbroker.control.control import Control
 from stuntbroker.control.late import deliver, read_late
-from stuntbroker.control.own_requests import NotAnswered
+from stuntbroker.control.own_requests import NoResponseError
 from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -117,11 +117,11 @@ async def test_what_arrives_late_is_not_taken_for_what_a_client_has_sent(
 async def test_a_late_request_without_an_answer_is_no_success(rig: Rig, control: Control, client: Client) -> None:
     begin(client)
     control.stops.add("txn.end.before", {"action": "fail"})
-    with pytest.raises(NotAnswered, match="the broker closed the connection without a response"):
+    with pytest.raises(NoResponseError, match="the broker closed the connection without a response"):
         await send_late(rig, control, "EndTxn")
     assert phase_of(rig) == "Ongoing"
     control.injector.add(rule("EndTxn", corrupt=True))
-    with pytest.raises(NotAnswered, match="the response cannot be decoded"):
+    with pytest.raises(NoResponseError, match="the response cannot be decoded"):
         await send_late(rig, control, "EndTxn")
 
 

@@ -22,7 +22,7 @@ from tests.kit.processes.process import run, serving
 from tests.kit.rig import Rig, running_rig
 from tests.kit.valid_requests import batch
 
-FAULT = rule("EndTxn", times=1, lose_answer=True)
+FAULT = rule("EndTxn", times=1, lose_response=True)
 STOP = {"point": "txn.reply", "action": "park", "match": {"transactional_id": "pay"}, "nth": 2, "times": 0}
 
 
@@ -193,13 +193,13 @@ AS_YAML = """
 seed: 7
 faults:
   - match: {api: EndTxn}
-    do: {lose_answer: true}
+    do: {lose_response: true}
 stops:
   - {point: txn.PrepareCommit.after, action: kill, nth: 3}
 """
 AS_JSON = {
     "seed": 7,
-    "faults": [{"match": {"api": "EndTxn"}, "do": {"lose_answer": True}}],
+    "faults": [{"match": {"api": "EndTxn"}, "do": {"lose_response": True}}],
     "stops": [{"point": "txn.PrepareCommit.after", "action": "kill", "nth": 3}],
 }
 

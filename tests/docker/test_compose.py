@@ -259,7 +259,7 @@ def test_a_compose_file_needs_only_its_image_changed(image: str, style: str, tmp
         there = ("--bootstrap-server", inside, *config)
         assert "from-the-host" in docker("exec", name, "kafka-topics.sh", *there, "--list")
         log = docker("logs", name)
-        assert "variables_not_understood" not in log
+        assert "variables_unknown" not in log
         if "healthcheck" in text:
             _wait_until_healthy(name)
     finally:

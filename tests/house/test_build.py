@@ -80,7 +80,7 @@ STATES = {
 }
 OBJECTS = {
     "None",
-    "NO_ANSWER",
+    "NO_RESPONSE",
     "other._record",
     "batch",
     "bytes",

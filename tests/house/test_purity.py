@@ -22,7 +22,7 @@ ALLOWED = {("protocol/crc.py", "os.path.exists"), ("protocol/crc.py", "os.path.j
 READS_THE_CLOCK = {"fixture", "cli", "client"}
 """Rooms that may read the clock, besides the one file of the broker; they pass time and randomness to others as arguments."""
 CLOCK = Path("broker/clock.py")
-DICE = Path("broker/chance.py")
+DICE = Path("broker/random_source.py")
 TIMES = {
     "time.time", "time.time_ns", "time.monotonic", "time.monotonic_ns", "time.perf_counter", "time.perf_counter_ns",
     "time.process_time", "time.process_time_ns", "time.thread_time", "time.clock_gettime", "time.clock_gettime_ns",

@@ -147,7 +147,7 @@ class KafkaStage:
         plays = {name: player.play() for name, player in players.items()}
         heard: Heard = {}
 
-        def go_on(name: str) -> None:
+        def continue_play(name: str) -> None:
             players[name].side.address = self.address
             try:
                 next(plays[name])
@@ -164,7 +164,7 @@ class KafkaStage:
                     left = [s.name for s in scripts if s.name not in heard and s.transaction_version == level]
                     if left:
                         self._set_level(level)
-                        list(threads.map(go_on, left))
+                        list(threads.map(continue_play, left))
                 self._set_level(LEVELS[0])  # Started lower, Kafka could not finish what clients of TV2 left prepared.
         return heard
 

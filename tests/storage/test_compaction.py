@@ -345,7 +345,7 @@ def test_a_log_is_cleaned_when_half_of_it_is_new(tmp_path: Path) -> None:
 
 
 def test_a_log_that_keeps_its_history_is_cleaned_by_the_megabyte_however_quiet_it_is(tmp_path: Path) -> None:
-    log = compacted(tmp_path / "t-0", keeps_history=True)
+    log = compacted(tmp_path / "t-0", is_internal_log=True)
     for n in range(5_000):
         log.append_record(b"%d" % (n % 2), b"x" * 100, NOW_MS)
         if n % 1_000 == 999:
@@ -360,7 +360,7 @@ def test_a_log_that_keeps_its_history_is_cleaned_by_the_megabyte_however_quiet_i
 def test_a_busy_log_that_keeps_its_history_stays_within_twice_the_live_size_and_what_is_young(tmp_path: Path) -> None:
     """Its active segment never grows old while it is written to: it is closed when it is large."""
     second, per_second, lag_ms = 1_000, 100, 10_000
-    log = compacted(tmp_path / "t-0", keeps_history=True, min_compaction_lag_ms=lag_ms, delete_retention_ms=0)
+    log = compacted(tmp_path / "t-0", is_internal_log=True, min_compaction_lag_ms=lag_ms, delete_retention_ms=0)
     largest = 0
     for n in range(50):
         now_ms = NOW_MS + n * second

@@ -11,7 +11,7 @@ from stuntbroker.protocol.data_folder import JOURNAL, PARTITION_METADATA, PROPER
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.disk import LOCAL_DISK
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.ownership import FILE_NAME_MAX, Deleted, FolderAction, judge, metadata_of, stray_name
+from stuntbroker.storage.ownership import FILE_NAME_MAX, Deleted, FolderAction, metadata_of, plan_actions, stray_name
 
 ORDERS, BEFORE, UNKNOWN = bytes(range(16)), bytes(range(1, 17)), bytes(range(2, 18))
 LOG = f"{0:020d}.log"
@@ -139,25 +139,25 @@ DELETED = {"orders": Deleted({BEFORE}, 5), "gone": Deleted({BEFORE, UNKNOWN}, 2)
 @pytest.mark.parametrize(
     "name, topic_id, others, outcome",
     [
-        ("orders-0", ORDERS, [LOG], FolderAction.STAYS),
-        ("orders-1", None, [LOG], FolderAction.DESCRIBED),
-        ("orders-1", b"rubbish", [LOG], FolderAction.DESCRIBED),
-        ("orders-1", b"", [], FolderAction.DESCRIBED),
-        ("orders-1", None, [], FolderAction.DESCRIBED),
+        ("orders-0", ORDERS, [LOG], FolderAction.UNCHANGED),
+        ("orders-1", None, [LOG], FolderAction.METADATA_REWRITTEN),
+        ("orders-1", b"rubbish", [LOG], FolderAction.METADATA_REWRITTEN),
+        ("orders-1", b"", [], FolderAction.METADATA_REWRITTEN),
+        ("orders-1", None, [], FolderAction.METADATA_REWRITTEN),
         ("orders-1", BEFORE, [LOG], FolderAction.REMOVED),
         ("orders-2", BEFORE, [LOG], FolderAction.REMOVED),
         ("orders-2", None, [], FolderAction.REMOVED),
-        ("orders-2", ORDERS, [LOG], FolderAction.SET_ASIDE),
-        ("orders-2", UNKNOWN, [LOG], FolderAction.SET_ASIDE),
-        ("orders-2", None, [LOG], FolderAction.SET_ASIDE),
-        ("orders-2", b"rubbish", [], FolderAction.SET_ASIDE),
-        ("orders-2024", None, [], FolderAction.STAYS),
+        ("orders-2", ORDERS, [LOG], FolderAction.RENAMED_AS_STRAY),
+        ("orders-2", UNKNOWN, [LOG], FolderAction.RENAMED_AS_STRAY),
+        ("orders-2", None, [LOG], FolderAction.RENAMED_AS_STRAY),
+        ("orders-2", b"rubbish", [], FolderAction.RENAMED_AS_STRAY),
+        ("orders-2024", None, [], FolderAction.UNCHANGED),
         ("gone-1", UNKNOWN, [LOG], FolderAction.REMOVED),
-        ("gone-1", ORDERS, [LOG], FolderAction.SET_ASIDE),
-        ("gone-2", None, [], FolderAction.STAYS),
-        ("never-0", UNKNOWN, [], FolderAction.SET_ASIDE),
-        ("backup-2024", None, [], FolderAction.STAYS),
-        ("backup-2024", None, ["notes.log", "0.log"], FolderAction.STAYS),
+        ("gone-1", ORDERS, [LOG], FolderAction.RENAMED_AS_STRAY),
+        ("gone-2", None, [], FolderAction.UNCHANGED),
+        ("never-0", UNKNOWN, [], FolderAction.RENAMED_AS_STRAY),
+        ("backup-2024", None, [], FolderAction.UNCHANGED),
+        ("backup-2024", None, ["notes.log", "0.log"], FolderAction.UNCHANGED),
     ],
 )
 def test_what_becomes_of_a_folder(
@@ -170,7 +170,7 @@ def test_what_becomes_of_a_folder(
         )
 
     topic, _, index = name.rpartition("-")
-    assert judge(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False) == [
+    assert plan_actions(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False) == [
         (outcome, str(tmp_path / name), topic, int(index))
     ]
 
@@ -180,7 +180,7 @@ def test_what_becomes_of_a_folder(
 )
 def test_names_that_no_partition_has_are_nobody_s(name: str, tmp_path: Path) -> None:
     put(tmp_path, f"{name}/{PARTITION_METADATA}")
-    assert judge(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False) == []
+    assert plan_actions(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False) == []
 
 
 def test_a_partition_whose_id_nobody_ever_had_is_refused_and_so_is_what_is_no_folder(tmp_path: Path) -> None:
@@ -189,20 +189,20 @@ def test_a_partition_whose_id_nobody_ever_had_is_refused_and_so_is_what_is_no_fo
     with pytest.raises(
         StorageError, match=f"{tmp_path}/orders-0/{PARTITION_METADATA} has topic id AgME.*, but orders has AAEC"
     ):
-        judge(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False)
+        plan_actions(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False)
     shutil.rmtree(tmp_path / "orders-0")
     put(tmp_path, "orders-0")
     with pytest.raises(StorageError, match=f"{tmp_path}/orders-0 is not a folder"):
-        judge(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False)
+        plan_actions(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False)
 
 
 def test_kafka_s_own_log_is_refused_in_a_folder_of_ours_unless_it_is_a_topic_of_ours(tmp_path: Path) -> None:
     put(tmp_path, f"{KAFKA}/{LOG}", f"{KAFKA}/{PARTITION_METADATA}")
     with pytest.raises(StorageError, match="is Apache Kafka's"):
-        judge(LOCAL_DISK, str(tmp_path), {}, {}, False)
+        plan_actions(LOCAL_DISK, str(tmp_path), {}, {}, False)
     assert (
-        judge(LOCAL_DISK, str(tmp_path), {"__cluster_metadata": (ORDERS, 1)}, {}, False)[0].action
-        is FolderAction.DESCRIBED
+        plan_actions(LOCAL_DISK, str(tmp_path), {"__cluster_metadata": (ORDERS, 1)}, {}, False)[0].action
+        is FolderAction.METADATA_REWRITTEN
     )
 
 

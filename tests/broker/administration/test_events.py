@@ -50,13 +50,13 @@ def test_an_event_that_comes_too_often_is_counted_and_the_others_are_written(
     events.log_suppressed()
     events.log_suppressed()
     [line] = capsys.readouterr().err.splitlines()
-    assert "events_left_out" in line and "left_out=frame_refused" in line and "count=7" in line
+    assert "events_suppressed" in line and "left_out=frame_refused" in line and "count=7" in line
 
     for _ in range(LINES_PER_WINDOW + 1):
         events.warning("frame_refused", size=1)
     clock.ms += WINDOW_MS
     events.warning("frame_refused", size=2)
-    assert [line for line in capsys.readouterr().err.splitlines() if "events_left_out" in line and "count=1" in line]
+    assert [line for line in capsys.readouterr().err.splitlines() if "events_suppressed" in line and "count=1" in line]
 
 
 def test_a_log_that_cannot_be_written_holds_nobody_up_and_says_later_how_much_was_lost(

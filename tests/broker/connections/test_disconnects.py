@@ -110,7 +110,7 @@ def _only(client: Client) -> bytes:
 
 @pytest.mark.parametrize(
     ("fault", "events"),
-    [(RuntimeError("the handler is closed"), []), (BufferError("a mistake of ours"), ["answer_refused"])],
+    [(RuntimeError("the handler is closed"), []), (BufferError("a mistake of ours"), ["response_rejected"])],
     ids=["a client that has gone", "any other fault"],
 )
 async def test_a_transport_that_refuses_an_answer_is_closed_and_a_fault_that_is_no_client_s_is_logged(
@@ -129,4 +129,4 @@ async def test_a_transport_that_refuses_an_answer_is_closed_and_a_fault_that_is_
         other.feed(frame(ProduceRequest(None, -1, 1_000, data), 9))
         assert len(other.answers()) == 1
         assert refused.transport.aborted
-        assert [name for name in rig.events.names() if name == "answer_refused"] == events
+        assert [name for name in rig.events.names() if name == "response_rejected"] == events

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stuntbroker.broker.connections.connection import FIRST_BUFFER, KEPT_BUFFER
+from stuntbroker.broker.connections.connection import BUFFER_BYTES_INITIAL, KEPT_BYTES_MAX
 from stuntbroker.broker.connections.read_pace import READ_AT_ONCE, READS_IN_A_TURN
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -56,7 +56,7 @@ async def test_a_size_that_no_frame_may_have_closes_the_connection_with_one_line
         client.feed(pack(">i", size))
         assert client.transport.closed
         assert rig.events.names() == ["frame_refused"]
-        assert client.connection.room == FIRST_BUFFER
+        assert client.connection.room == BUFFER_BYTES_INITIAL
 
 
 SPOKEN = {
@@ -120,7 +120,7 @@ async def test_a_declared_length_allocates_nothing_until_the_bytes_come(data_dir
     async with running_rig(data_dir) as rig:
         client = rig.client()
         client.feed(pack(">i", 104_857_600) + b"abc")
-        assert client.connection.room <= 8 * FIRST_BUFFER
+        assert client.connection.room <= 8 * BUFFER_BYTES_INITIAL
         client.feed(bytes(100_000))
         assert client.connection.room <= 1_000_000
 
@@ -397,7 +397,7 @@ async def test_a_client_that_does_not_read_its_answers_is_not_read_from_either(d
         client.feed(memoryview(each * count))
         assert not client.transport.reading
         assert client.transport.unsent < 200_000
-        assert client.connection.room <= FIRST_BUFFER
+        assert client.connection.room <= BUFFER_BYTES_INITIAL
         bystander.work()
         answered = len(client.answers())
         client.transport.read_again()
@@ -411,7 +411,7 @@ async def test_a_client_that_sends_ahead_while_it_waits_fills_one_buffer_and_no_
         client = rig.client()
         client.feed(frame(fetch(60_000), 12) + frame(ApiVersionsRequest(), 0) * 10_000)
         assert not client.transport.reading
-        assert client.connection.room == FIRST_BUFFER
+        assert client.connection.room == BUFFER_BYTES_INITIAL
         rig.client().ask(produce(batch()), 9)
         await turn()
         assert client.transport.reading
@@ -423,9 +423,9 @@ async def test_a_silent_connection_gives_a_large_buffer_back(data_dir: Path) -> 
         rig.topic(TOPIC)
         client = rig.client()
         client.ask(produce(batch(1, size=500_000)), 9)
-        assert client.connection.room > KEPT_BUFFER
+        assert client.connection.room > KEPT_BYTES_MAX
         rig.pass_time(10_000)
-        assert client.connection.room == FIRST_BUFFER
+        assert client.connection.room == BUFFER_BYTES_INITIAL
         assert client.ask(ApiVersionsRequest(), 0).error_code == 0
 
 

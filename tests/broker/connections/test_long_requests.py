@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from stuntbroker.broker.configuration.properties import PARTITIONS_MAX
-from stuntbroker.broker.requests.slices import CREATED, ELEMENTS_AT_ONCE, SLICE_COST
+from stuntbroker.broker.requests.slices import ELEMENTS_AT_ONCE, PARTITION_CHANGE_COST, SLICE_COST
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -53,7 +53,7 @@ from tests.kit.groups.group_requests import init, pair
 from tests.kit.rig import KEYS, Client, Rig, decode, frame, running_rig, turn
 
 COUNT = 400
-PER_SLICE_MAX = SLICE_COST // CREATED + 1
+PER_SLICE_MAX = SLICE_COST // PARTITION_CHANGE_COST + 1
 NAMES = [f"topic-{number}" for number in range(COUNT)]
 TOPIC = 2
 

@@ -9,7 +9,7 @@ import pytest
 
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import ConfigError
-from stuntbroker.broker.connections.request_memory import ALWAYS_GIVEN
+from stuntbroker.broker.connections.request_memory import SMALL_BUFFER_BYTES_MAX
 from stuntbroker.broker.server import IDLE_CHECK_MS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -48,7 +48,7 @@ async def test_half_sent_requests_hold_no_more_than_the_limit_and_small_ones_con
     async with running_rig(data_dir, PROPERTIES) as rig:
         clients = half_sent(rig, 20)
         memory = rig.broker.request_memory
-        assert memory.used == held(rig) <= LIMIT + 20 * ALWAYS_GIVEN
+        assert memory.used == held(rig) <= LIMIT + 20 * SMALL_BUFFER_BYTES_MAX
         assert [client.transport.reading for client in clients].count(False) > 10
         assert rig.events.names().count("request_memory_used_up") == 1
         assert rig.client().ask(ApiVersionsRequest(), 0).error_code == 0
@@ -90,7 +90,7 @@ async def test_clients_that_all_continue_are_all_answered_and_none_is_cut_off(da
                     client.feed(request[at : at + count])
                     sent[client] += count
                     answers += len(client.answers())
-                assert memory.used == held(rig) <= LIMIT + len(request) + 20 * ALWAYS_GIVEN
+                assert memory.used == held(rig) <= LIMIT + len(request) + 20 * SMALL_BUFFER_BYTES_MAX
             rig.broker.read_pace.begin_turn()
             if rounds % 50 == 0:
                 rig.pass_time(IDLE_CHECK_MS)
@@ -120,7 +120,7 @@ async def test_one_request_at_a_time_goes_beyond_the_limit(data_dir: Path) -> No
                     client.disconnect()
             clients = waiting
             assert any(client.transport.reading for client in waiting)
-            assert rig.broker.request_memory.used == held(rig) <= LIMIT + 7 * MIB + 30 * ALWAYS_GIVEN
+            assert rig.broker.request_memory.used == held(rig) <= LIMIT + 7 * MIB + 30 * SMALL_BUFFER_BYTES_MAX
 
 
 async def test_a_request_s_memory_is_free_again_when_it_was_answered_and_room_is_needed(data_dir: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.requests.apis import NO_ANSWER
+from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
@@ -66,7 +66,7 @@ async def test_an_interceptor_may_lose_the_answer_or_give_it_later(data_dir: Pat
 
         def lose(handle: Any, connection: Any, request: Any, version: int) -> Any:
             handle(connection, request, version)
-            return NO_ANSWER
+            return NO_RESPONSE
 
         def hold(handle: Any, connection: Any, request: Any, version: int) -> None:
             held.append(partial(connection.reply, handle(connection, request, version)))

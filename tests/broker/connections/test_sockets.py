@@ -138,10 +138,10 @@ def test_that_no_file_can_be_opened_is_told_once_and_so_is_when_one_can_again(tm
             return what in said
 
         resource.prlimit(pid, kind, (first_free, allowed[1]))
-        until(lambda: described(b"file_descriptors_used_up"), "the line that says so")
+        until(lambda: described(b"file_descriptors_exhausted"), "the line that says so")
         assert peer.ask(ApiVersionsRequest(), 0).error_code == work_before == 0
         resource.prlimit(pid, kind, allowed)
-        until(lambda: described(b"file_descriptors_free_again"), "the line that says that it is over")
+        until(lambda: described(b"file_descriptors_available"), "the line that says that it is over")
         with Peer(broker.address) as other:
             assert other.ask(ApiVersionsRequest(), 0).error_code == 0
         assert said.count(b"file_descriptors") == 2

@@ -33,7 +33,7 @@ TOPIC = "orders"
 FEW = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 SEEDS = range(25)
 TRIES = 8
-CANNOT_TELL = {"log_cut", "stray_partition_renamed"}
+CANNOT_TELL = {"log_truncated", "stray_partition_renamed"}
 """Events with which the broker says that something is not as it was."""
 
 
@@ -250,7 +250,7 @@ async def test_bytes_lost_in_the_middle_of_a_log_refuse_the_start_and_truncate_c
     async with running_rig(folder, FEW, truncate_damaged=True) as rig:
         [(event, facts)] = rig.events.kept
         end = rig.log(TOPIC, 0).next_offset
-    assert (event, facts["topic"], facts["partition"], facts["next_offset"]) == ("log_cut", TOPIC, 0, end)
+    assert (event, facts["topic"], facts["partition"], facts["next_offset"]) == ("log_truncated", TOPIC, 0, end)
     assert lost < facts["bytes"] < lost + size
 
 
@@ -299,7 +299,7 @@ async def test_a_write_that_a_crash_cut_short_is_cut_off_and_the_rest_stays(
     last = batch_starts(data)[-1]
     path.write_bytes(data[: last + keep])
     async with running_rig(folder, FEW) as rig:
-        assert rig.events.names() == ["log_cut"]
+        assert rig.events.names() == ["log_truncated"]
     assert path.read_bytes() == data[:last]
 
 
@@ -333,4 +333,4 @@ async def test_what_the_broker_s_own_logs_say_is_believed_only_where_their_crc_i
             async with running_rig(folder, FEW):
                 pass
         async with running_rig(folder, FEW, truncate_damaged=True) as rig:
-            assert rig.events.names() == ["log_cut"]
+            assert rig.events.names() == ["log_truncated"]

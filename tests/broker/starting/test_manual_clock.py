@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from stuntbroker.broker.chance import SeededChance
 from stuntbroker.broker.clock import ManualClock
 from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.random_source import SeededRandomSource
 from stuntbroker.broker.server import Broker
 from stuntbroker.broker.timers import Timers
 from stuntbroker.coordinator.state import Phase
@@ -69,7 +69,7 @@ async def test_a_transaction_times_out_when_the_clock_says_so(data_dir: Path) ->
 
 async def test_the_same_seed_gives_the_same_ids(tmp_path: Path) -> None:
     def ids(folder: str, seed: int) -> tuple[str, bytes]:
-        broker = Broker(BrokerConfig({}), str(tmp_path / folder), chance=SeededChance(seed))
+        broker = Broker(BrokerConfig({}), str(tmp_path / folder), random_source=SeededRandomSource(seed))
         try:
             return broker.cluster_id, broker.topics.create(TOPIC, 1, {}).id
         finally:

@@ -230,7 +230,7 @@ async def test_a_prepared_transaction_without_markers_is_finished_at_the_start(p
         logs = rig.logs(TXN_LOG)
         logs[partition_for(TXN, len(logs))].append_record(TXN, prepared, START_MS)
     async with running_rig(data_dir) as rig:
-        assert "txn_finished_after_restart" in rig.events.names()
+        assert "txn_completed_after_restart" in rig.events.names()
         done = rig.actor(TXN).txn
         assert done.phase.name == phase.name.replace("PREPARE", "COMPLETE")
         log = rig.log(TOPIC, 0)

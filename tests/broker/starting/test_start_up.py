@@ -25,7 +25,7 @@ NEVER = {
 """Loaded when it is needed: the log's library at the first event, codecs of compression at the first such batch."""
 
 OURS = {
-    "stuntbroker", "stuntbroker.broker", "stuntbroker.broker.chance", "stuntbroker.broker.clock",
+    "stuntbroker", "stuntbroker.broker", "stuntbroker.broker.random_source", "stuntbroker.broker.clock",
     "stuntbroker.broker.cluster", "stuntbroker.broker.cluster.nodes", "stuntbroker.broker.configuration",
     "stuntbroker.broker.configuration.config", "stuntbroker.broker.configuration.dynamic_properties",
     "stuntbroker.broker.configuration.properties", "stuntbroker.broker.connections",

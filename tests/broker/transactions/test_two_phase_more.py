@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.broker.metadata.features import UNSAFE_DOWNGRADE, UPGRADE
-from stuntbroker.broker.metadata.topics import HISTORY_MS
+from stuntbroker.broker.metadata.topics import INTERNAL_COMPACTION_LAG_MS
 from stuntbroker.coordinator.state import Txn
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages import delete_records_request as deleting
@@ -310,7 +310,7 @@ async def test_compaction_keeps_the_newest_pair(data_dir: Path) -> None:
         log = rig.log("__transaction_state", 0)
         before = log.size
         log.roll()
-        for _ in Cleaning(log, rig.clock.ms + HISTORY_MS).slices():
+        for _ in Cleaning(log, rig.clock.ms + INTERNAL_COMPACTION_LAG_MS).slices():
             pass
         assert log.size < before
     async with running_rig(data_dir) as rig:

@@ -95,7 +95,7 @@ async def test_metadata_that_is_not_answered_is_asked_for_again_over_another_con
     options: dict[str, Any] = {"bootstrap_servers": stuntbroker.bootstrap, "request_timeout_ms": 300}
     async with TransactionalProducer(transactional_id="id", **options) as producer:
         await producer.init_transactions()
-        fault = stuntbroker.faults.add("Metadata", client_id="stuntbroker-producer-*", no_answer=True, times=1)
+        fault = stuntbroker.faults.add("Metadata", client_id="stuntbroker-producer-*", no_response=True, times=1)
         await producer.begin_transaction()
         await producer.send_and_wait("orders", b"x")
         await producer.commit_transaction()

@@ -60,7 +60,7 @@ class World:
             return
         api = self.chance.choice(list(RETRIED))
         rule: dict[str, Any] = self.chance.choice(
-            [{"lose_answer": True}, {"close": True}, {"duplicate": True}, {"error": self.chance.choice(RETRIED[api])}]
+            [{"lose_response": True}, {"close": True}, {"duplicate": True}, {"error": self.chance.choice(RETRIED[api])}]
         )
         self.broker.faults.add(api, times=self.chance.randrange(1, 3), **rule)
 

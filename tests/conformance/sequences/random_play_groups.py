@@ -11,7 +11,7 @@ from stuntbroker.protocol.hashing import partition_for
 from tests.conformance.sequences.random_play_base import BasePlayer
 from tests.conformance.shape import shape
 from tests.conformance.side import errors_of
-from tests.conformance.wire import Closed, NoAnswer
+from tests.conformance.wire import Closed, NoResponse
 
 SESSION_MS: Final = 60_000
 MEMBER_ID_REQUIRED: Final = 79
@@ -152,7 +152,7 @@ class GroupPlayer(BasePlayer):
         return self.side.link(who).has_answer(WAIT_S)
 
     def _learn(self, who: str, reply: Any) -> None:
-        if isinstance(reply, Closed | NoAnswer) or not hasattr(reply, "generation_id"):
+        if isinstance(reply, Closed | NoResponse) or not hasattr(reply, "generation_id"):
             return
         if reply.error_code == MEMBER_ID_REQUIRED:
             self.members[who] = Member(reply.member_id)

@@ -87,7 +87,7 @@ async def test_kip_890_a_commit_is_repeated_when_its_answer_is_lost_and_the_next
     personality: str, version: int
 ) -> None:
     async with run_broker({"stuntbroker.personality": personality}, topics={"payments": 1}) as broker:
-        fault = await asyncio.to_thread(broker.faults.add, "EndTxn", lose_answer=True, times=1)
+        fault = await asyncio.to_thread(broker.faults.add, "EndTxn", lose_response=True, times=1)
         async with TransactionalProducer(bootstrap_servers=broker.bootstrap, transactional_id="pay-1") as producer:
             await producer.init_transactions()
             for value in (b"1", b"2"):

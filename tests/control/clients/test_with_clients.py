@@ -35,7 +35,7 @@ def producer_of(broker: Broker, transactional_id: str = "pay-1", **settings: obj
 
 
 def test_a_commit_whose_answer_is_lost_is_there_once(broker: Broker) -> None:
-    lost = broker.faults.add("EndTxn", transactional_id="pay-*", lose_answer=True, times=1)
+    lost = broker.faults.add("EndTxn", transactional_id="pay-*", lose_response=True, times=1)
     producer = producer_of(broker)
     producer.begin_transaction()
     producer.produce("payments", "42 EUR")
@@ -44,7 +44,7 @@ def test_a_commit_whose_answer_is_lost_is_there_once(broker: Broker) -> None:
     assert lost.fired == 1
     broker.assert_committed("payments", ["42 EUR"])
     ends = [(each.state, each.errors) for each in broker.requests() if each.api == "EndTxn"]
-    assert ends == [("lose_answer", []), ("answered", [])]
+    assert ends == [("lose_response", []), ("answered", [])]
 
 
 def test_a_coordinator_that_moves_is_looked_for_again(broker: Broker) -> None:
@@ -198,7 +198,7 @@ async def test_a_member_that_is_silent_for_its_session_time_out_is_thrown_out(br
     await consumer.start()
     try:
         assert [len(group.members) for group in broker.groups()] == [1]
-        broker.faults.add("Heartbeat", group="readers", no_answer=True)
+        broker.faults.add("Heartbeat", group="readers", no_response=True)
         broker.clock.advance(minutes=5, seconds=1)
         assert [len(group.members) for group in broker.groups()] == [0]
         broker.faults.clear()

@@ -96,15 +96,15 @@ def test_a_plan_is_put_told_and_taken_away(api: Api) -> None:
     plan = {"clock": {"paused": True}, "faults": [], "stops": [], "nodes": []}
     assert api.ask("PUT", "/v1/plan", plan)[2] == plan == api.get("/v1/plan")
     assert api.ask("PUT", "/v1/plan", {"clock": {"paused": False}})[2]["clock"] == {"paused": False}
-    assert "commit-answer-lost" in api.get("/v1/plans")["plans"]
+    assert "commit-response-lost" in api.get("/v1/plans")["plans"]
 
 
 def test_a_plan_may_be_yaml_or_the_name_of_one_that_comes_with_the_broker(api: Api) -> None:
     yaml = b"stops:\n  - {point: txn.reply, action: park, nth: 2}\nclock: {paused: false}\n"
     shown = api.ask("PUT", "/v1/plan", yaml, **{"Content-Type": "application/yaml; charset=utf-8"})[2]
     assert [(each["point"], each["nth"]) for each in shown["stops"]] == [("txn.reply", 2)]
-    shown = api.ask("PUT", "/v1/plan", {"plan": "commit-answer-lost"})[2]
-    assert ([each["do"] for each in shown["faults"]], shown["stops"]) == ([{"lose_answer": True}], [])
+    shown = api.ask("PUT", "/v1/plan", {"plan": "commit-response-lost"})[2]
+    assert ([each["do"] for each in shown["faults"]], shown["stops"]) == ([{"lose_response": True}], [])
 
     status, _, problem = api.ask("PUT", "/v1/plan", b"stops: [", **{"Content-Type": "text/yaml"})
     assert (status, problem["title"]) == (400, "Bad Request")

@@ -18,9 +18,9 @@ def test_a_request_is_closed_when_its_connection_has_ended_without_an_answer(rig
     clients[0].disconnect()
     assert [each.state for each in control.requests.requests] == ["closed", "waits"]
 
-    control.injector.add(rule("Metadata", no_answer=True))
+    control.injector.add(rule("Metadata", no_response=True))
     clients[1].disconnect()
     unlucky = rig.client(peer=("127.0.0.1", 50_003))
     unlucky.feed(frame(MetadataRequest([]), 9))
     unlucky.disconnect()
-    assert [each.state for each in control.requests.requests] == ["closed", "closed", "no_answer"]
+    assert [each.state for each in control.requests.requests] == ["closed", "closed", "no_response"]

@@ -108,18 +108,20 @@ async def test_an_error_is_answered_and_nothing_is_done(rig: Rig, control: Contr
     assert (fault.matched, fault.fired) == (2, 1)
 
 
-async def test_answer_only_says_that_all_went_well(rig: Rig, control: Control, client: Client) -> None:
+async def test_respond_only_reports_success_of_a_request_that_is_not_handled(
+    rig: Rig, control: Control, client: Client
+) -> None:
     given = begin(client)
-    control.injector.add(rule("EndTxn", answer_only=True))
+    control.injector.add(rule("EndTxn", respond_only=True))
     assert end(client, given) == ErrorCode.NONE
     assert phase_of(rig) == "Ongoing"
 
 
-async def test_a_lost_answer_is_carried_out_and_closes_the_connection(
+async def test_a_request_whose_response_is_lost_is_handled_and_closes_the_connection(
     rig: Rig, control: Control, client: Client
 ) -> None:
     given = begin(client)
-    control.injector.add(rule("EndTxn", lose_answer=True))
+    control.injector.add(rule("EndTxn", lose_response=True))
     client.feed(frame(end_request(given), 4))
     assert client.answers() == []
     assert client.transport.closed
@@ -139,7 +141,7 @@ async def test_a_request_without_an_answer_holds_up_its_connection_alone(
     rig: Rig, control: Control, client: Client
 ) -> None:
     given = begin(client)
-    control.injector.add(rule("EndTxn", no_answer=True, times=1))
+    control.injector.add(rule("EndTxn", no_response=True, times=1))
     client.feed(frame(end_request(given), 4) + frame(end_request(given), 4, correlation=8))
     assert client.answers() == []
     assert phase_of(rig) == "Ongoing"
@@ -329,10 +331,10 @@ async def test_a_corrupt_answer_has_its_length_and_correlation_id_and_nothing_el
     assert control.requests.requests[-1].state == "corrupt"
 
 
-async def test_answers_that_come_later_can_be_lost_too(rig: Rig, control: Control, client: Client) -> None:
+async def test_a_response_that_comes_later_can_be_lost_too(rig: Rig, control: Control, client: Client) -> None:
     """EndTxn v5 is answered by its coordinator, in bytes."""
     given = begin(client)
-    control.injector.add(rule("EndTxn", lose_answer=True))
+    control.injector.add(rule("EndTxn", lose_response=True))
     client.feed(frame(end_request(given), 5))
     assert (client.answers(), client.transport.closed, phase_of(rig)) == ([], True, "CompleteCommit")
 

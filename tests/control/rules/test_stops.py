@@ -175,7 +175,7 @@ async def test_a_broker_that_ends_at_a_point_starts_again_by_kafka_s_rules(
     async with running_rig(image) as restarted:
         assert phase_of(restarted) == way.after_restart
         is_finished = way.phase.startswith("Prepare")
-        assert ("txn_finished_after_restart" in restarted.events.names()) is is_finished
+        assert ("txn_completed_after_restart" in restarted.events.names()) is is_finished
         assert markers_in(restarted) == (
             way.markers + 3 if is_finished else way.markers
         )  # Writing one twice does no harm.
@@ -356,7 +356,7 @@ async def test_a_fault_of_the_next_request_is_reported_and_ends_nothing_else(
     (refusal,) = await settled(client)
     assert decode(refusal, 26, 4).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert len(await settled(second)) == 1
-    assert "txn_not_finished" in rig.events.names()
+    assert "txn_not_completed" in rig.events.names()
 
 
 async def test_a_request_that_fails_while_its_answer_comes_later_is_closed(

@@ -48,13 +48,13 @@ def test_there_are_scenes_of_both_protocols_under_every_transaction_version_and_
 def test_a_partition_is_open_to_whom_it_is_open_in_the_broker() -> None:
     """What Produce need not ask the coordinator about: the explored partitions tell it as the real ones do."""
     deeds = frozenset({("A", 1)})
-    for stored, request, is_open, is_sealed in product((0, 1), (0, 1, 2), (False, True), (False, True)):
+    for stored, request, is_open, rejects_new_records in product((0, 1), (0, 1, 2), (False, True), (False, True)):
         log = Log(((1, stored),), ((1, deeds),) if is_open else ())
         states = log.producers()
         states.open_txns = {1: 0} if is_open else {}
-        if is_sealed:
+        if rejects_new_records:
             log = log.seal(1)
-            states.seal(1)
+            states.reject_new_records(1)
 
         assert (states.txn_status(1, request) == OPEN) == log.takes((1, request))
 

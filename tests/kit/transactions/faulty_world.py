@@ -39,10 +39,10 @@ VERBS: tuple[dict[str, Any], ...] = (
     {"error": "COORDINATOR_NOT_AVAILABLE"},
     {"error": "CONCURRENT_TRANSACTIONS"},
     {"error": "NOT_LEADER_OR_FOLLOWER"},
-    {"lose_answer": True},
-    {"no_answer": True},
+    {"lose_response": True},
+    {"no_response": True},
     {"close": True},
-    {"answer_only": True},
+    {"respond_only": True},
     {"duplicate": True},
     {"throttle_ms": 10},
 )

@@ -53,9 +53,9 @@ GOT_OVER = {
     "another coordinator": {"error": "NOT_COORDINATOR", "times": 1},
     "a slow answer": {"delay_ms": 50, "times": 1},
     "a throttle": {"throttle_ms": 50, "times": 1},
-    "no answer": {"no_answer": True, "times": 1},
+    "no answer": {"no_response": True, "times": 1},
     "a closed connection": {"close": True, "times": 1},
-    "a lost answer": {"lose_answer": True, "times": 1},
+    "a lost answer": {"lose_response": True, "times": 1},
     "a request that comes twice": {"duplicate": True, "times": 1},
 }
 """Faults of a commit of which an application hears nothing."""
@@ -77,7 +77,7 @@ def test_a_client_recovers_from_a_fault_of_its_commit(fault: str, client: Client
 
 
 ON_THE_WAY = {
-    "an answer of Produce is lost": ("Produce", {"lose_answer": True}),
+    "an answer of Produce is lost": ("Produce", {"lose_response": True}),
     "Produce comes twice": ("Produce", {"duplicate": True}),
     "the coordinator loads": ("InitProducerId", {"error": "COORDINATOR_LOAD_IN_PROGRESS"}),
     "the answer with the producer id is slow": ("InitProducerId", {"delay_ms": 50}),
@@ -99,7 +99,7 @@ def test_a_client_recovers_from_a_fault_on_the_way_to_its_commit(fault: str, cli
 
 
 def test_a_client_is_given_a_producer_id_that_no_coordinator_knows(client: Client, broker: Broker) -> None:
-    broker.faults.add("InitProducerId", answer_only=True, times=1)
+    broker.faults.add("InitProducerId", respond_only=True, times=1)
     payer = Payer(client, broker)
     payer.does("begin")
 
@@ -124,7 +124,7 @@ def test_a_commit_whose_answer_is_lost_is_made_once_on_every_version(
 ) -> None:
     payer = Payer(client, broker)
     payer.pays(0, 1)
-    lost = broker.faults.add("EndTxn", lose_answer=True, times=1)
+    lost = broker.faults.add("EndTxn", lose_response=True, times=1)
 
     payer.does("commit")
 
@@ -137,7 +137,7 @@ def test_a_commit_whose_answer_is_lost_is_made_once_on_every_version(
 def test_a_client_believes_an_answer_to_what_was_not_carried_out(client: Client, broker: Broker) -> None:
     payer = Payer(client, broker)
     payer.pays(0, 1)
-    broker.faults.add("EndTxn", answer_only=True, times=1)
+    broker.faults.add("EndTxn", respond_only=True, times=1)
 
     payer.does("commit")
 

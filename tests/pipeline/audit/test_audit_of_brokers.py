@@ -10,7 +10,7 @@ import pytest
 from audit_workload import COPY, FENCED, GROUP, OLD, SETTINGS, SLOW, TWO_PHASE, tell
 
 from stuntbroker.pipeline.audit import run
-from stuntbroker.pipeline.audit.eos import Chain
+from stuntbroker.pipeline.audit.eos import ExactlyOnceCheck
 from stuntbroker.pipeline.audit.folder import read_folder
 from stuntbroker.pipeline.audit.reports import aborted_of, fencing_of, last_stable_offsets, latencies_of
 from stuntbroker.pipeline.audit.result import Audit
@@ -163,9 +163,9 @@ def test_everything_was_copied_exactly_once(which: str, request: pytest.FixtureR
     committed = actual.committed.drop_columns(["commit_ms"])
 
     assert committed.to_pylist() == [{"group_id": GROUP, "topic": "in", "partition": 0, "committed_offset": 9}]
-    assert run.compare(folder, actual, Chain(GROUP, ("in",), ("out",))) == []
+    assert run.compare(folder, actual, ExactlyOnceCheck(GROUP, ("in",), ("out",))) == []
     # And of what was not copied it is told.
-    kinds = [each["kind"] for each in run.compare(folder, actual, Chain(GROUP, ("in",), ("other",)))]
+    kinds = [each["kind"] for each in run.compare(folder, actual, ExactlyOnceCheck(GROUP, ("in",), ("other",)))]
     assert (kinds.count("output_missing"), kinds.count("output_unexpected")) == (9, 4)
 
 

@@ -15,7 +15,7 @@ from audit_tables import written
 
 from stuntbroker.cli.data_folder.audit_report import SKIPPED_MAX, report_of, text_of
 from stuntbroker.pipeline.audit import run
-from stuntbroker.pipeline.audit.eos import Chain
+from stuntbroker.pipeline.audit.eos import ExactlyOnceCheck
 from stuntbroker.pipeline.audit.folder import FolderError, read_folder
 from stuntbroker.pipeline.audit.grouping import running_max
 from stuntbroker.pipeline.audit.log_checks import OFFSET_SPAN_MAX
@@ -173,7 +173,10 @@ def test_a_segment_that_goes_while_the_folder_is_read_is_reported_and_makes_noth
             os.unlink(each.segments[0].path)
     actual = run.audit(folder).findings().to_pylist()
 
-    assert {(row["kind"], row["topic"], row["partition"]) for row in actual} == {("gone", *A), ("unknown_before", *A)}
+    assert {(row["kind"], row["topic"], row["partition"]) for row in actual} == {
+        ("segment_deleted", *A),
+        ("unknown_before", *A),
+    }
 
 
 def test_a_log_that_goes_between_its_headers_and_its_records_is_reported(world: World) -> None:
@@ -184,7 +187,10 @@ def test_a_log_that_goes_between_its_headers_and_its_records_is_reported(world: 
     os.unlink(segment.path)
     seen += pieces
 
-    assert [(name, rows["fault"].to_pylist()[-1]) for name, rows in seen] == [("batches", None), ("batches", "gone")]
+    assert [(name, rows["fault"].to_pylist()[-1]) for name, rows in seen] == [
+        ("batches", None),
+        ("batches", "segment_deleted"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["{base:020d}.log.swap", "{base}-{end}.swap"])
@@ -321,7 +327,7 @@ def test_what_a_broken_piece_held_is_neither_missing_nor_unexpected(tmp_path: Pa
     world.commit_offset("g", ("in", 0), 1)
     at = world.log["out", 0].path.stat().st_size
     world.log["out", 0].put([(b"k", b"v")])
-    chain = Chain("g", ("in",), ("out",))
+    chain = ExactlyOnceCheck("g", ("in",), ("out",))
     folder = read_folder(str(tmp_path))
     assert run.compare(folder, run.audit(folder), chain) == []
     flip(world.log["out", 0].path, at + 62)

@@ -14,7 +14,7 @@ from audit_harness import Log, World, every_record
 from stuntbroker.coordinator.records import key_of, value_of
 from stuntbroker.coordinator.state import Phase, Txn, new_txn
 from stuntbroker.pipeline.audit import run
-from stuntbroker.pipeline.audit.eos import Chain
+from stuntbroker.pipeline.audit.eos import ExactlyOnceCheck
 from stuntbroker.pipeline.audit.folder import read_folder
 from stuntbroker.pipeline.audit.reports import aborted_of, fencing_of, last_stable_offsets, latencies_of
 from stuntbroker.pipeline.audit.txn_log import DEAD
@@ -110,7 +110,7 @@ def test_epochs_that_are_used_up_and_a_kept_transaction_are_reported(tmp_path: P
     world.state("id", "Empty", 80, 0)
 
     assert [row[1:] for row in history(world)] == [
-        (42, 32_766, "first"), (42, 32_766, "keep"), (42, 32_767, "end"), (73, 1, "kept_end"), (80, 0, "exhausted"),
+        (42, 32_766, "first"), (42, 32_766, "recover"), (42, 32_767, "end"), (73, 1, "recovered_end"), (80, 0, "exhausted"),
     ]  # fmt: skip
 
 
@@ -195,7 +195,7 @@ def copied(world: World, *outputs: tuple[bytes | None, bytes | None]) -> list[tu
     records = records.set_column(0, "topic", named)
     theirs = pc.if_else(pc.equal(actual.transactions["partition"], 1), "out", actual.transactions["topic"])
     transactions = actual.transactions.set_column(0, "topic", theirs)
-    chain = Chain("g", ("t",), ("out",))
+    chain = ExactlyOnceCheck("g", ("t",), ("out",))
     rows = chain.findings(chain.tally(records, transactions, actual.committed, upper), actual.bounds)
     return sorted((row["kind"], row["evidence"]) for row in rows)
 
@@ -231,7 +231,7 @@ def chained(world: World, compare: str) -> list[tuple[str, Any]]:
     target.put([(b"a", b"one"), (b"b", b"two")])
     world.commit_offset("g", A, world.log[A].next_offset)
     folder = read_folder(str(world.folder))
-    actual = run.compare(folder, world.audit(), Chain("g", ("t",), ("u",), compare))
+    actual = run.compare(folder, world.audit(), ExactlyOnceCheck("g", ("t",), ("u",), compare))
     return [(each["kind"], each["last_offset"]) for each in actual]
 
 

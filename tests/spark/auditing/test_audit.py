@@ -15,7 +15,7 @@ from audit_tables import everything
 from audit_workload import GROUP, SETTINGS, tell
 
 from stuntbroker.pipeline.audit import run
-from stuntbroker.pipeline.audit.eos import Chain
+from stuntbroker.pipeline.audit.eos import ExactlyOnceCheck
 from stuntbroker.pipeline.audit.folder import Folder, FolderError, read_folder
 from stuntbroker.pipeline.audit.shares import PIECES
 from stuntbroker.pipeline.audit.tables import TableWriter
@@ -81,7 +81,7 @@ def test_a_planted_fault_is_seen_alike(spark: SparkSession, plant: Callable[[Wor
 def test_input_and_output_are_compared_alike(spark: SparkSession, which: str, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(which)
     actual = run.audit(folder)
-    right, wrong = Chain(GROUP, ("in",), ("out",)), Chain(GROUP, ("in",), ("other",))
+    right, wrong = ExactlyOnceCheck(GROUP, ("in",), ("out",)), ExactlyOnceCheck(GROUP, ("in",), ("other",))
 
     assert on_spark.compare(spark, folder, actual, right) == run.compare(folder, actual, right) == []
     theirs = run.compare(folder, actual, wrong)
@@ -96,7 +96,7 @@ def test_what_cannot_be_read_is_reported_when_records_are_compared(spark: SparkS
     world.log[A].append(broken)
     world.commit_offset("g", A, 0)
     folder = read_folder(str(tmp_path))
-    actual, chain = run.audit(folder), Chain("g", ("t",), ("t",))
+    actual, chain = run.audit(folder), ExactlyOnceCheck("g", ("t",), ("t",))
     theirs = run.compare(folder, actual, chain)
 
     assert [each["kind"] for each in theirs] == ["undecodable"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 
-class Chance:
+class RandomSource:
     """The system's source of random bytes."""
 
     __slots__ = ()
@@ -15,7 +15,7 @@ class Chance:
         return os.urandom(count)
 
 
-class SeededChance(Chance):
+class SeededRandomSource(RandomSource):
     """A source that returns the same bytes in every run with the same seed, for tests with repeatable ids."""
 
     __slots__ = ("_random",)
