@@ -6,28 +6,21 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import copy_context
-from operator import index
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from stuntbroker.client.blocking.connections import Connections
-from stuntbroker.client.blocking.handover import (
-    Handed,
-    HandedBatch,
-    HandedRecord,
-    Handover,
-    SentRecord,
-)
 from stuntbroker.client.blocking.loop_thread import Delivery, LoopThread, same_options
+from stuntbroker.client.blocking.records import RecordAppender, SentRecord
 from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer import producer as asynchronous
-from stuntbroker.client.producer.arguments import Offsets, timestamp_of
-from stuntbroker.client.producer.batches import BatchLike, Headers, RecordMetadata, read_batch
+from stuntbroker.client.producer.arguments import Offsets
+from stuntbroker.client.producer.batches import BatchLike, Headers, RecordFuture, RecordMetadata, read_batch
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
-from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError
+from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, ProduceFailedError
 from stuntbroker.client.producer.states import State
 
 Result = TypeVar("Result")
@@ -56,16 +49,12 @@ class TransactionalProducer:
         )
         self._key_serializer = options.get("key_serializer")
         self._value_serializer = options.get("value_serializer")
-        self._hands_over = options.get("partitioner") is None
-        """Whether `send` may return before the record is taken; not with a custom partitioner, whose errors it has to raise."""
-        self._is_traced = options.get("tracer") is not None
+        self._partitions_here = options.get("partitioner") is None
+        """Whether the calling thread chooses partitions. A custom partitioner is only called by the producer's thread."""
         self._name = f"producer {self._twin.transactional_id!r}"
         self._thread: LoopThread | None = None
-        self._session = self._twin._session
-        self._handover: Handover | None = None
+        self._appender: RecordAppender | None = None
         self._delivery = Delivery()
-        self._waiting: asyncio.Task[None] | None = None
-        """Task that takes over records for which `send` of the twin has to wait."""
 
     # --- start and stop
 
@@ -80,7 +69,7 @@ class TransactionalProducer:
         self._thread = thread
         try:
             thread.call(self._twin.start)
-            self._handover = Handover(self._session, self._twin._dispatcher, thread, self._hands_over, self._wake)
+            self._appender = RecordAppender(self._twin._session, self._twin._dispatcher, thread)
         except BaseException:
             self._thread = None
             self._end_thread(thread)
@@ -108,7 +97,7 @@ class TransactionalProducer:
         thread.check()
         try:
             if self._twin.state is not State.CLOSED:
-                thread.call(self._after_dropping_records(lambda: self._twin.stop(leave_open=leave_open)))
+                thread.call(lambda: self._twin.stop(leave_open=leave_open))
         finally:
             self._end_thread(thread)
 
@@ -145,18 +134,15 @@ class TransactionalProducer:
 
     def init_transactions(self, keep_prepared_txn: bool = False) -> None:
         """Initialise the transactional id and fence every other producer that uses it. Call this once, before other calls."""
-        work = self._after_records(lambda: self._twin.init_transactions(keep_prepared_txn))
-        self._end("init_transactions", work, keep_prepared_txn)
+        self._end("init_transactions", lambda: self._twin.init_transactions(keep_prepared_txn), keep_prepared_txn)
 
     def join_transaction(self, identity: PreparedTxnState | str) -> None:
         """Join a transaction that another producer with this transactional id has shared (`share_transaction`)."""
-        self._deliver(
-            "join_transaction", self._after_records(lambda: self._twin.join_transaction(identity)), str(identity)
-        )
+        self._deliver("join_transaction", lambda: self._twin.join_transaction(identity), str(identity))
 
     def begin_transaction(self) -> None:
         """Begin a transaction. No request is sent before its first record or offset."""
-        self._deliver("begin_transaction", self._after_records(self._twin.begin_transaction))
+        self._deliver("begin_transaction", self._twin.begin_transaction)
 
     def share_transaction(self) -> PreparedTxnState:
         """Let other producers join the transaction; return the identity to pass to their `join_transaction`."""
@@ -184,15 +170,15 @@ class TransactionalProducer:
 
     def commit_transaction(self) -> None:
         """Wait until all records are written, and commit. Raises CommitFailedError, FatalError, OperationTimedOutError."""
-        self._end("commit_transaction", self._after_records(self._twin.commit_transaction))
+        self._end("commit_transaction", self._twin.commit_transaction)
 
     def abort_transaction(self) -> None:
         """Abort the transaction: none of its records will be read by read_committed consumers."""
-        self._end("abort_transaction", self._after_dropping_records(self._twin.abort_transaction))
+        self._end("abort_transaction", self._twin.abort_transaction)
 
     def prepare_transaction(self) -> PreparedTxnState:
         """Wait until all records are written, and prepare the transaction: then it can only be completed (KIP-939)."""
-        return self._end("prepare_transaction", self._after_records(self._twin.prepare_transaction))
+        return self._end("prepare_transaction", self._twin.prepare_transaction)
 
     def complete_transaction(self, state: PreparedTxnState | str) -> bool:
         """Commit the prepared transaction if `state` identifies it, else abort it (KIP-939). Return whether it was committed."""
@@ -214,21 +200,29 @@ class TransactionalProducer:
         Blocks while the topic's metadata is not known, or the buffer is full. Raises TransactionAbortableError, FatalError,
         IllegalStateError, and the errors of serializers.
         """
-        handover = self._running_handover()
+        appender = self._running_appender()
         if self._key_serializer is not None:
             key = self._key_serializer(key)
         if self._value_serializer is not None:
             value = self._value_serializer(value)
-        if timestamp_ms is not None:
-            timestamp_ms = timestamp_of(timestamp_ms)
-        if partition is not None:
-            partition = index(partition)
-        record = SentRecord(self)
-        context = copy_context() if self._is_traced else None
-        handed = HandedRecord(record, context, topic, value, key, partition, timestamp_ms, headers)
-        if not handover.offer("send", handed):
-            self._call(lambda: self._send_and_learn(handed))
-        return record
+        if headers is not None and not isinstance(headers, list):
+            headers = list(headers)  # It may be an iterator.
+        future = None
+        if self._partitions_here or partition is not None:
+            future = appender.append(topic, value, key, partition, timestamp_ms, headers)
+        if future is None:
+            future = self._send_waiting(topic, value, key, partition, timestamp_ms, headers)
+        return SentRecord(self, future)
+
+    def _send_waiting(self, *record: Any) -> RecordFuture:
+        """Send a record in the producer's thread, which may have to wait."""
+        context = copy_context()  # It has the current span of this thread.
+
+        async def send() -> RecordFuture:
+            sending = self._twin._dispatcher.send(*record)
+            return await asyncio.get_running_loop().create_task(sending, context=context)
+
+        return self._call(send)
 
     def create_batch(self) -> BatchBuilder:
         """Return an empty batch for `send_batch`. Its `append(timestamp=, key=, value=)` returns None when it is full."""
@@ -239,10 +233,11 @@ class TransactionalProducer:
 
         `batch`: the result of `create_batch`, or the bytes of one record batch v2. A copy is sent.
         """
-        handed = HandedBatch(SentRecord(self), topic, read_batch(batch), partition)
-        if not self._running_handover().offer("send_batch", handed):
-            self._call(lambda: self._send_and_learn(handed))
-        return handed.sent
+        records = read_batch(batch)
+        future = self._running_appender().append_batch(records, topic, partition)
+        if future is None:
+            future = self._call(lambda: self._twin._dispatcher.send_batch(records, topic, partition))
+        return SentRecord(self, future)
 
     def send_and_wait(
         self,
@@ -268,84 +263,56 @@ class TransactionalProducer:
         """Commit offsets of a consumer group as part of the transaction (KIP-447): each is that of the next record to read."""
         self._call(lambda: self._twin.send_offsets_to_transaction(offsets, group_metadata))
 
-    def wait_for(self, record: SentRecord, timeout_s: float | None) -> None:
+    def wait_for(self, record: RecordFuture, timeout_s: float | None) -> None:
         """Wait until a record is written or has failed. Raises TimeoutError."""
-        self._call(record.wait, timeout_s)
 
-    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
+        async def wait() -> None:
+            with contextlib.suppress(ProduceFailedError):
+                await record
+
+        self._call(wait, timeout_s)
+
+    def call_soon(self, callback: Callable[..., object]) -> None:
         """Schedule a callback in the producer's thread."""
         thread = self._running()
         thread.check()
-        thread.loop.call_soon_threadsafe(callback, *arguments)
+        thread.loop.call_soon_threadsafe(callback)
 
-    # --- handover between threads
+    # --- calls in the producer's thread
 
     def _running(self) -> LoopThread:
         if self._thread is None or self._twin.state is State.CLOSED:
             raise IllegalStateError(f"{self._name} is not started, or closed")
         return self._thread
 
-    def _running_handover(self) -> Handover:
-        handover = self._handover
-        if handover is None or self._session.state is State.CLOSED:
+    def _running_appender(self) -> RecordAppender:
+        if self._appender is None:
             raise IllegalStateError(f"{self._name} is not started, or closed")
-        return handover
-
-    @property
-    def _started_handover(self) -> Handover:
-        assert self._handover is not None  # Only for what runs after `start`.
-        return self._handover
-
-    def _wake(self) -> None:
-        self._running().loop.call_soon_threadsafe(self._take_over)
+        return self._appender
 
     def _running_dispatcher(self) -> Dispatcher:
         self._running()
         return self._twin._dispatcher
 
     def _call(self, work: Callable[[], Coroutine[Any, Any, Result]], timeout_s: float | None = None) -> Result:
-        """Run a coroutine in the producer's thread, after all records that were handed over before."""
-        return self._running().call(self._after_records(work), timeout_s)
-
-    def _after_records(
-        self, work: Callable[[], Coroutine[Any, Any, Result]]
-    ) -> Callable[[], Coroutine[Any, Any, Result]]:
-        async def after_records() -> Result:
-            while self._started_handover.queue:
-                self._take_over()
-                if self._waiting is not None:
-                    await asyncio.wait({self._waiting})  # The task continues if this wait is cancelled.
-            return await work()
-
-        return after_records
-
-    def _after_dropping_records(
-        self, work: Callable[[], Coroutine[Any, Any, Result]]
-    ) -> Callable[[], Coroutine[Any, Any, Result]]:
-        async def drop_records() -> Result:
-            if self._waiting is not None:
-                self._waiting.cancel()
-                await asyncio.wait({self._waiting})
-            self._started_handover.drop()
-            return await work()
-
-        return drop_records
+        """Run a coroutine in the producer's thread."""
+        return self._running().call(work, timeout_s)
 
     def _end(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None) -> Result:
         """Run a call that ends or prepares the transaction; meanwhile, `send` raises IllegalStateError."""
         self._running().check()  # First: in a forked process the lock may be held for ever.
-        handover = self._started_handover
+        appender = self._running_appender()
         is_mine = False
         try:
-            with handover.lock:
-                if handover.ending_call is not None:
-                    raise IllegalStateError(f"{name}(): {handover.ending_call}() of {self._name} has not ended")
+            with appender.lock:
+                if appender.ending_call is not None:
+                    raise IllegalStateError(f"{name}(): {appender.ending_call}() of {self._name} has not ended")
                 is_mine = True  # First: Ctrl-C may come between any two steps.
-                handover.ending_call = name
+                appender.ending_call = name
             return self._deliver(name, work, argument)
         finally:
             if is_mine:
-                handover.ending_call = None
+                appender.ending_call = None
 
     def _deliver(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None) -> Result:
         """Run a call of which the caller has to know the outcome, even if a signal interrupts it and it is repeated."""
@@ -354,21 +321,3 @@ class TransactionalProducer:
             return name, argument, self._twin._session.transactions  # A later transaction has calls of its own.
 
         return self._delivery.call(self._running(), key, work, (OperationTimedOutError, IllegalStateError))
-
-    # --- in the producer's thread
-
-    def _take_over(self) -> None:
-        """Take the records that were handed over; a task takes those that have to wait."""
-        self._started_handover.is_woken = False
-        if self._waiting is None and not self._started_handover.take_ready():
-            self._waiting = asyncio.ensure_future(self._take_waiting())
-
-    async def _take_waiting(self) -> None:
-        try:
-            await self._started_handover.take_waiting()
-        finally:
-            self._waiting = None
-
-    async def _send_and_learn(self, handed: Handed) -> None:
-        handed.sent.take(await handed.send(self._running_dispatcher()))
-        self._started_handover.partitions[handed.topic] = self._running_dispatcher().known_partitions(handed.topic)

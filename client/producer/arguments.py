@@ -26,6 +26,18 @@ def check_topic(topic: Any) -> None:
     check_name(topic)
 
 
+def check_content(value: Any, key: Any, headers: Any) -> None:
+    """Raise TypeError unless key and value are bytes or None, and headers pairs of a str and bytes or None."""
+    for what, content in (("value", value), ("key", key)):
+        if not isinstance(content, bytes | bytearray | memoryview | None):
+            raise TypeError(f"a {what} is bytes or None, not {type(content).__name__}: use a serializer")
+    for name, content in headers or ():
+        if not isinstance(name, str) or not isinstance(content, bytes | bytearray | memoryview | None):
+            raise TypeError(
+                f"a header is a str and bytes or None, not {type(name).__name__} and {type(content).__name__}"
+            )
+
+
 def check_text(what: str, text: Any) -> None:
     """Raise TypeError unless `text` is a str; ValueError if it cannot be encoded or is too long for a request."""
     if not isinstance(text, str):

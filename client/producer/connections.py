@@ -146,8 +146,8 @@ class Connections:
         self.is_open = False
         """Whether the connections are started, and not closed."""
         self._links: dict[int, Link] = {}
-        self._partitions: dict[str, tuple[int, ...]] = {}
-        self._partitions_of_ms = 0.0
+        self._partitions: dict[str, tuple[float, tuple[int, ...]]] = {}
+        """Topic -> time of the metadata, and the partitions according to them."""
 
     async def start(self) -> None:
         """Connect to a bootstrap server and read the metadata. Raises AuthenticationError, aiokafka's KafkaConnectionError."""
@@ -186,14 +186,17 @@ class Connections:
     def partitions(self, topic: str) -> Sequence[int]:
         """Return the partitions of a topic, in order; none while its metadata is not known."""
         cluster = self._client.cluster
-        if cluster._last_successful_refresh_ms != self._partitions_of_ms:
-            self._partitions.clear()
-            self._partitions_of_ms = cluster._last_successful_refresh_ms
-        partitions = self._partitions.get(topic)
-        if partitions is None:
-            partitions = tuple(sorted(cluster.partitions_for_topic(topic) or ()))
-            if partitions:
-                self._partitions[topic] = partitions
+        refreshed_ms: float = (
+            cluster._last_successful_refresh_ms
+        )  # Read first: another thread may refresh the metadata.
+        cached = self._partitions.get(topic)
+        if cached is not None and cached[0] == refreshed_ms:
+            return cached[1]
+        partitions = tuple(sorted(cluster.partitions_for_topic(topic) or ()))
+        if partitions:
+            self._partitions[topic] = refreshed_ms, partitions
+        else:
+            self._partitions.pop(topic, None)
         return partitions
 
     def available_partitions(self, topic: str) -> Sequence[int]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import partial
 from operator import index
-from typing import Any, SupportsIndex
+from typing import Any, Final, SupportsIndex
 
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from stuntbroker.client.producer.arguments import check_topic, timestamp_of
+from stuntbroker.client.producer.arguments import check_content, check_topic, timestamp_of
 from stuntbroker.client.producer.batches import Content, EncodedRecords, Headers, RecordFuture
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections
@@ -23,12 +24,16 @@ from stuntbroker.client.producer.errors import (
     ProducerError,
 )
 from stuntbroker.client.producer.options import Partitioner, SendingOptions, Serializer, StickyPartitioner
-from stuntbroker.client.producer.sender import BATCH_OVERHEAD, Sender
+from stuntbroker.client.producer.produce_requests import BATCH_OVERHEAD
+from stuntbroker.client.producer.sender import Sender
 from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import Call, State
 from stuntbroker.client.telemetry import ProducerTelemetry
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.topic_names import TopicNameError
+
+IN_TRANSACTION: Final = State.IN_TRANSACTION
+"""Looked up once: access to a member of an enumeration takes longer than to a constant."""
 
 
 class Dispatcher:
@@ -56,6 +61,10 @@ class Dispatcher:
         self._codec = options.codec
         self._telemetry = telemetry
 
+    def admit_threads(self) -> threading.Lock:
+        """Let other threads call `send_nowait` and `send_batch_nowait` while they hold the returned lock."""
+        return self._sender.admit_threads()
+
     async def send(
         self,
         topic: str,
@@ -69,10 +78,13 @@ class Dispatcher:
         transaction = self._session.transactions
         partition = _as_int(partition)
         while True:
-            future = self.send_nowait(topic, value, key, partition, timestamp_ms, headers)
+            with self._sender.guard:
+                future = self.send_nowait(topic, value, key, partition, timestamp_ms, headers)
             if future is not None:
                 return future
             refused = self._refused_topic(topic, partition)
+            if refused is None and self._ready_partitions(topic):
+                refused = self._refused_size(topic, partition, value, key, headers)
             if refused is not None:
                 return refused
             await self._wait(topic, partition, transaction)
@@ -86,18 +98,32 @@ class Dispatcher:
         timestamp_ms: int | None,
         headers: Headers | None,
     ) -> RecordFuture | None:
-        """Add a serialized record; return None, without adding it, if `send` would have to wait."""
+        """Add a serialized record; return None, without adding it, if `send` has to wait or to refuse it.
+
+        Raises TypeError for a key, value or header that cannot be sent, and the error of a state that does not allow it.
+        Threads other than that of the event loop have to hold the lock of `admit_threads`.
+        """
+        try:
+            return self._append(topic, value, key, partition, timestamp_ms, headers)
+        except TypeError:
+            check_content(value, key, headers)  # Raises a clearer error.
+            raise
+
+    def _append(
+        self,
+        topic: str,
+        value: Content,
+        key: Content,
+        partition: SupportsIndex | None,
+        timestamp_ms: int | None,
+        headers: Headers | None,
+    ) -> RecordFuture | None:
         partitions = self._ready_partitions(topic)
         partition = _as_int(partition)
         if not partitions or (partition is not None and partition not in partitions):
             return None
-        size = len(key or b"") + len(value or b"") + BATCH_OVERHEAD
-        if headers:
-            headers = headers if isinstance(headers, list) else list(headers)
-            size += sum(len(name) + len(content or b"") for name, content in headers)
-        if size > self._max_request_size:
-            text = f"a record of {size} bytes for topic {topic!r} is larger than max_request_size, {self._max_request_size}"
-            return self._rejected(topic, partition, text, ErrorCode.MESSAGE_TOO_LARGE, value is None)
+        if _size_of(value, key, headers) > self._max_request_size:
+            return None
         if partition is None:
             partition = self._choose(topic, key, partitions)
         if timestamp_ms is not None:
@@ -130,7 +156,8 @@ class Dispatcher:
         """Add an encoded batch; wait for topic metadata and buffer space. Raises ValueError."""
         transaction = self._session.transactions
         while True:
-            future = self.send_batch_nowait(batch, topic, partition)
+            with self._sender.guard:
+                future = self.send_batch_nowait(batch, topic, partition)
             if future is not None:
                 return future
             refused = self._refused_topic(topic, partition)
@@ -151,7 +178,7 @@ class Dispatcher:
 
     def _ready_partitions(self, topic: str) -> Sequence[int]:
         """Return the partitions of a topic; none if `send` has to wait. Raises the error of a state that does not allow it."""
-        if self._session.state is not State.IN_TRANSACTION or self._calls.pending is not None:
+        if self._session.state is not IN_TRANSACTION or self._calls.pending is not None:
             self._calls.check(Call.SEND)
         return () if self._sender.is_full else self._connections.partitions(topic)
 
@@ -183,9 +210,12 @@ class Dispatcher:
                 raise ValueError(f"topic {topic!r} has no partition {partition}: it has {len(partitions)}")
         await self._sender.wait_for_room()
 
-    def fail(self, cause: ProducerError) -> None:
-        """Make the transaction abortable, because one of its records was not taken."""
-        self._session.fail_unless_committing(cause)
+    def fail(self, cause: ProducerError, bump: bool = False) -> None:
+        """Make the transaction abortable, because one of its records was not taken.
+
+        `bump`: a sequence number may be used already, so that the next transaction needs a new epoch.
+        """
+        self._session.fail_unless_committing(cause, bump)
         self._sender.drop()
 
     def _refused_topic(self, topic: str, partition: int | None) -> RecordFuture | None:
@@ -195,6 +225,16 @@ class Dispatcher:
         except TopicNameError as fault:
             return self._rejected(topic, partition, str(fault), ErrorCode.INVALID_TOPIC_EXCEPTION)
         return None
+
+    def _refused_size(
+        self, topic: str, partition: int | None, value: Content, key: Content, headers: Headers | None
+    ) -> RecordFuture | None:
+        """Return a failed record for one that is too large for a request, else None."""
+        size = _size_of(value, key, headers)
+        if size <= self._max_request_size:
+            return None
+        text = f"a record of {size} bytes for topic {topic!r} is larger than max_request_size, {self._max_request_size}"
+        return self._rejected(topic, partition, text, ErrorCode.MESSAGE_TOO_LARGE, value is None)
 
     def _rejected(
         self, topic: str, partition: int | None, text: str, code: ErrorCode, is_tombstone: bool = False
@@ -226,6 +266,14 @@ def no_metadata(topic: str, fault: KafkaError) -> ProducerError:
     error = ProducerError(f"no metadata of topic {topic!r}: {fault}", getattr(fault, "errno", None))
     error.__cause__ = fault
     return error
+
+
+def _size_of(value: Content, key: Content, headers: Headers | None) -> int:
+    """Return an upper bound of the bytes that a record alone takes in a request."""
+    size = len(key or b"") + len(value or b"") + BATCH_OVERHEAD
+    if headers:
+        size += sum(len(name) + len(content or b"") for name, content in headers)
+    return size
 
 
 def _as_int(partition: SupportsIndex | None) -> int | None:

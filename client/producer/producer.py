@@ -412,6 +412,8 @@ class TransactionalProducer:
             self._calls.check_open("send")
         key_bytes = key if self._key_serializer is None else self._key_serializer(key)
         value_bytes = value if self._value_serializer is None else self._value_serializer(value)
+        if headers is not None and not isinstance(headers, list):
+            headers = list(headers)  # It may be an iterator.
         future = self._dispatcher.send_nowait(topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
         if future is None:
             future = await self._dispatcher.send(topic, value_bytes, key_bytes, partition, timestamp_ms, headers)

@@ -7,9 +7,11 @@ request. Up to five batches of a partition are in flight. Before one of them is 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final
 
 from stuntbroker.client.prepared_state import PRODUCE_V2_FROM
 from stuntbroker.client.producer.batches import (
@@ -37,22 +39,19 @@ from stuntbroker.client.producer.errors import (
     root_of,
 )
 from stuntbroker.client.producer.options import BACKOFF_MS_MIN, SendingOptions
+from stuntbroker.client.producer.produce_requests import produce_request, split_by_size
 from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.telemetry import ProducerTelemetry
 from stuntbroker.protocol.api_keys import PRODUCE
 from stuntbroker.protocol.batches.records import read_header
-from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
 from stuntbroker.protocol.topic_names import TopicPartition
 
 IN_FLIGHT_MAX: Final = 5
 """Maximum batches in flight per partition: a broker remembers as many to detect duplicates (KIP-98)."""
-ACKS_ALL: Final = -1
 PRODUCE_NAMES_MAX: Final = 12
 """Later versions name topics by id."""
-BATCH_OVERHEAD: Final = 128
-"""Upper bound of the bytes of a batch's header and of its fields in the request."""
 EXPIRY_S_MIN: Final = 0.05
 """Minimum seconds between two checks for records that exceed the delivery time-out."""
 SENDING_STATES: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
@@ -82,6 +81,9 @@ class Sender:
         self._buffer_memory = options.buffer_memory
         self._telemetry = telemetry
         self._loop = asyncio.get_running_loop()
+        self.guard: AbstractContextManager[Any] = nullcontext()
+        """Held while batches are added, filled, sealed or removed: a lock if other threads add records too."""
+        self._call_soon: Callable[..., object] = self._loop.call_soon
         self._identity = session.identity
         """Producer id and epoch to which the sequences of the queues belong."""
         self._queues: dict[TopicPartition, PartitionQueue] = {}
@@ -94,6 +96,12 @@ class Sender:
         self._waiting_for_room: deque[asyncio.Future[None]] = deque()
         self.add_partitions_needed = asyncio.Event()
         """Set when partitions have to be added to the transaction before their records can be sent."""
+
+    def admit_threads(self) -> threading.Lock:
+        """Let other threads than that of the event loop call `append` and `append_batch` while they hold the returned lock."""
+        self.guard = lock = threading.Lock()
+        self._call_soon = self._loop.call_soon_threadsafe
+        return lock
 
     # --- records come in
 
@@ -123,7 +131,7 @@ class Sender:
         self._queue(batch)
         if self._linger_s and not self._flushing:
             batch.is_lingering = True
-            self._loop.call_later(self._linger_s, self._end_linger, batch)
+            self._call_soon(self._linger, batch)
         else:
             self.pump_soon()
         return future
@@ -151,7 +159,6 @@ class Sender:
         self.buffered += batch.size
         queue.batches.append(batch)
         self._active[queue.topic, queue.partition] = queue
-        self._watch_expiry()
 
     @property
     def is_full(self) -> bool:
@@ -172,12 +179,20 @@ class Sender:
         """Schedule `pump` after all callbacks that are ready now, so that records of the same moment share a batch."""
         if not self._pump_due:
             self._pump_due = True
-            self._loop.call_soon(self.pump)
+            self._call_soon(self.pump)
 
     def pump(self) -> None:
         """Send all batches that may be sent now."""
-        self._pump_due = False
-        while self._active and self._session.state in SENDING_STATES:
+        with self.guard:
+            self._pump_due = False
+            self._send()
+
+    def _send(self) -> None:
+        if not self._active or self._session.state not in SENDING_STATES:
+            return
+        if self._expiry is None:
+            self._watch_expiry()
+        while True:
             requests: dict[int, list[Batch]] = {}
             for queue in self._active.values():
                 batch = self._sendable(queue)
@@ -191,7 +206,7 @@ class Sender:
             if not requests:
                 return
             for leader, batches in requests.items():
-                for group in self._split_by_size(batches):
+                for group in split_by_size(batches, self._max_request_size):
                     self._start(leader, group)
 
     def _sendable(self, queue: PartitionQueue) -> Batch | None:
@@ -215,18 +230,6 @@ class Sender:
         """Whether the leader may not know a sequence number yet: then it could reject the first batch and take the second."""
         return not self._session.is_version_2 and not queue.acknowledged
 
-    def _split_by_size(self, batches: list[Batch]) -> Iterable[list[Batch]]:
-        group: list[Batch] = []
-        size = 0
-        for batch in batches:
-            assert batch.data is not None
-            if group and size + len(batch.data) + BATCH_OVERHEAD > self._max_request_size:
-                yield group
-                group, size = [], 0
-            group.append(batch)
-            size += len(batch.data) + BATCH_OVERHEAD
-        yield group
-
     def _start(self, leader: int, batches: list[Batch]) -> None:
         self._session.has_started = True
         for batch in batches:
@@ -249,7 +252,7 @@ class Sender:
         self.pump()
 
     async def _produce(self, leader: int, batches: list[Batch]) -> None:
-        request, places = self._request(batches)
+        request, places = produce_request(self._session.transactional_id, self._request_timeout_ms, batches)
         is_version_2 = self._session.is_version_2
         most = PRODUCE_NAMES_MAX if is_version_2 else PRODUCE_V2_FROM - 1
         least = PRODUCE_V2_FROM if is_version_2 else 3
@@ -279,16 +282,6 @@ class Sender:
         for batch in places.values():
             self._mark_returned(batch)
             self._retry(batch, DisconnectedError("Produce: the response does not name the partition"), refresh=True)
-
-    def _request(self, batches: list[Batch]) -> tuple[ProduceRequest, dict[TopicPartition, Batch]]:
-        topics: dict[str, list[PartitionProduceData]] = {}
-        places = {}
-        for batch in batches:
-            queue = batch.queue
-            topics.setdefault(queue.topic, []).append(PartitionProduceData(queue.partition, batch.data))
-            places[queue.topic, queue.partition] = batch
-        data = [TopicProduceData(name, partition_data=parts) for name, parts in topics.items()]
-        return ProduceRequest(self._session.transactional_id, ACKS_ALL, self._request_timeout_ms, data), places
 
     # --- responses
 
@@ -353,18 +346,22 @@ class Sender:
         queue.is_backing_off = False
         self.pump()
 
+    def _linger(self, batch: Batch) -> None:
+        self._loop.call_later(self._linger_s, self._end_linger, batch)
+
     def _end_linger(self, batch: Batch) -> None:
         batch.is_lingering = False
         self.pump()
 
     def _split(self, batch: Batch) -> None:
         """Replace a batch that is too large with two smaller ones."""
-        place = batch.queue.batches.index(batch)
-        del batch.queue.batches[place]
-        self.buffered -= batch.size
-        for offset, part in enumerate(batch.split(self._session.identity, self._codec)):
-            self.buffered += part.size
-            batch.queue.batches.insert(place + offset, part)
+        with self.guard:
+            place = batch.queue.batches.index(batch)
+            del batch.queue.batches[place]
+            self.buffered -= batch.size
+            for offset, part in enumerate(batch.split(self._session.identity, self._codec)):
+                self.buffered += part.size
+                batch.queue.batches.insert(place + offset, part)
         batch.queue.resend = True
 
     def _resolve(
@@ -376,18 +373,19 @@ class Sender:
         log_start_offset: int = -1,
     ) -> None:
         queue = batch.queue
-        batch.resolve(error, base_offset, log_append_time_ms, log_start_offset)
-        self.buffered -= batch.size
+        with self.guard:
+            batch.resolve(error, base_offset, log_append_time_ms, log_start_offset)
+            self.buffered -= batch.size
+            if queue.batches and queue.batches[0] is batch:
+                queue.batches.popleft()
+            else:
+                queue.batches.remove(batch)
+            if not queue.batches:
+                self._active.pop((queue.topic, queue.partition), None)
         if self._telemetry is not None:
             seconds = self._loop.time() - batch.created_s
             sent_records = batch.count if batch.sequence != NO_SEQUENCE else 0
             self._telemetry.batch_ended(queue.topic, queue.partition, sent_records, seconds, error)
-        if queue.batches and queue.batches[0] is batch:
-            queue.batches.popleft()
-        else:
-            queue.batches.remove(batch)
-        if not queue.batches:
-            self._active.pop((queue.topic, queue.partition), None)
         while self._waiting_for_room and not self.is_full:
             waiter = self._waiting_for_room.popleft()
             if not waiter.done():
@@ -400,7 +398,7 @@ class Sender:
         self._flushing += 1
         try:
             self.pump()
-            for batch in [batch for queue in self._active.values() for batch in queue.batches]:
+            for batch in self._batches():
                 if not batch.is_resolved:
                     await batch.waiter()
         finally:
@@ -411,16 +409,20 @@ class Sender:
         end = "the producer was closed" if self._session.state == State.CLOSED else "the transaction was aborted"
         cause = self._session.error or ProducerError(end)
         error = _failed(cause, FailureType.TRANSACTION_FAILED)
-        for queue in list(self._active.values()):
-            for batch in list(queue.batches):
-                if not batch.in_flight:
-                    self._session.needs_new_epoch |= batch.sequence != NO_SEQUENCE
-                    self._resolve(batch, error)
+        for batch in self._batches():
+            if not batch.in_flight:
+                self._session.needs_new_epoch |= batch.sequence != NO_SEQUENCE
+                self._resolve(batch, error)
         while self._waiting_for_room:
             waiter = self._waiting_for_room.popleft()
             if not waiter.done():
                 waiter.set_result(None)
         self.add_partitions_needed.set()
+
+    def _batches(self) -> list[Batch]:
+        """Return all batches that are not resolved."""
+        with self.guard:
+            return [batch for queue in self._active.values() for batch in queue.batches]
 
     async def drop_and_wait(self) -> None:
         """Fail all records, and wait for the responses to those that are in flight."""
@@ -433,7 +435,8 @@ class Sender:
         """Restart sequence numbers if the producer id or epoch has changed."""
         if self._identity != self._session.identity:
             self._identity = self._session.identity
-            self._queues.clear()
+            with self.guard:
+                self._queues.clear()
 
     def has_open_batch(self, topic: str, partition: int) -> bool:
         """Return whether a partition has a batch to which records can be added."""
@@ -450,25 +453,25 @@ class Sender:
 
     def missing_partitions(self) -> list[TopicPartition]:
         """Return the partitions with records that the coordinator has not added to the transaction, sorted."""
-        return sorted(where for where in self._active if where not in self._session.added)
+        with self.guard:
+            return sorted(where for where in self._active if where not in self._session.added)
 
     # --- delivery time-out
 
     def _watch_expiry(self) -> None:
-        if self._expiry is None:
-            self._expiry = self._loop.call_later(self._delivery_timeout_s, self._check_expiry)
+        oldest_s = min(queue.batches[0].created_s for queue in self._active.values())
+        due_s = max(EXPIRY_S_MIN, oldest_s + self._delivery_timeout_s - self._loop.time())
+        self._expiry = self._loop.call_later(due_s, self._check_expiry)
 
     def _check_expiry(self) -> None:
-        self._expiry = None
         now_s = self._loop.time()
-        batches = [queue.batches[0] for queue in self._active.values()]
-        for batch in batches:
+        with self.guard:
+            oldest = [queue.batches[0] for queue in self._active.values()]
+        for batch in oldest:
             if not batch.in_flight and now_s >= batch.created_s + self._delivery_timeout_s and not batch.is_resolved:
                 self._expire(batch, ProducerError(f"not delivered within {self._delivery_timeout_s:g} s"))
-        if self._active:
-            oldest_s = min(queue.batches[0].created_s for queue in self._active.values())
-            due_s = max(EXPIRY_S_MIN, oldest_s + self._delivery_timeout_s - now_s)
-            self._expiry = self._loop.call_later(due_s, self._check_expiry)
+        self._expiry = None
+        self.pump()  # Watches the batches that are left.
 
     def _expire(self, batch: Batch, cause: ProducerError) -> None:
         self._session.fail_abortable(cause, bump=batch.sequence != NO_SEQUENCE)
@@ -485,9 +488,8 @@ class Sender:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        for queue in self._active.values():
-            for batch in queue.batches:
-                self._mark_returned(batch)  # A task cancelled before its start has not done this.
+        for batch in self._batches():
+            self._mark_returned(batch)  # A task cancelled before its start has not done this.
         self.drop()
 
 

@@ -6,9 +6,9 @@ import inspect
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -29,6 +29,7 @@ from stuntbroker.client import TransactionalConsumer as AsyncConsumer
 from stuntbroker.client import TransactionalProducer as AsyncProducer
 from stuntbroker.client.blocking import SentRecord, TransactionalProducer
 from stuntbroker.fixture.broker import Broker
+from tests.kit.transactions.repeated import repeated_blocking
 
 INVALID_RECORD, LOADING, NOT_LEADER = 87, 14, 6
 
@@ -44,16 +45,8 @@ def ready(broker: ModelBroker, **options: Any) -> Iterator[TransactionalProducer
     """A producer that may begin its first transaction."""
     options = {"retry_backoff_ms": 1, **options}
     with TransactionalProducer(bootstrap_servers=str(broker.address), transactional_id="id", **options) as producer:
-        repeated(producer.init_transactions)
+        repeated_blocking(producer.init_transactions)
         yield producer
-
-
-def repeated(call: Callable[[], object]) -> None:
-    """Make a call again after each time-out: a busy machine may need more time than a test gives it."""
-    while True:
-        with suppress(OperationTimedOutError):
-            call()
-            return
 
 
 def test_it_has_the_calls_and_options_of_its_twin() -> None:
@@ -292,13 +285,13 @@ def test_what_was_sent_is_what_the_application_had_then(broker: ModelBroker) -> 
     assert broker.committed == [b"first", b"one", b"one", b"two", b"two", b"six", b"six"]
 
 
-@pytest.mark.parametrize("headers", [[("h", "text")], [(b"h", b"v")], [("h", 5)]])
+@pytest.mark.parametrize("headers", [[("h", "text")], [(b"h", b"v")], [("h", 5)], [("\udce9", b"no UTF-8")]])
 def test_a_header_that_is_invalid_is_refused_where_it_is_sent_and_costs_nothing(
     broker: ModelBroker, headers: list[tuple[Any, Any]]
 ) -> None:
     with ready(broker) as producer, producer.transaction():
         for _ in range(3):
-            with pytest.raises(TypeError):
+            with pytest.raises((TypeError, UnicodeEncodeError)):
                 producer.send("t", b"refused", partition=0, headers=headers)
             producer.send("t", b"value", partition=0, headers=[("h", b"v"), ("h", None)])
 
@@ -316,12 +309,11 @@ def test_headers_may_come_from_an_iterator(stuntbroker: Broker) -> None:
     assert list(record.headers) == [("a", b"1"), ("b", b"2")]
 
 
-def test_a_record_that_is_refused_for_itself_says_so(broker: ModelBroker) -> None:
-    with ready(broker) as producer:
+def test_a_record_that_is_too_large_for_a_request_fails_its_transaction(broker: ModelBroker) -> None:
+    with ready(broker, max_request_size=1000) as producer:
         producer.begin_transaction()
         producer.send("t", b"v")
-        refused = producer.send("t", b"v", headers=[("\udce9", b"no UTF-8")])
-        error = refused.exception()
+        error = producer.send("t", b"v" * 1000).exception()
         producer.abort_transaction()
     assert error is not None and error.failure_type is FailureType.MESSAGE_REJECTED
 
@@ -342,9 +334,7 @@ def test_a_callback_that_raises_an_error_ends_nothing(
     with ready(broker, buffer_memory=10) as producer:
         producer.begin_transaction()
         broker.script = lambda request, count: gate.wait(20) and None if request == "Produce" else None
-        producer.send("t", b"x" * 20, partition=0)
-        waiting = producer.send("t", b"waiting", partition=0) if producer._started_handover.partitions else None
-        record = waiting or producer.send("t", b"more", partition=0)
+        record = producer.send("t", b"x" * 20, partition=0)
         record.add_done_callback(lambda record: 1 / 0)
         gate.set()
         getattr(producer, end)()
@@ -392,7 +382,7 @@ def test_a_block_whose_commit_takes_too_long_says_so(broker: ModelBroker) -> Non
         with pytest.raises(OperationTimedOutError), producer.transaction():
             producer.send("t", b"value")
         gate.set()
-        repeated(producer.commit_transaction)
+        repeated_blocking(producer.commit_transaction)
 
     assert broker.committed == [b"value"]
 

@@ -16,3 +16,10 @@ async def repeated(call: Callable[[], Awaitable[Result]]) -> Result:
     while True:
         with suppress(OperationTimedOutError):
             return await call()
+
+
+def repeated_blocking(call: Callable[[], Result]) -> Result:
+    """Do the same with a call of the producer for threads."""
+    while True:
+        with suppress(OperationTimedOutError):
+            return call()
