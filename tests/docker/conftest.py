@@ -10,6 +10,9 @@ import pytest
 
 from tests.kit.processes.engine import docker
 
+collect_ignore = ["ci_services"]
+"""A repository's test, which a CI system runs."""
+
 
 @pytest.fixture(scope="session")
 def image() -> str:

@@ -49,7 +49,7 @@ def run(command: list[str], folder: Path, text: str = "") -> subprocess.Complete
 BLOCKS = {
     "client.md": {"python": 8},
     "commands.md": {"": 1},
-    # Their variables are read here. tests/docker runs compose files; GitHub's and GitLab's services are not here.
+    # Their variables are read here; tests/docker runs them.
     "containers.md": {"yaml": 3},
     "fail-on-purpose.md": {"python": 13, "sh": 2},
     # Compared with the programs of tests/frameworks; tests/spark runs Spark's.
@@ -290,7 +290,7 @@ def test_the_compose_and_ci_files_of_the_page_say_what_the_broker_understands() 
         read = read_environment(environment)
         assert read.unknown == read.without_effect == []
         assert read.options["--topic"][0] == "orders:3"
-    commands = [actions["jobs"]["test"]["steps"][0]["run"], gitlab["test"]["script"][0]]
+    commands = [actions["jobs"]["test"]["steps"][-1]["run"], gitlab["test"]["script"][-1]]
     assert all(command.startswith("pytest --stuntbroker-bootstrap ") for command in commands)
 
 
