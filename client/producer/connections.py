@@ -22,6 +22,7 @@ from stuntbroker.client.connection import API_VERSIONS_FIRST, chosen_version, re
 from stuntbroker.client.producer.authentication import check_authentication, explained, is_authenticated
 from stuntbroker.client.producer.errors import DisconnectedError, IllegalStateError, UnsupportedVersionError
 from stuntbroker.client.producer.frames import read_without_task
+from stuntbroker.client.producer.known_partitions import KnownPartitions
 from stuntbroker.client.producer.options import ConnectionOptions
 from stuntbroker.client.producer.session import log
 from stuntbroker.client.requests import Answer, Call
@@ -146,8 +147,8 @@ class Connections:
         self.is_open = False
         """Whether the connections are started, and not closed."""
         self._links: dict[int, Link] = {}
-        self._partitions: dict[str, tuple[float, tuple[int, ...]]] = {}
-        """Topic -> time of the metadata, and the partitions according to them."""
+        self.partitions = KnownPartitions(self._client.cluster)
+        """The partitions of each topic."""
 
     async def start(self) -> None:
         """Connect to a bootstrap server and read the metadata. Raises AuthenticationError, aiokafka's KafkaConnectionError."""
@@ -183,32 +184,16 @@ class Connections:
 
     # --- metadata
 
-    def partitions(self, topic: str) -> Sequence[int]:
-        """Return the partitions of a topic, in order; none while its metadata is not known."""
-        cluster = self._client.cluster
-        refreshed_ms: float = (
-            cluster._last_successful_refresh_ms
-        )  # Read first: another thread may refresh the metadata.
-        cached = self._partitions.get(topic)
-        if cached is not None and cached[0] == refreshed_ms:
-            return cached[1]
-        partitions = tuple(sorted(cluster.partitions_for_topic(topic) or ()))
-        if partitions:
-            self._partitions[topic] = refreshed_ms, partitions
-        else:
-            self._partitions.pop(topic, None)
-        return partitions
-
     def available_partitions(self, topic: str) -> Sequence[int]:
         """Return the partitions of a topic that have a leader."""
         return sorted(self._client.cluster.available_partitions_for_topic(topic) or ())
 
-    async def wait_for_topic(self, topic: str) -> Sequence[int]:
+    async def wait_for_topic(self, topic: str) -> tuple[int, ...]:
         """Refresh the metadata until it has the topic, without a time-out; return the topic's partitions.
 
         Raises AuthenticationError, or aiokafka's TopicAuthorizationFailedError.
         """
-        while not self.partitions(topic):
+        while not self.partitions.of(topic):
             if is_authenticated(self._client) and (node_id := self.any_node()) is not None:
                 with suppress(DisconnectedError):
                     await self.link(node_id)  # aiokafka retries a refused connection for ever.
@@ -216,7 +201,7 @@ class Connections:
                 await self._client._wait_on_metadata(topic)
             except UnknownTopicOrPartitionError:  # Not within the time-out of one request.
                 await asyncio.sleep(self._client._retry_backoff)
-        return self.partitions(topic)
+        return self.partitions.of(topic)
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the node id of a partition's leader, None while it is not known."""

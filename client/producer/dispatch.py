@@ -174,13 +174,13 @@ class Dispatcher:
 
     def known_partitions(self, topic: str) -> frozenset[int]:
         """Return the partitions of a topic, none while its metadata is not known."""
-        return frozenset(self._connections.partitions(topic))
+        return frozenset(self._connections.partitions.of(topic))
 
     def _ready_partitions(self, topic: str) -> Sequence[int]:
         """Return the partitions of a topic; none if `send` has to wait. Raises the error of a state that does not allow it."""
         if self._session.state is not IN_TRANSACTION or self._calls.pending is not None:
             self._calls.check(Call.SEND)
-        return () if self._sender.is_full else self._connections.partitions(topic)
+        return () if self._sender.is_full else self._connections.partitions.of(topic)
 
     async def _wait(self, topic: str, partition: int | None, transaction: int) -> None:
         """Wait for buffer space and for the metadata of a topic. A time-out or error makes the transaction abortable.
@@ -191,7 +191,7 @@ class Dispatcher:
         try:
             await self._calls.within("send", self._ready(topic, partition))
         except OperationTimedOutError as fault:
-            is_known = bool(self._connections.partitions(topic))
+            is_known = bool(self._connections.partitions.of(topic))
             self.fail(fault if is_known else OperationTimedOutError(f"{fault}: topic {topic!r} is not known"))
         except FatalError as fault:
             self._session.fail_fatal(fault)
@@ -202,10 +202,10 @@ class Dispatcher:
 
     async def _ready(self, topic: str, partition: int | None) -> None:
         """Wait until a record for a partition can be added."""
-        partitions = self._connections.partitions(topic) or await self._connections.wait_for_topic(topic)
+        partitions = self._connections.partitions.of(topic) or await self._connections.wait_for_topic(topic)
         if partition is not None and partition not in partitions:
             await self._connections.read_metadata()  # Partitions may have been added.
-            partitions = self._connections.partitions(topic)
+            partitions = self._connections.partitions.of(topic)
             if partition not in partitions:
                 raise ValueError(f"topic {topic!r} has no partition {partition}: it has {len(partitions)}")
         await self._sender.wait_for_room()

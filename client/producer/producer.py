@@ -455,7 +455,7 @@ class TransactionalProducer:
     async def partitions_for(self, topic: str) -> set[int]:
         """Return a topic's partitions. Raises OperationTimedOutError, ProducerError; ValueError, TypeError (invalid name)."""
         self._calls.check_open("partitions_for")
-        partitions = self._connections.partitions(topic)
+        partitions = self._connections.partitions.of(topic)
         if not partitions:
             check_topic(topic)
             try:

@@ -17,7 +17,7 @@ from stuntbroker.pipeline.spark.offsets import (
     SourceError,
     admit,
     from_json,
-    gone,
+    lost_data,
     new_offsets,
     resolve,
     split,
@@ -99,11 +99,11 @@ def test_pieces_cover_every_offset_once(bounds: list[tuple[int, int]], least: in
 
 
 def test_what_is_gone_is_said_of_each_partition() -> None:
-    assert gone(of((5, 6, 7)), {B: 6, C: 3}) == [
+    assert lost_data(of((5, 6, 7)), {B: 6, C: 3}) == [
         "partition t-0, read up to offset 5, does not exist any more",
         "partition t-2, read up to offset 7, ends at 3 now",
     ]
-    assert gone(of((5,)), of((5, 9))) == []
+    assert lost_data(of((5,)), of((5, 9))) == []
 
 
 def test_json_has_one_order_and_comes_back() -> None:
