@@ -105,6 +105,17 @@ def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[GroupLis
     return cluster.retrying(attempt)
 
 
+def describe_groups(cluster: Cluster) -> list[GroupDescription]:
+    """Describe all groups of the cluster."""
+    described = []
+    for each in list_groups(cluster):
+        try:
+            described.append(describe_group(cluster, each.group_id))
+        except NotFound:  # Deleted between the two requests.
+            continue
+    return described
+
+
 def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
     """Describe a group and its members. Raises NotFound if the coordinator does not know the group."""
 

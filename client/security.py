@@ -48,11 +48,20 @@ class Security(TypedDict, total=False):
     sasl_oauth_token_provider: Any
 
 
-def check_security(options: Mapping[str, Any]) -> None:
+def blocking_security(options: Mapping[str, Any]) -> Security:
+    """Return the options of a blocking connection, with defaults. Raises TypeError and ValueError, as `check_security`."""
+    security: Security = {"security_protocol": "PLAINTEXT", "sasl_mechanism": "PLAIN", **options}  # type: ignore[typeddict-item]
+    check_security(security, "of a connection")
+    if security["security_protocol"].startswith("SASL") and security["sasl_mechanism"] not in BLOCKING_MECHANISMS:
+        raise ValueError(f"sasl_mechanism {security['sasl_mechanism']!r} is none of {', '.join(BLOCKING_MECHANISMS)}")
+    return security
+
+
+def check_security(options: Mapping[str, Any], owner: str = "of TransactionalProducer") -> None:
     """Raise TypeError for an option that is not one of Security, ValueError for an invalid combination."""
     for name in options:
         if name not in Security.__annotations__:
-            raise TypeError(f"unknown option {name!r} of TransactionalProducer")
+            raise TypeError(f"unknown option {name!r} {owner}")
     protocol = options.get("security_protocol", "PLAINTEXT")
     if protocol not in SECURITY_PROTOCOLS:
         raise ValueError(f"security_protocol {protocol!r} is none of {', '.join(SECURITY_PROTOCOLS)}")

@@ -27,6 +27,7 @@ from stuntbroker.control.http.api import OPERATIONS
 from stuntbroker.control.observation.fence_log import ADVICE
 from stuntbroker.control.plan import PLANS
 from stuntbroker.fixture.control import ControlClient
+from tests.kit.keystore_files import write_keystores
 from tests.kit.processes.postgres import postgres_server
 from tests.kit.processes.process import DEADLINE_S, PYTEST, serving
 
@@ -56,7 +57,7 @@ BLOCKS = {
     "jvm.md": {"sh": 1, "java": 3, "properties": 2, "python": 1},
     "outbox.md": {"sql": 1, "python": 1},
     "pytest.md": {"python": 3},
-    "security.md": {"python": 1, "yaml": 1, "properties": 1, "sh": 1},
+    "security.md": {"python": 2, "yaml": 1, "properties": 1, "sh": 1},
     "why-was-i-fenced.md": {"python": 1},
 }
 """Page -> language -> blocks. Each is run by a test of this file, but for those with a reason."""
@@ -255,10 +256,28 @@ def test_the_commands_of_the_page_work_one_after_the_other(tmp_path: Path) -> No
 
 
 def test_the_tests_of_the_page_about_security_pass(tmp_path: Path) -> None:
-    (tmp_path / "test_page.py").write_text("".join(blocks("security.md", "python")), encoding="utf-8")
+    tests, fixture = blocks("security.md", "python")
+    (tmp_path / "test_page.py").write_text(tests, encoding="utf-8")
 
     done = run([sys.executable, "-m", *PYTEST, "-q"], tmp_path)
     assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+    (tmp_path / "conftest.py").write_text(fixture, encoding="utf-8")
+    (tmp_path / "test_page.py").write_text(
+        "def test_it(stuntbroker): stuntbroker.create_topic('t')\n", encoding="utf-8"
+    )
+    write_keystores(tmp_path)
+    (tmp_path / "trust.pem").rename(tmp_path / "authority.pem")
+    settings = (
+        "listeners=SASL_SSL://localhost:0",
+        "sasl.enabled.mechanisms=SCRAM-SHA-256",
+        "stuntbroker.users=alice:secret",
+        f"ssl.keystore.location={tmp_path / 'server.pem'}",
+    )
+    with serving(*(word for each in settings for word in ("--set", each))) as broker:
+        where = f"--stuntbroker-bootstrap=localhost:{broker.address[1]}"
+        done = run([sys.executable, "-m", *PYTEST, "-q", where], tmp_path)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_commands_of_the_page_about_security_reach_the_broker_of_its_compose_file(tmp_path: Path) -> None:
