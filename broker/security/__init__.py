@@ -1,4 +1,4 @@
-"""Authentication of clients: TLS and SASL of listeners, users and their passwords, the rules of an authentication.
+"""Authentication of clients: what a listener needs for TLS and SASL, users and their passwords, the rules of an authentication.
 
 What an authenticated client may do is decided by `broker/requests/authorizer.py`. Nothing here is loaded while all listeners
 are PLAINTEXT, except for SCRAM credentials in the journal.

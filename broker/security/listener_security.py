@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.configuration.properties import JAAS_CONFIG, LISTENER_PREFIX, ConfigError
 from stuntbroker.broker.security.authentication import Authentication
-from stuntbroker.broker.security.jaas import JaasError, parse_jaas_config, parse_jaas_file
 from stuntbroker.broker.security.mechanisms import PLAIN, SERVED, new_mechanism
-from stuntbroker.broker.security.tls import TlsError, server_context
 from stuntbroker.broker.security.users import Users
+from stuntbroker.security.jaas import JaasError, parse_jaas_config, parse_jaas_file
+from stuntbroker.security.tls import TlsError, server_context
 
 if TYPE_CHECKING:
     from stuntbroker.broker.clock import Clock

@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from stuntbroker.cli.client_security import SecurityError, security_of
+from stuntbroker.cli.client_security import security_of_command
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, Unreachable
+from stuntbroker.client.security_properties import SecurityError
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN
 
@@ -66,7 +67,7 @@ def run_with_cluster(
     except ValueError as fault:
         raise CommandError(f"--bootstrap-server: {fault}") from None
     try:
-        security = security_of(arguments.command_config or {})
+        security = security_of_command(arguments.command_config or {})
     except SecurityError as fault:
         raise CommandError(str(fault)) from None
     with Cluster(addresses, TIMEOUT_S, security=security) as cluster:

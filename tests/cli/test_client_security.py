@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from stuntbroker.cli.client_security import SecurityError, security_of
+from stuntbroker.cli.client_security import security_of_command
 from stuntbroker.cli.main import run
 from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.cli.shims.rpk.security import client_properties_of
+from stuntbroker.client.security_properties import SecurityError
 from tests.kit.keystore_files import PASSWORD, write_keystores
 from tests.kit.processes.process import serving
 
@@ -185,8 +186,8 @@ def test_rpk_has_options_and_variables_of_its_own(
     ("properties", "said"),
     [
         ({"security.protocol": "TLS"}, "security.protocol=TLS: it must be one of PLAINTEXT, SSL"),
-        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism=GSSAPI, the default, is not one that this command has"),
-        ({"sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism=OAUTHBEARER is not one that this command has"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism=GSSAPI, the default, is not one that this client has"),
+        ({"sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism=OAUTHBEARER is not one that this client has"),
         ({"sasl.mechanism": "PLAIN"}, "sasl.jaas.config: not set"),
         ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": "x"}, "sasl.jaas.config: expected required, requisite"),
         ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": "x required;"}, "it has no username and no password"),
@@ -199,7 +200,7 @@ def test_rpk_has_options_and_variables_of_its_own(
 )
 def test_properties_that_cannot_be_used_are_named(properties: dict[str, str], said: str) -> None:
     with pytest.raises(SecurityError) as raised:
-        security_of({"security.protocol": "SASL_PLAINTEXT", **properties})
+        security_of_command({"security.protocol": "SASL_PLAINTEXT", **properties})
 
     assert said in str(raised.value)
 
@@ -210,7 +211,7 @@ def test_a_login_module_may_be_in_the_file_that_kafka_opts_names(
     (tmp_path / "jaas.conf").write_text(f"KafkaServer {{ {PLAIN} }};\nKafkaClient {{ {SCRAM} }};\n")
     monkeypatch.setenv("KAFKA_OPTS", f"-Xmx1g -Djava.security.auth.login.config={tmp_path / 'jaas.conf'}")
 
-    security = security_of({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"})
+    security = security_of_command({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"})
 
     assert security is not None
     assert (security["sasl_plain_username"], security["sasl_plain_password"]) == ("alice", "secret")
@@ -219,7 +220,7 @@ def test_a_login_module_may_be_in_the_file_that_kafka_opts_names(
 def test_names_and_passwords_of_rpk_may_have_any_characters() -> None:
     given = {"user": 'a"b\\', "pass": "c;d e='"}
 
-    security = security_of(client_properties_of(given, {}))
+    security = security_of_command(client_properties_of(given, {}))
 
     assert security is not None
     assert (security["sasl_plain_username"], security["sasl_plain_password"]) == (given["user"], given["pass"])

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from tempfile import NamedTemporaryFile
 from typing import Final
 
-from stuntbroker.broker.security.keystores import Keystore, KeystoreError, read_keystore, read_pem
+from stuntbroker.security.keystores import Keystore, KeystoreError, read_keystore, read_pem
 
 PROTOCOLS: Final = {
     "TLSv1": ssl.TLSVersion.TLSv1,

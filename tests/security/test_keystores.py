@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509 import load_pem_x509_certificates
 
-from stuntbroker.broker.security.keystores import KeystoreError, read_keystore
-from stuntbroker.broker.security.tls import TlsError, server_context
+from stuntbroker.security.keystores import KeystoreError, read_keystore
+from stuntbroker.security.tls import TlsError, server_context
 from tests.kit.keystore_files import PASSWORD, write_keystores
 
 FORMATS = ("pem", "pkcs12", "jks")

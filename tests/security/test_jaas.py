@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stuntbroker.broker.security.jaas import JaasError, LoginModule, parse_jaas_config, parse_jaas_file
+from stuntbroker.security.jaas import JaasError, LoginModule, parse_jaas_config, parse_jaas_file
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
