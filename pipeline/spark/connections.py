@@ -16,9 +16,11 @@ from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import topic_config
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, TimedOut
 from stuntbroker.client.reader import LastValues
+from stuntbroker.client.security_properties import security_of
 from stuntbroker.pipeline.decision_stores import open_decisions
 from stuntbroker.pipeline.decisions import Decisions
 from stuntbroker.pipeline.encode import BATCH_BYTES_MAX
+from stuntbroker.pipeline.spark.security import SecurityProperties
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 from stuntbroker.protocol.addresses import parse_bootstrap
 
@@ -26,8 +28,8 @@ LOOKUPS_MAX: Final = 15
 PAUSE_S: Final = 0.2
 """While the brokers create a topic, it is looked up LOOKUPS_MAX times with this pause in between."""
 
-_clusters: dict[tuple[int, str, int], Cluster] = {}
-"""Clusters by process id, bootstrap addresses and time-out (ms)."""
+_clusters: dict[tuple[int, str, SecurityProperties, int], Cluster] = {}
+"""Clusters by process id, bootstrap addresses, security properties and time-out (ms)."""
 _stores: dict[tuple[int, SinkOptions], Decisions] = {}
 _values: dict[tuple[int, SinkOptions], LastValues] = {}
 """Cached values of decision topics, so that only new records have to be read."""
@@ -49,10 +51,11 @@ def explaining_timeouts(option: str) -> Iterator[None]:
 @contextmanager
 def connected(options: SinkOptions) -> Iterator[Cluster]:
     """Yield the cached cluster; after any exception, the next caller gets new connections."""
-    key = os.getpid(), options.bootstrap, options.delivery_timeout_ms
+    key = os.getpid(), options.bootstrap, options.security, options.delivery_timeout_ms
     cluster = _clusters.get(key)
     if cluster is None:
-        cluster = Cluster(parse_bootstrap(options.bootstrap), options.delivery_timeout_ms / 1000)
+        addresses, security = parse_bootstrap(options.bootstrap), security_of(dict(options.security))
+        cluster = Cluster(addresses, options.delivery_timeout_ms / 1000, security=security)
         cluster.retry_unreachable = True  # Wait for unreachable brokers, already for the first batch.
         _clusters[key] = cluster
     try:

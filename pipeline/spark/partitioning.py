@@ -5,11 +5,14 @@ partitioned(df, "orders", "localhost:9092").writeStream.format("stuntbroker").op
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.security_properties import security_of
 from stuntbroker.pipeline.spark.connections import partition_counts
 from stuntbroker.pipeline.spark.rows import BadRows
+from stuntbroker.pipeline.spark.security import security_properties
 from stuntbroker.protocol.addresses import parse_bootstrap
 
 if TYPE_CHECKING:
@@ -18,13 +21,22 @@ if TYPE_CHECKING:
 COLUMN: Final = "partition"
 
 
-def partitioned(frame: DataFrame, topic: str, bootstrap: str, tasks: int | None = None) -> DataFrame:
+def partitioned(
+    frame: DataFrame,
+    topic: str,
+    bootstrap: str,
+    tasks: int | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
     """Add a column `partition`, and bring all rows of a partition into one task (`tasks` in total; default: one per partition).
 
     Existing values of `partition` that are not null stay unchanged. Otherwise the key determines the partition, as in Kafka's
-    clients; rows without a key are spread by their value. `key` and `value` are strings or binary.
+    clients; rows without a key are spread by their value. `key` and `value` are strings or binary. `options`: those of the sink,
+    of which the ones for TLS and SASL are used. Raises SecurityError.
     """
-    with Cluster(parse_bootstrap(bootstrap)) as cluster:
+    given = {name.lower(): value for name, value in (options or {}).items()}
+    security = security_of(dict(security_properties(given)))
+    with Cluster(parse_bootstrap(bootstrap), security=security) as cluster:
         count = partition_counts(cluster)(topic)
     return by_partition(frame, count).repartitionById(tasks or count, COLUMN)
 

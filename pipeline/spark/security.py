@@ -1,22 +1,68 @@
-"""Options of TLS and SASL, which neither the source nor the sink supports."""
+"""Security of the connections of a query: the options `kafka.security.protocol`, `kafka.sasl.*` and `kafka.ssl.*`.
+
+They are the properties of Kafka's clients with the prefix `kafka.`, as in Spark's own source and sink. Files that they name
+must exist on the driver and on every executor.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
-PROTOCOL: Final = "kafka.security.protocol"
-PREFIXES: Final = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
+from stuntbroker.client.security_properties import PLAINTEXT, SecurityError, security_of
+from stuntbroker.protocol.addresses import SECURITY_PROTOCOLS
+
+PREFIX: Final = "kafka."
+PROTOCOL: Final = "security.protocol"
+OTHERS: Final = ("sasl.", "ssl.")
+"""Beginnings of the names of the other properties."""
+KNOWN: Final = (
+    PROTOCOL,
+    "sasl.jaas.config",
+    "sasl.mechanism",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.protocol",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+SecurityProperties: TypeAlias = tuple[tuple[str, str], ...]
+"""Names and values of properties. A tuple, because options are pickled for the executors, and are keys of caches."""
 
 
-def unsupported_security(options: Mapping[str, str]) -> str | None:
-    """Return the error message for options that enable TLS or SASL; None if there are none. Names must be in lower case.
+def is_security_option(name: str) -> bool:
+    """Return whether an option, whose name is in lower case, is about security."""
+    return name.startswith((PREFIX + PROTOCOL, *(PREFIX + other for other in OTHERS)))
 
-    The message contains no option value except the protocol, as a value may be a password.
+
+def security_properties(options: Mapping[str, str]) -> SecurityProperties:
+    """Return the properties in a query's options, none for PLAINTEXT. Names of options must be in lower case.
+
+    Raises SecurityError if no connection can be made with them. The message has no value except that of the protocol and the
+    mechanism, as a value may be a password.
     """
-    for name in sorted(options):
-        protocol = options[name].strip().upper() if name == PROTOCOL else None
-        if name.startswith(PREFIXES) and protocol not in ("", "PLAINTEXT"):
-            what = name if protocol is None else f"{name}={protocol}"
-            return f"option {what}: TLS and SASL are not supported, remove the option and use a PLAINTEXT listener of the brokers"
-    return None
+    given = {name.removeprefix(PREFIX): value for name, value in options.items() if is_security_option(name)}
+    for name in sorted(given.keys() - set(KNOWN)):
+        raise SecurityError(f"option {PREFIX}{name} is not supported; there are {', '.join(KNOWN)}")
+    protocol = given.get(PROTOCOL, "").strip().upper() or PLAINTEXT
+    others = sorted(given.keys() - {PROTOCOL})
+    if protocol == PLAINTEXT and others:
+        raise SecurityError(
+            f"option {PREFIX}{others[0]} has no effect without TLS or SASL: set {PREFIX}{PROTOCOL} to "
+            f"{', '.join(each for each in SECURITY_PROTOCOLS if each != PLAINTEXT)}, or remove the option"
+        )
+    if protocol == PLAINTEXT:
+        return ()
+    try:
+        security_of(given)
+    except SecurityError as fault:
+        raise SecurityError(f"option {PREFIX}{fault}") from None
+    return tuple(sorted(given.items()))

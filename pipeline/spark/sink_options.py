@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final
 
+from stuntbroker.client.security_properties import SecurityError
 from stuntbroker.pipeline.decision_stores import DecisionsPlace, decisions_place
 from stuntbroker.pipeline.decisions import SINK_ID, BatchWrite, check_sink_id
-from stuntbroker.pipeline.spark.security import PROTOCOL, unsupported_security
+from stuntbroker.pipeline.spark.security import SecurityProperties, is_security_option, security_properties
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.batches.records import CODEC_NAMES
 from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
@@ -39,7 +40,7 @@ KNOWN: Final = (
 VERSION_MAX: Final = INT64_MAX
 ACKS: Final = "kafka.acks"
 ACKS_OF_ALL: Final = ("all", "-1")
-WITHOUT_EFFECT: Final = {PROTOCOL, ACKS, "kafka.linger.ms"}
+WITHOUT_EFFECT: Final = {ACKS, "kafka.linger.ms"}
 """Options of Kafka's producer that are accepted but do not change the sink's behaviour."""
 OF_SPARK: Final = {"checkpointlocation", "queryname"}
 """Spark's own options, which it also passes to the sink."""
@@ -64,6 +65,8 @@ class SinkOptions:
     """Transaction time-out of mode=single. Two-phase transactions have none."""
     delivery_timeout_ms: int
     """How long an operation is retried across failures and leader elections."""
+    security: SecurityProperties = field(default=(), repr=False)
+    """Not shown, because it may contain passwords."""
     write: BatchWrite | None = field(default=None, compare=False, repr=False)
     """The batch write, if it is repeatable. Not compared, as connections and claims belong to the sink."""
 
@@ -86,6 +89,10 @@ def sink_options(given: Mapping[str, str], stream: bool) -> SinkOptions:
         parse_bootstrap(bootstrap)
     except ValueError as fault:
         raise BadOption(f"option kafka.bootstrap.servers: {fault}") from fault
+    try:
+        security = security_properties(options)
+    except SecurityError as fault:
+        raise BadOption(str(fault)) from fault
     codec = options.get("kafka.compression.type", "none").lower()
     if codec not in CODEC_NAMES:
         raise BadOption(f"option kafka.compression.type={codec!r}: it must be one of {', '.join(CODEC_NAMES)}")
@@ -98,13 +105,12 @@ def sink_options(given: Mapping[str, str], stream: bool) -> SinkOptions:
         codec,
         _milliseconds(options, "kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS),
         _milliseconds(options, "kafka.delivery.timeout.ms", DELIVERY_TIMEOUT_MS),
+        security,
         _write(options, stream),
     )
 
 
 def _check_names(options: Mapping[str, str]) -> None:
-    if fault := unsupported_security(options):
-        raise BadOption(fault)
     if (acks := options.get(ACKS, "all")) not in ACKS_OF_ALL:
         raise BadOption(
             f"option {ACKS}={acks!r}: a transaction can only be committed when all in-sync replicas have its records, "
@@ -112,6 +118,8 @@ def _check_names(options: Mapping[str, str]) -> None:
         )
     known = {name.lower(): name for name in KNOWN}
     for name in sorted(options.keys() - known.keys() - OF_SPARK - WITHOUT_EFFECT):
+        if is_security_option(name):
+            continue
         near = [match for match in get_close_matches(name, known, 1, 0.7) if ("." in match) == ("." in name)]
         hint = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(KNOWN)}"
         if name.startswith("kafka.") and not near:

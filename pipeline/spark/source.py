@@ -26,6 +26,7 @@ from stuntbroker.client.connection import Deadline
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.fetching import TopicPartition, find_topics, list_offsets
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_UNCOMMITTED
+from stuntbroker.client.security_properties import security_of
 from stuntbroker.pipeline.counting import count
 from stuntbroker.pipeline.spark.connections import explaining_timeouts
 from stuntbroker.pipeline.spark.offsets import (
@@ -82,7 +83,8 @@ class _Reader:
             raise SourceError(f"the schema of this source is fixed, it is {expected}: leave out .schema(...)")
 
     def _open(self) -> Cluster:
-        cluster = Cluster(self.options.bootstrap, self.options.timeout_s)
+        security = security_of(dict(self.options.security))
+        cluster = Cluster(self.options.bootstrap, self.options.timeout_s, security=security)
         cluster.retry_unreachable = True  # Wait for unreachable brokers, already for the first batch.
         return cluster
 

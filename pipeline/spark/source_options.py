@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
 from stuntbroker.client.fetching import FetchSizes, TopicPartition
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from stuntbroker.client.security_properties import SecurityError
 from stuntbroker.pipeline.spark.offsets import Position, SourceError
-from stuntbroker.pipeline.spark.security import unsupported_security
+from stuntbroker.pipeline.spark.security import SecurityProperties, is_security_option, security_properties
 from stuntbroker.protocol.addresses import Address, parse_bootstrap
 from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 
@@ -54,7 +55,6 @@ KNOWN: Final = (
     "kafka.fetch.max.bytes",
     "kafka.fetch.min.bytes",
     "kafka.fetch.max.wait.ms",
-    "kafka.security.protocol",
     "kafka.group.id",
     "kafka.check.crcs",
 )
@@ -123,6 +123,8 @@ class SourceOptions:
     max_offsets: int | None
     min_offsets: int | None
     max_trigger_delay_s: float
+    security: SecurityProperties = field(default=(), repr=False)
+    """Not shown, because it may contain passwords."""
 
 
 def check_names(source: str, given: Iterable[str], known: Sequence[str]) -> None:
@@ -163,6 +165,7 @@ def parse_options(given: Mapping[str, str], streaming: bool) -> SourceOptions:
         max_offsets=max_offsets,
         min_offsets=min_offsets,
         max_trigger_delay_s=options.seconds("maxTriggerDelay", MAX_TRIGGER_DELAY),
+        security=options.security(),
     )
 
 
@@ -175,9 +178,15 @@ class _Options:
         return self._given.get(name.lower(), "").strip()
 
     def check_names(self) -> None:
-        if fault := unsupported_security(self._given):
-            raise SourceError(fault)
-        check_names("stuntbroker", self._given.keys() - {f"kafka.{name}" for name in WITHOUT_EFFECT}, KNOWN)
+        without_effect = {f"kafka.{name}" for name in WITHOUT_EFFECT}
+        names = {name for name in self._given if name not in without_effect and not is_security_option(name)}
+        check_names("stuntbroker", names, KNOWN)
+
+    def security(self) -> SecurityProperties:
+        try:
+            return security_properties(self._given)
+        except SecurityError as fault:
+            raise SourceError(str(fault)) from fault
 
     def bootstrap(self) -> tuple[Address, ...]:
         if not (text := self.text("kafka.bootstrap.servers")):

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from stuntbroker.pipeline.decisions import is_decided
 from stuntbroker.pipeline.spark import connections
 from stuntbroker.pipeline.spark.writing import Sink
-
-if TYPE_CHECKING:
-    pass
 
 ROWS = [pa.record_batch({"value": pa.array(["row"])})]
 

@@ -30,8 +30,12 @@ def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveBroker
         created.kill()
 
         class Waiting(Cluster):
-            def __init__(self, *given: Any) -> None:
-                super().__init__(*given, sleep=lambda _: created.start() if created._process is None else None)
+            def __init__(self, *given: Any, **named: Any) -> None:
+                super().__init__(*given, **named, sleep=self._start_broker)
+
+            def _start_broker(self, seconds: float) -> None:
+                if created._process is None:
+                    created.start()
 
         for module in (connections, source):
             monkeypatch.setattr(module, "Cluster", Waiting)

@@ -53,10 +53,10 @@ WRONG_OPTIONS = {
         "option kafka.acks='1': a transaction can only be committed when all in-sync",
     ),
     "a protocol": (
-        {"kafka.security.protocol": "SASL_SSL"},
-        "option kafka.security.protocol=SASL_SSL: TLS and SASL are not",
+        {"kafka.security.protocol": "TLS"},
+        "option kafka.security.protocol=TLS: it must be one of PLAINTEXT",
     ),
-    "a mechanism": ({"kafka.sasl.mechanism": "PLAIN"}, "option kafka.sasl.mechanism: TLS and SASL are not supported"),
+    "a mechanism": ({"kafka.sasl.mechanism": "PLAIN"}, "option kafka.sasl.mechanism has no effect without TLS or SASL"),
     "of Kafka's client": ({"kafka.compression": "x"}, "did you mean kafka.compression.type?"),
     "no sink": ({"sinkId": ""}, "option sinkId is missing: give a name that no other query has"),
     "a sink that is no name": ({"sinkId": "a/b"}, "option sinkId: sink id 'a/b': it must be 1 to 180 of letters"),

@@ -75,9 +75,15 @@ REFUSED = [
     ({"subscribe": "", "assign": "t"}, "assign is no JSON"),
     ({"startingOffset": "earliest"}, "no option 'startingoffset': did you mean startingOffsets"),
     ({"kafka.isolation": "x"}, "did you mean kafka.isolation.level"),
-    ({"kafka.ssl.truststore.location": "x"}, "option kafka.ssl.truststore.location: TLS and SASL are not supported"),
-    ({"kafka.sasl.mechanism": "PLAIN"}, "option kafka.sasl.mechanism: TLS and SASL are not supported"),
-    ({"kafka.security.protocol": "SSL"}, "option kafka.security.protocol=SSL: TLS and SASL are not supported, .* PLAINTEXT"),
+    ({"kafka.ssl.truststore.location": "x"}, "option kafka.ssl.truststore.location has no effect without TLS or SASL: set"),
+    ({"kafka.sasl.mechanism": "PLAIN"}, "option kafka.sasl.mechanism has no effect without TLS or SASL"),
+    ({"kafka.ssl.cipher.suites": "x"}, "option kafka.ssl.cipher.suites is not supported; there are security.protocol, "),
+    ({"kafka.security.protocol": "TLS"}, "option kafka.security.protocol=TLS: it must be one of PLAINTEXT, "),
+    ({"kafka.security.protocol": "SASL_SSL"}, "option kafka.sasl.mechanism=GSSAPI, the default, is not one that"),
+    (
+        {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/no"},
+        "option kafka.ssl.truststore.location: /no: No such file",
+    ),
     ({"kafka.isolation.level": "committed"}, "not read_committed or read_uncommitted"),
     ({"startingOffsets": "latest"}, r"startingOffsets cannot be latest \(-1\)"),
     ({"startingOffsets": '{"t":{"0":-1}}'}, r"startingOffsets cannot be latest \(-1\)"),
@@ -119,7 +125,21 @@ def test_a_stream_may_start_at_the_latest_offset() -> None:
 
 
 def test_a_hint_about_security_repeats_no_password() -> None:
-    with pytest.raises(SourceError) as raised:
-        parsed(**{"kafka.sasl.jaas.config": "password=secret"})
+    login = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}
+    for options in ({}, login):
+        with pytest.raises(SourceError) as raised:
+            parsed(**options, **{"kafka.sasl.jaas.config": "password=secret"})
 
-    assert "kafka.sasl.jaas.config" in str(raised.value) and "secret" not in str(raised.value)
+        assert "kafka.sasl.jaas.config" in str(raised.value) and "secret" not in str(raised.value)
+
+
+def test_options_that_are_printed_show_no_password() -> None:
+    options = parsed(
+        **{
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.jaas.config": 'x required username="alice" password="secret";',
+        }
+    )
+
+    assert dict(options.security)["sasl.mechanism"] == "PLAIN" and "secret" not in repr(options)
