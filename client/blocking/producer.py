@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import copy_context
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -13,7 +14,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 
 from stuntbroker.client.blocking.connections import Connections
 from stuntbroker.client.blocking.loop_thread import Delivery, LoopThread, same_options
-from stuntbroker.client.blocking.records import RecordAppender, SentRecord
+from stuntbroker.client.blocking.records import REFUSALS, RecordAppender, SentRecord
 from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer import producer as asynchronous
 from stuntbroker.client.producer.arguments import Offsets
@@ -95,6 +96,8 @@ class TransactionalProducer:
         if thread is None or not thread.is_running:
             return
         thread.check()
+        if self._appender is not None:
+            self._appender.check_not_interrupted(get_ident())
         try:
             if self._twin.state is not State.CLOSED:
                 thread.call(lambda: self._twin.stop(leave_open=leave_open))
@@ -217,12 +220,24 @@ class TransactionalProducer:
     def _send_waiting(self, *record: Any) -> RecordFuture:
         """Send a record in the producer's thread, which may have to wait."""
         context = copy_context()  # It has the current span of this thread.
+        errors: list[Exception] = []
 
         async def send() -> RecordFuture:
             sending = self._twin._dispatcher.send(*record)
-            return await asyncio.get_running_loop().create_task(sending, context=context)
+            try:
+                return await asyncio.get_running_loop().create_task(sending, context=context)
+            except Exception as error:
+                errors.append(error)
+                raise
 
-        return self._call(send)
+        try:
+            return self._call(send)
+        except REFUSALS:
+            raise
+        except BaseException as interruption:
+            if not errors:  # A signal handler has raised it: the record may still be added, behind later ones.
+                self._running_appender().fail("send", interruption)
+            raise
 
     def create_batch(self) -> BatchBuilder:
         """Return an empty batch for `send_batch`. Its `append(timestamp=, key=, value=)` returns None when it is full."""
@@ -283,6 +298,8 @@ class TransactionalProducer:
     def _running(self) -> LoopThread:
         if self._thread is None or self._twin.state is State.CLOSED:
             raise IllegalStateError(f"{self._name} is not started, or closed")
+        if self._appender is not None:
+            self._appender.check_not_interrupted(get_ident())
         return self._thread
 
     def _running_appender(self) -> RecordAppender:

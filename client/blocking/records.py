@@ -15,7 +15,7 @@ from stuntbroker.client.producer.session import Session, log
 if TYPE_CHECKING:
     from stuntbroker.client.blocking.loop_thread import LoopThread
 
-REFUSALS: Final = (ProducerError, IllegalStateError, TypeError, ValueError)
+REFUSALS: Final = (ProducerError, IllegalStateError, TypeError, ValueError, BufferError)
 """Errors of a record that is not added, and changes nothing. A signal handler may raise any other, at any moment."""
 
 
@@ -78,7 +78,7 @@ class RecordAppender:
     A record is copied into its batch at once, so that the application may change or reuse its value.
     """
 
-    __slots__ = ("_dispatcher", "_loop_thread", "_name", "_process_id", "_thread_id", "ending_call", "lock")
+    __slots__ = ("_dispatcher", "_loop_thread", "_name", "_owner", "_process_id", "_thread_id", "ending_call", "lock")
 
     def __init__(self, session: Session, dispatcher: Dispatcher, thread: LoopThread) -> None:
         self._dispatcher = dispatcher
@@ -86,6 +86,8 @@ class RecordAppender:
         self._process_id = getpid()
         self._thread_id = thread.ident
         self._name = f"producer {session.transactional_id!r}"
+        self._owner = 0
+        """Id of the thread that adds a record now."""
         self.lock = dispatcher.admit_threads()
         """Held while a record is added, and while a call that ends the transaction begins."""
         self.ending_call: str | None = None
@@ -105,43 +107,58 @@ class RecordAppender:
         Raises what the asyncio producer's `send` does; IllegalStateError also while another thread ends the transaction, after
         `stop`, and in a forked process.
         """
-        self._check("send")
+        thread_id = self._check("send")
         with self.lock:
-            self._check_not_ending("send")
+            self._owner = thread_id
             try:
+                self._check_not_ending("send")
                 return self._dispatcher.send_nowait(topic, value, key, partition, timestamp_ms, headers)
             except REFUSALS:
                 raise
             except BaseException as interruption:
-                self._fail("send", interruption)
+                self.fail("send", interruption)
                 raise
+            finally:
+                self._owner = 0
 
     def append_batch(self, batch: EncodedRecords, topic: str, partition: int) -> RecordFuture | None:
         """Add an encoded batch; return and raise as `append` does."""
-        self._check("send_batch")
+        thread_id = self._check("send_batch")
         with self.lock:
-            self._check_not_ending("send_batch")
+            self._owner = thread_id
             try:
+                self._check_not_ending("send_batch")
                 return self._dispatcher.send_batch_nowait(batch, topic, partition)
             except REFUSALS:
                 raise
             except BaseException as interruption:
-                self._fail("send_batch", interruption)
+                self.fail("send_batch", interruption)
                 raise
+            finally:
+                self._owner = 0
 
-    def _check(self, method: str) -> None:
+    def check_not_interrupted(self, thread_id: int) -> None:
+        """Raise IllegalStateError in a signal handler that has interrupted `send` of the same thread, which holds the lock."""
+        if self._owner == thread_id:
+            raise IllegalStateError(f"{self._name}: a signal handler that interrupts send() cannot call the producer")
+
+    def _check(self, method: str) -> int:
+        """Return the id of the current thread, if it may add records. Raises IllegalStateError."""
+        thread_id = get_ident()
         # Before the lock is taken: in a forked process it may be held for ever.
-        if getpid() != self._process_id or get_ident() == self._thread_id:
+        if getpid() != self._process_id or thread_id == self._thread_id:
             self._loop_thread.check()
+        self.check_not_interrupted(thread_id)
         if self._loop_thread.has_ended:
             raise IllegalStateError(f"{method}(): the connections of {self._name} are closed")
+        return thread_id
 
     def _check_not_ending(self, method: str) -> None:
         if self.ending_call is not None:
             raise IllegalStateError(f"{method}(): {self.ending_call}() of {self._name} has not ended")
 
-    def _fail(self, method: str, interruption: BaseException) -> None:
-        """Make the transaction abortable: a signal handler has raised an exception, and a batch may be inconsistent."""
+    def fail(self, method: str, interruption: BaseException) -> None:
+        """Make the transaction abortable: a signal handler has raised an exception, and the record may be added or not."""
         cause = ProducerError(f"{method}() was interrupted by {type(interruption).__name__}")
         cause.__cause__ = interruption
         self._loop_thread.loop.call_soon_threadsafe(self._dispatcher.fail, cause, True)

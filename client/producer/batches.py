@@ -208,10 +208,10 @@ class Batch:
 
     def seal(self, owner: PreparedTxnState, sequence: int) -> None:
         """Close the batch with producer id, epoch and first sequence number, which do not change when it is resent."""
-        self.sequence = sequence
         self.is_open = False
         self._builder.set_producer_state(*owner, sequence)
         self.data = self._builder.build()
+        self.sequence = sequence  # Last: it says that the batch is sealed.
 
     def waiter(self) -> asyncio.Future[None]:
         """Return a new future that completes, without an error, when the batch is resolved."""

@@ -83,8 +83,10 @@ class Dispatcher:
             if future is not None:
                 return future
             refused = self._refused_topic(topic, partition)
-            if refused is None and self._ready_partitions(topic):
-                refused = self._refused_size(topic, partition, value, key, headers)
+            if refused is None:
+                known = self._ready_partitions(topic)
+                if known and (partition is None or partition in known):
+                    refused = self._refused_size(topic, partition, value, key, headers)
             if refused is not None:
                 return refused
             await self._wait(topic, partition, transaction)

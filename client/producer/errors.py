@@ -151,3 +151,11 @@ class ProduceFailedError(ProducerError):
     def __init__(self, message: str, failure_type: FailureType, code: int | None = None) -> None:
         super().__init__(message, code)
         self.failure_type = failure_type
+
+
+def produce_failed(cause: ProducerError, kind: FailureType) -> ProduceFailedError:
+    """Return the error of a record whose delivery failed for this cause."""
+    error = ProduceFailedError(str(cause.args[0]), kind, cause.code)
+    error.reason = cause.reason
+    error.__cause__ = root_of(cause)
+    return error

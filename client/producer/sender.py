@@ -36,7 +36,7 @@ from stuntbroker.client.producer.errors import (
     ProducerError,
     ResponseError,
     UnexpectedError,
-    root_of,
+    produce_failed,
 )
 from stuntbroker.client.producer.options import BACKOFF_MS_MIN, SendingOptions
 from stuntbroker.client.producer.produce_requests import produce_request, split_by_size
@@ -156,9 +156,11 @@ class Sender:
 
     def _queue(self, batch: Batch) -> None:
         queue = batch.queue
-        self.buffered += batch.size
+        self._active[queue.topic, queue.partition] = (
+            queue  # First: a signal may interrupt a thread between any two steps.
+        )
         queue.batches.append(batch)
-        self._active[queue.topic, queue.partition] = queue
+        self.buffered += batch.size
 
     @property
     def is_full(self) -> bool:
@@ -311,7 +313,7 @@ class Sender:
             return
         self._session.needs_new_epoch = True  # The leader still expects the sequence numbers of this batch.
         self._session.apply_error_code(Request.PRODUCE, code, what, part.error_message, facts)
-        self._resolve(batch, _failed(cause, failure_type(code)))
+        self._resolve(batch, produce_failed(cause, failure_type(code)))
         self.drop()
 
     def _facts_of(self, batch: Batch) -> Fact:
@@ -326,7 +328,7 @@ class Sender:
             return
         if self._session.state not in SENDING_STATES:
             self._session.needs_new_epoch = True
-            self._resolve(batch, _failed(cause, FailureType.TRANSACTION_FAILED))
+            self._resolve(batch, produce_failed(cause, FailureType.TRANSACTION_FAILED))
         elif self._loop.time() >= batch.created_s + self._delivery_timeout_s:
             self._expire(batch, cause)
         else:
@@ -348,6 +350,9 @@ class Sender:
 
     def _linger(self, batch: Batch) -> None:
         self._loop.call_later(self._linger_s, self._end_linger, batch)
+        with self.guard:
+            if self._active and self._expiry is None:
+                self._watch_expiry()
 
     def _end_linger(self, batch: Batch) -> None:
         batch.is_lingering = False
@@ -408,7 +413,7 @@ class Sender:
         """Fail all records that are not in flight, because their transaction has to be aborted."""
         end = "the producer was closed" if self._session.state == State.CLOSED else "the transaction was aborted"
         cause = self._session.error or ProducerError(end)
-        error = _failed(cause, FailureType.TRANSACTION_FAILED)
+        error = produce_failed(cause, FailureType.TRANSACTION_FAILED)
         for batch in self._batches():
             if not batch.in_flight:
                 self._session.needs_new_epoch |= batch.sequence != NO_SEQUENCE
@@ -459,14 +464,14 @@ class Sender:
     # --- delivery time-out
 
     def _watch_expiry(self) -> None:
-        oldest_s = min(queue.batches[0].created_s for queue in self._active.values())
+        oldest_s = min((queue.batches[0].created_s for queue in self._active.values() if queue.batches), default=0.0)
         due_s = max(EXPIRY_S_MIN, oldest_s + self._delivery_timeout_s - self._loop.time())
         self._expiry = self._loop.call_later(due_s, self._check_expiry)
 
     def _check_expiry(self) -> None:
         now_s = self._loop.time()
         with self.guard:
-            oldest = [queue.batches[0] for queue in self._active.values()]
+            oldest = [queue.batches[0] for queue in self._active.values() if queue.batches]
         for batch in oldest:
             if not batch.in_flight and now_s >= batch.created_s + self._delivery_timeout_s and not batch.is_resolved:
                 self._expire(batch, ProducerError(f"not delivered within {self._delivery_timeout_s:g} s"))
@@ -474,8 +479,9 @@ class Sender:
         self.pump()  # Watches the batches that are left.
 
     def _expire(self, batch: Batch, cause: ProducerError) -> None:
-        self._session.fail_abortable(cause, bump=batch.sequence != NO_SEQUENCE)
-        self._resolve(batch, _failed(cause, FailureType.DELIVERY_FAILED))
+        self._session.fail_abortable(cause)
+        self._resolve(batch, produce_failed(cause, FailureType.DELIVERY_FAILED))
+        self._session.needs_new_epoch |= batch.sequence != NO_SEQUENCE  # Now no other thread can seal it any more.
         self.drop()
 
     async def close(self) -> None:
@@ -491,10 +497,3 @@ class Sender:
         for batch in self._batches():
             self._mark_returned(batch)  # A task cancelled before its start has not done this.
         self.drop()
-
-
-def _failed(cause: ProducerError, kind: FailureType) -> ProduceFailedError:
-    error = ProduceFailedError(str(cause.args[0]), kind, cause.code)
-    error.reason = cause.reason
-    error.__cause__ = root_of(cause)
-    return error

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from model_broker import ModelBroker
 
-from stuntbroker.client import CommitFailedError, Measurement, TransactionAbortableError
+from stuntbroker.client import CommitFailedError, IllegalStateError, Measurement, TransactionAbortableError
 from stuntbroker.client.blocking import TransactionalProducer
 from stuntbroker.client.producer import batches
 from tests.kit.transactions.repeated import repeated_blocking
@@ -95,6 +95,49 @@ def test_an_interruption_in_the_middle_of_a_record_makes_the_transaction_abortab
             producer.send("t", b"committed", partition=0)
 
     assert broker.committed == [b"committed"]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("call", ["send", "flush", "abort_transaction", "stop"])
+def test_a_signal_handler_that_interrupts_send_cannot_call_the_producer_and_does_not_hang(
+    broker: ModelBroker, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    refused: list[IllegalStateError] = []
+
+    class Interrupted(DefaultRecordBatchBuilder):  # type: ignore[misc]  # aiokafka has no types.
+        """Calls the producer as a signal handler would that interrupts a record of "x"."""
+
+        def append(self, offset: int, timestamp: int, key: Any, value: bytes, headers: Any) -> Any:
+            if value == b"x":
+                with pytest.raises(IllegalStateError, match="a signal handler") as raised:
+                    producer.send("t", b"y", partition=0) if call == "send" else getattr(producer, call)()
+                refused.append(raised.value)
+            return super().append(offset, timestamp, key, value, headers)
+
+    monkeypatch.setattr(batches, "DefaultRecordBatchBuilder", Interrupted)
+    with ready(broker) as producer, producer.transaction():
+        producer.send("t", b"a", partition=0)
+        producer.send("t", b"x", partition=0)
+
+    assert len(refused) == 1 and broker.committed == [b"a", b"x"]
+
+
+def test_an_interrupted_send_that_waits_makes_the_transaction_abortable(
+    broker: ModelBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(future: Future[Any], timeout_s: float | None = None) -> Any:
+        raise Alarm
+
+    with ready(broker) as producer:
+        producer.begin_transaction()
+        with monkeypatch.context() as patched, pytest.raises(Alarm):
+            patched.setattr(Future, "result", interrupted)
+            producer.send("t", b"the first record waits for metadata")
+        with pytest.raises(CommitFailedError, match=r"send\(\) was interrupted by Alarm"):
+            producer.commit_transaction()
+        producer.abort_transaction()
+
+    assert broker.committed == []
 
 
 @pytest.mark.parametrize("seed", range(2))
