@@ -18,7 +18,29 @@ if TYPE_CHECKING:
     from stuntbroker.client.security import Security
 
 PLAINTEXT: Final = "PLAINTEXT"
+PROTOCOL: Final = "security.protocol"
+MECHANISM: Final = "sasl.mechanism"
+JAAS_CONFIG: Final = "sasl.jaas.config"
 ENDPOINT_IDENTIFICATION: Final = "ssl.endpoint.identification.algorithm"
+PROPERTIES: Final = (
+    PROTOCOL,
+    JAAS_CONFIG,
+    MECHANISM,
+    "ssl.enabled.protocols",
+    ENDPOINT_IDENTIFICATION,
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.protocol",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+"""Properties that `security_of` understands. Types of stores and `ssl.protocol` change nothing: formats are recognised."""
 JAAS_CONTEXT: Final = "KafkaClient"
 """Context of clients in a JAAS file."""
 
@@ -33,11 +55,11 @@ def security_of(properties: Mapping[str, str], jaas_file: str = "") -> Security 
     `jaas_file`: path of the file with the user, for properties without `sasl.jaas.config`.
     """
     properties = {name: value.strip() for name, value in properties.items()}  # As Kafka does.
-    protocol = properties.get("security.protocol", PLAINTEXT).upper()
+    protocol = properties.get(PROTOCOL, PLAINTEXT).upper()
     if protocol == PLAINTEXT:
         return None
     if protocol not in SECURITY_PROTOCOLS:
-        raise SecurityError(f"security.protocol={protocol}: it must be one of {', '.join(SECURITY_PROTOCOLS)}")
+        raise SecurityError(f"{PROTOCOL}={protocol}: it must be one of {', '.join(SECURITY_PROTOCOLS)}")
     security: Security = {"security_protocol": protocol}
     if protocol.startswith("SASL_"):
         _add_user(security, properties, jaas_file)
@@ -56,11 +78,11 @@ def _add_user(security: Security, properties: Mapping[str, str], jaas_file: str)
     """Add the mechanism, the user and the password. Raises SecurityError."""
     from stuntbroker.client.security import BLOCKING_MECHANISMS
 
-    mechanism = properties.get("sasl.mechanism", "GSSAPI")
+    mechanism = properties.get(MECHANISM, "GSSAPI")
     if mechanism not in BLOCKING_MECHANISMS:
-        default = "" if "sasl.mechanism" in properties else ", the default,"
+        default = "" if MECHANISM in properties else ", the default,"
         raise SecurityError(
-            f"sasl.mechanism={mechanism}{default} is not one that this client has: {', '.join(BLOCKING_MECHANISMS)}"
+            f"{MECHANISM}={mechanism}{default} is not one that this client has: {', '.join(BLOCKING_MECHANISMS)}"
         )
     where, options = _login(properties, jaas_file)
     if missing := [name for name in ("username", "password") if name not in options]:
@@ -77,7 +99,7 @@ def _login(properties: Mapping[str, str], jaas_file: str) -> tuple[str, dict[str
     """
     from stuntbroker.security.jaas import JaasError, parse_jaas_config, parse_jaas_file
 
-    where = "sasl.jaas.config"
+    where = JAAS_CONFIG
     try:
         if where in properties:
             return where, parse_jaas_config(properties[where]).options

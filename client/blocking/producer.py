@@ -14,7 +14,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 
 from stuntbroker.client.blocking.connections import Connections
 from stuntbroker.client.blocking.loop_thread import Delivery, LoopThread, same_options
-from stuntbroker.client.blocking.records import REFUSALS, RecordAppender, SentRecord
+from stuntbroker.client.blocking.records import RecordAppender, SentRecord
 from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer import producer as asynchronous
 from stuntbroker.client.producer.arguments import Offsets
@@ -50,9 +50,8 @@ class TransactionalProducer:
         )
         self._key_serializer = options.get("key_serializer")
         self._value_serializer = options.get("value_serializer")
-        self._partitions_here = options.get("partitioner") is None
-        """Whether the calling thread chooses partitions. A custom partitioner is only called by the producer's thread."""
         self._name = f"producer {self._twin.transactional_id!r}"
+        self._session = self._twin._session
         self._thread: LoopThread | None = None
         self._appender: RecordAppender | None = None
         self._delivery = Delivery()
@@ -70,7 +69,7 @@ class TransactionalProducer:
         self._thread = thread
         try:
             thread.call(self._twin.start)
-            self._appender = RecordAppender(self._twin._session, self._twin._dispatcher, thread)
+            self._appender = RecordAppender(self._name, self._twin._dispatcher, self._twin._sender, thread)
         except BaseException:
             self._thread = None
             self._end_thread(thread)
@@ -210,33 +209,33 @@ class TransactionalProducer:
             value = self._value_serializer(value)
         if headers is not None and not isinstance(headers, list):
             headers = list(headers)  # It may be an iterator.
-        future = None
-        if self._partitions_here or partition is not None:
-            future = appender.append(topic, value, key, partition, timestamp_ms, headers)
+        transaction = self._session.transactions
+        future = appender.append(topic, value, key, partition, timestamp_ms, headers)
         if future is None:
-            future = self._send_waiting(topic, value, key, partition, timestamp_ms, headers)
+            future = self._send_waiting("send", topic, value, key, partition, timestamp_ms, headers, transaction)
         return SentRecord(self, future)
 
-    def _send_waiting(self, *record: Any) -> RecordFuture:
-        """Send a record in the producer's thread, which may have to wait."""
+    def _send_waiting(self, method: str, *arguments: Any) -> RecordFuture:
+        """Call a method of the dispatcher in the producer's thread, where it may wait."""
         context = copy_context()  # It has the current span of this thread.
         errors: list[Exception] = []
 
         async def send() -> RecordFuture:
-            sending = self._twin._dispatcher.send(*record)
+            sending = getattr(self._twin._dispatcher, method)(*arguments)
             try:
-                return await asyncio.get_running_loop().create_task(sending, context=context)
+                future: RecordFuture = await asyncio.get_running_loop().create_task(sending, context=context)
             except Exception as error:
                 errors.append(error)
                 raise
+            return future
 
         try:
             return self._call(send)
-        except REFUSALS:
+        except IllegalStateError:
             raise
         except BaseException as interruption:
             if not errors:  # A signal handler has raised it: the record may still be added, behind later ones.
-                self._running_appender().fail("send", interruption)
+                self._twin._dispatcher.fail_interrupted(method, interruption)
             raise
 
     def create_batch(self) -> BatchBuilder:
@@ -249,9 +248,10 @@ class TransactionalProducer:
         `batch`: the result of `create_batch`, or the bytes of one record batch v2. A copy is sent.
         """
         records = read_batch(batch)
+        transaction = self._session.transactions
         future = self._running_appender().append_batch(records, topic, partition)
         if future is None:
-            future = self._call(lambda: self._twin._dispatcher.send_batch(records, topic, partition))
+            future = self._send_waiting("send_batch", records, topic, partition, transaction)
         return SentRecord(self, future)
 
     def send_and_wait(

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from os import getpid
 from threading import get_ident
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from stuntbroker.client.producer.batches import Content, EncodedRecords, Headers, RecordFuture, RecordMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
-from stuntbroker.client.producer.errors import IllegalStateError, ProduceFailedError, ProducerError
-from stuntbroker.client.producer.session import Session, log
+from stuntbroker.client.producer.errors import IllegalStateError, ProduceFailedError
+from stuntbroker.client.producer.sender import Sender
+from stuntbroker.client.producer.session import log
 
 if TYPE_CHECKING:
     from stuntbroker.client.blocking.loop_thread import LoopThread
-
-REFUSALS: Final = (ProducerError, IllegalStateError, TypeError, ValueError, BufferError)
-"""Errors of a record that is not added, and changes nothing. A signal handler may raise any other, at any moment."""
 
 
 class ProducerThread(Protocol):
@@ -78,17 +76,17 @@ class RecordAppender:
     A record is copied into its batch at once, so that the application may change or reuse its value.
     """
 
-    __slots__ = ("_dispatcher", "_loop_thread", "_name", "_owner", "_process_id", "_thread_id", "ending_call", "lock")
+    __slots__ = ("_dispatcher", "_loop_thread", "_name", "_process_id", "_sender", "_thread_id", "ending_call", "lock")
 
-    def __init__(self, session: Session, dispatcher: Dispatcher, thread: LoopThread) -> None:
+    def __init__(self, name: str, dispatcher: Dispatcher, sender: Sender, thread: LoopThread) -> None:
+        """`name`: of the producer, for messages."""
         self._dispatcher = dispatcher
+        self._sender = sender
         self._loop_thread = thread
         self._process_id = getpid()
         self._thread_id = thread.ident
-        self._name = f"producer {session.transactional_id!r}"
-        self._owner = 0
-        """Id of the thread that adds a record now."""
-        self.lock = dispatcher.admit_threads()
+        self._name = name
+        self.lock = sender.admit_threads()
         """Held while a record is added, and while a call that ends the transaction begins."""
         self.ending_call: str | None = None
         """Name of the call that is ending the transaction, if any."""
@@ -102,44 +100,37 @@ class RecordAppender:
         timestamp_ms: int | None,
         headers: Headers | None,
     ) -> RecordFuture | None:
-        """Add a record; return None, without adding it, if it has to wait or is to be refused.
+        """Add a record; return None, without adding it, if only the producer's thread can send or refuse it.
 
         Raises what the asyncio producer's `send` does; IllegalStateError also while another thread ends the transaction, after
         `stop`, and in a forked process.
         """
         thread_id = self._check("send")
+        if self._dispatcher.begins_spans_in_caller:
+            self._check_not_ending("send")
+            return self._dispatcher.send_now(topic, value, key, partition, timestamp_ms, headers, thread_id)
         with self.lock:
-            self._owner = thread_id
+            self._sender.owner = thread_id
             try:
                 self._check_not_ending("send")
                 return self._dispatcher.send_nowait(topic, value, key, partition, timestamp_ms, headers)
-            except REFUSALS:
-                raise
-            except BaseException as interruption:
-                self.fail("send", interruption)
-                raise
             finally:
-                self._owner = 0
+                self._sender.owner = 0
 
     def append_batch(self, batch: EncodedRecords, topic: str, partition: int) -> RecordFuture | None:
         """Add an encoded batch; return and raise as `append` does."""
         thread_id = self._check("send_batch")
         with self.lock:
-            self._owner = thread_id
+            self._sender.owner = thread_id
             try:
                 self._check_not_ending("send_batch")
                 return self._dispatcher.send_batch_nowait(batch, topic, partition)
-            except REFUSALS:
-                raise
-            except BaseException as interruption:
-                self.fail("send_batch", interruption)
-                raise
             finally:
-                self._owner = 0
+                self._sender.owner = 0
 
     def check_not_interrupted(self, thread_id: int) -> None:
         """Raise IllegalStateError in a signal handler that has interrupted `send` of the same thread, which holds the lock."""
-        if self._owner == thread_id:
+        if self._sender.owner == thread_id:
             raise IllegalStateError(f"{self._name}: a signal handler that interrupts send() cannot call the producer")
 
     def _check(self, method: str) -> int:
@@ -156,9 +147,3 @@ class RecordAppender:
     def _check_not_ending(self, method: str) -> None:
         if self.ending_call is not None:
             raise IllegalStateError(f"{method}(): {self.ending_call}() of {self._name} has not ended")
-
-    def fail(self, method: str, interruption: BaseException) -> None:
-        """Make the transaction abortable: a signal handler has raised an exception, and the record may be added or not."""
-        cause = ProducerError(f"{method}() was interrupted by {type(interruption).__name__}")
-        cause.__cause__ = interruption
-        self._loop_thread.loop.call_soon_threadsafe(self._dispatcher.fail, cause, True)

@@ -196,6 +196,11 @@ class Batch:
         """Whether its records may be sent in smaller batches."""
         return self.count > 1
 
+    @property
+    def is_intact(self) -> bool:
+        """Whether its counts are those of its builder: an interruption of `append` may come between both."""
+        return bool(self._builder.size() == HEADER_SIZE + self.size)
+
     def append(self, timestamp_ms: int | None, key: Content, value: Content, headers: Headers) -> RecordFuture | None:
         """Add a record; return its future, None if the batch is full. Raises TypeError for a key or value that is not bytes."""
         appended = self._builder.append(self.count, timestamp_ms, key, value, headers)
@@ -212,6 +217,12 @@ class Batch:
         self._builder.set_producer_state(*owner, sequence)
         self.data = self._builder.build()
         self.sequence = sequence  # Last: it says that the batch is sealed.
+
+    def mark_returned(self) -> None:
+        """Count the batch as no longer in flight."""
+        if self.in_flight:
+            self.in_flight = False
+            self.queue.in_flight -= 1
 
     def waiter(self) -> asyncio.Future[None]:
         """Return a new future that completes, without an error, when the batch is resolved."""
@@ -304,6 +315,15 @@ class EncodedBatch(Batch):
 
     def _release(self) -> None:
         self._encoded = bytearray()
+
+
+def failed_record(topic: str, partition: int, error: ProduceFailedError) -> RecordFuture:
+    """Return the future of a record that fails without being sent. Needs a running event loop."""
+    batch = Batch(PartitionQueue(topic, partition, asyncio.get_running_loop()), 0, 0, 0.0)
+    future = batch.append(0, None, None, [])
+    assert future is not None
+    batch.resolve(error)
+    return future
 
 
 BatchLike: TypeAlias = BatchBuilder | bytes | bytearray | memoryview

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from functools import partial
 from operator import index
@@ -12,7 +11,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from stuntbroker.client.producer.arguments import check_content, check_topic, timestamp_of
-from stuntbroker.client.producer.batches import Content, EncodedRecords, Headers, RecordFuture
+from stuntbroker.client.producer.batches import Content, EncodedRecords, Headers, RecordFuture, failed_record
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections
 from stuntbroker.client.producer.errors import (
@@ -34,6 +33,7 @@ from stuntbroker.protocol.topic_names import TopicNameError
 
 IN_TRANSACTION: Final = State.IN_TRANSACTION
 """Looked up once: access to a member of an enumeration takes longer than to a constant."""
+NO_PARTITION: Final = -1
 
 
 class Dispatcher:
@@ -60,10 +60,13 @@ class Dispatcher:
         self._max_request_size = options.max_request_size
         self._codec = options.codec
         self._telemetry = telemetry
+        is_traced = telemetry is not None and telemetry.tracer is not None
+        self._calls_application = is_traced or partitioner is not None
+        self.begins_spans_in_caller = is_traced and partitioner is None
+        """Whether threads other than that of the event loop send by `send_now`, because there is a tracer.
 
-    def admit_threads(self) -> threading.Lock:
-        """Let other threads call `send_nowait` and `send_batch_nowait` while they hold the returned lock."""
-        return self._sender.admit_threads()
+        A custom partitioner is called by the thread of the event loop only.
+        """
 
     async def send(
         self,
@@ -73,13 +76,19 @@ class Dispatcher:
         partition: SupportsIndex | None,
         timestamp_ms: int | None,
         headers: Headers | None,
+        transaction: int | None = None,
     ) -> RecordFuture:
-        """Add a serialized record; wait for topic metadata and buffer space."""
-        transaction = self._session.transactions
+        """Add a serialized record; wait for topic metadata and buffer space.
+
+        `transaction`: that of the record, as counted by `Session.transactions`; None: the current one. Raises
+        IllegalStateError if it has ended, because the record must not become part of the next one.
+        """
+        if transaction is None:
+            transaction = self._session.transactions
         partition = _as_int(partition)
         while True:
-            with self._sender.guard:
-                future = self.send_nowait(topic, value, key, partition, timestamp_ms, headers)
+            self._check_current(transaction)
+            future = self.send_now(topic, value, key, partition, timestamp_ms, headers)
             if future is not None:
                 return future
             refused = self._refused_topic(topic, partition)
@@ -89,7 +98,7 @@ class Dispatcher:
                     refused = self._refused_size(topic, partition, value, key, headers)
             if refused is not None:
                 return refused
-            await self._wait(topic, partition, transaction)
+            await self._wait(topic, partition)
 
     def send_nowait(
         self,
@@ -100,18 +109,23 @@ class Dispatcher:
         timestamp_ms: int | None,
         headers: Headers | None,
     ) -> RecordFuture | None:
-        """Add a serialized record; return None, without adding it, if `send` has to wait or to refuse it.
+        """Add a serialized record; return None, without adding it, if only `send` or `send_now` can do what it needs.
 
         Raises TypeError for a key, value or header that cannot be sent, and the error of a state that does not allow it.
-        Threads other than that of the event loop have to hold the lock of `admit_threads`.
+        Threads other than that of the event loop have to hold the sender's lock.
         """
+        if self._calls_application:
+            return None
         try:
-            return self._append(topic, value, key, partition, timestamp_ms, headers)
-        except TypeError:
-            check_content(value, key, headers)  # Raises a clearer error.
+            target = self._target(topic, value, key, partition, headers)
+            if target < 0:
+                return None
+            return self._add(topic, target, timestamp_ms, key, value, headers or [])
+        except BaseException as fault:
+            self._explain(fault, value, key, headers)
             raise
 
-    def _append(
+    def send_now(
         self,
         topic: str,
         value: Content,
@@ -119,30 +133,75 @@ class Dispatcher:
         partition: SupportsIndex | None,
         timestamp_ms: int | None,
         headers: Headers | None,
+        thread_id: int = 0,
     ) -> RecordFuture | None:
+        """Do as `send_nowait`, and call the partitioner and the tracer of the application.
+
+        The caller must not hold the lock, because they may wait for another thread that wants it. `thread_id`: id of the calling
+        thread, 0 for that of the event loop.
+        """
+        sender, telemetry = self._sender, self._telemetry
+        if not self._calls_application:
+            with sender.guard:
+                return self.send_nowait(topic, value, key, partition, timestamp_ms, headers)
+        span: Any = None
+        try:
+            if self._partitioner is not None:
+                target = self._target(topic, value, key, partition, headers)
+            else:
+                with sender.guard:
+                    sender.owner = thread_id
+                    try:
+                        target = self._target(topic, value, key, partition, headers)
+                    finally:
+                        sender.owner = 0
+            if target < 0:
+                return None
+            headers = headers or []
+            if telemetry is not None and telemetry.tracer is not None:
+                leader = self._connections.leader_address(topic, target)
+                span, headers = telemetry.begin_record(topic, target, headers, value is None, leader)
+            with sender.guard:
+                sender.owner = thread_id
+                try:
+                    self._check_state()
+                    future = self._add(topic, target, timestamp_ms, key, value, headers)
+                    if telemetry is not None and span is not None:
+                        future.add_done_callback(partial(telemetry.end_record, span))
+                finally:
+                    sender.owner = 0
+        except BaseException as fault:
+            if telemetry is not None and span is not None:
+                telemetry.end_unsent(span, fault)
+            self._explain(fault, value, key, headers)
+            raise
+        return future
+
+    def _target(
+        self, topic: str, value: Content, key: Content, partition: SupportsIndex | None, headers: Headers | None
+    ) -> int:
+        """Return the partition of a record, -1 if `send` has to wait or to refuse it."""
         partitions = self._ready_partitions(topic)
         partition = _as_int(partition)
         if not partitions or (partition is not None and partition not in partitions):
-            return None
+            return NO_PARTITION
         if _size_of(value, key, headers) > self._max_request_size:
-            return None
-        if partition is None:
-            partition = self._choose(topic, key, partitions)
+            return NO_PARTITION
+        return self._choose(topic, key, partitions) if partition is None else partition
+
+    def _add(
+        self, topic: str, partition: int, timestamp_ms: int | None, key: Content, value: Content, headers: Headers
+    ) -> RecordFuture:
         if timestamp_ms is not None:
             timestamp_ms = timestamp_of(timestamp_ms)
-        if self._telemetry is None or self._telemetry.tracer is None:
-            return self._sender.append(topic, partition, timestamp_ms, key, value, headers or [])
-        leader = self._connections.leader_address(topic, partition)
-        span, headers = self._telemetry.begin_record(topic, partition, headers or [], value is None, leader)
-        try:
-            future = self._sender.append(topic, partition, timestamp_ms, key, value, headers)
-        except BaseException as fault:
-            if span is not None:
-                self._telemetry.end_unsent(span, fault)
-            raise
-        if span is not None:
-            future.add_done_callback(partial(self._telemetry.end_record, span))
-        return future
+        return self._sender.append(topic, partition, timestamp_ms, key, value, headers)
+
+    def _explain(self, fault: BaseException, value: Content, key: Content, headers: Headers | None) -> None:
+        """Fail the transaction if an exception has interrupted a change; raise a clearer error for a record that is refused."""
+        if self._sender.is_changing:
+            self.fail_interrupted("send", fault)
+        elif isinstance(fault, TypeError):
+            check_content(value, key, headers)
 
     def create_batch(self, key_serializer: Serializer | None, value_serializer: Serializer | None) -> BatchBuilder:
         """Return an empty batch with the producer's compression and `max_batch_size`."""
@@ -154,10 +213,14 @@ class Dispatcher:
             value_serializer=value_serializer,
         )
 
-    async def send_batch(self, batch: EncodedRecords, topic: str, partition: int) -> RecordFuture:
-        """Add an encoded batch; wait for topic metadata and buffer space. Raises ValueError."""
-        transaction = self._session.transactions
+    async def send_batch(
+        self, batch: EncodedRecords, topic: str, partition: int, transaction: int | None = None
+    ) -> RecordFuture:
+        """Add an encoded batch; wait for topic metadata and buffer space. Raises ValueError, and as `send`."""
+        if transaction is None:
+            transaction = self._session.transactions
         while True:
+            self._check_current(transaction)
             with self._sender.guard:
                 future = self.send_batch_nowait(batch, topic, partition)
             if future is not None:
@@ -165,14 +228,19 @@ class Dispatcher:
             refused = self._refused_topic(topic, partition)
             if refused is not None:
                 return refused
-            await self._wait(topic, partition, transaction)
+            await self._wait(topic, partition)
 
     def send_batch_nowait(self, batch: EncodedRecords, topic: str, partition: int) -> RecordFuture | None:
         """Add an encoded batch; return None, without adding it, if `send_batch` would have to wait."""
         partition = index(partition)
         if partition not in self._ready_partitions(topic):
             return None
-        return self._sender.append_batch(topic, partition, batch)
+        try:
+            return self._sender.append_batch(topic, partition, batch)
+        except BaseException as fault:
+            if self._sender.is_changing:
+                self.fail_interrupted("send_batch", fault)
+            raise
 
     def known_partitions(self, topic: str) -> frozenset[int]:
         """Return the partitions of a topic, none while its metadata is not known."""
@@ -180,15 +248,22 @@ class Dispatcher:
 
     def _ready_partitions(self, topic: str) -> Sequence[int]:
         """Return the partitions of a topic; none if `send` has to wait. Raises the error of a state that does not allow it."""
-        if self._session.state is not IN_TRANSACTION or self._calls.pending is not None:
-            self._calls.check(Call.SEND)
+        self._check_state()
         return () if self._sender.is_full else self._connections.partitions.of(topic)
 
-    async def _wait(self, topic: str, partition: int | None, transaction: int) -> None:
+    def _check_state(self) -> None:
+        """Raise the error of a state that does not allow to send."""
+        if self._session.state is not IN_TRANSACTION or self._calls.pending is not None:
+            self._calls.check(Call.SEND)
+
+    def _check_current(self, transaction: int) -> None:
+        if self._session.transactions != transaction:
+            raise IllegalStateError(f"send(): the transaction of {self._session.transactional_id!r} ended meanwhile")
+
+    async def _wait(self, topic: str, partition: int | None) -> None:
         """Wait for buffer space and for the metadata of a topic. A time-out or error makes the transaction abortable.
 
-        Raises ValueError for a partition that refreshed metadata does not have either; IllegalStateError if the transaction
-        has ended meanwhile, because the record must not become part of the next one.
+        Raises ValueError for a partition that refreshed metadata does not have either.
         """
         try:
             await self._calls.within("send", self._ready(topic, partition))
@@ -199,8 +274,6 @@ class Dispatcher:
             self._session.fail_fatal(fault)
         except KafkaError as fault:
             self.fail(no_metadata(topic, fault))
-        if self._session.transactions != transaction:
-            raise IllegalStateError(f"send(): the transaction of {self._session.transactional_id!r} ended meanwhile")
 
     async def _ready(self, topic: str, partition: int | None) -> None:
         """Wait until a record for a partition can be added."""
@@ -211,6 +284,16 @@ class Dispatcher:
             if partition not in partitions:
                 raise ValueError(f"topic {topic!r} has no partition {partition}: it has {len(partitions)}")
         await self._sender.wait_for_room()
+
+    def fail_interrupted(self, method: str, interruption: BaseException) -> None:
+        """Make the transaction abortable: a signal handler has raised an exception, and the record may be added or not.
+
+        Any thread may call this.
+        """
+        self._sender.is_changing = False
+        cause = ProducerError(f"{method}() was interrupted by {type(interruption).__name__}")
+        cause.__cause__ = interruption
+        self._sender.call_soon(self.fail, cause, True)
 
     def fail(self, cause: ProducerError, bump: bool = False) -> None:
         """Make the transaction abortable, because one of its records was not taken.
@@ -246,7 +329,7 @@ class Dispatcher:
         error = ProduceFailedError(text, FailureType.MESSAGE_REJECTED, code)
         error.__cause__ = cause
         self.fail(cause)
-        future = self._sender.failed_record(topic, partition or 0, error)
+        future = failed_record(topic, partition or 0, error)
         if self._telemetry is not None:
             self._telemetry.record_rejected(topic, partition or 0, error, is_tombstone)
         return future

@@ -18,9 +18,8 @@ class KnownPartitions:
 
     def of(self, topic: str) -> tuple[int, ...]:
         """Return the partitions of a topic, in order; none while its metadata is not known."""
-        refreshed_ms: float = (
-            self._cluster._last_successful_refresh_ms
-        )  # Read first, so that nothing is cached as newer.
+        # The time is read first, so that nothing is cached as newer than it is.
+        refreshed_ms: float = self._cluster._last_successful_refresh_ms
         cached = self._cached.get(topic)
         if cached is not None and cached[0] == refreshed_ms:
             return cached[1]

@@ -83,7 +83,11 @@ class Sender:
         self._loop = asyncio.get_running_loop()
         self.guard: AbstractContextManager[Any] = nullcontext()
         """Held while batches are added, filled, sealed or removed: a lock if other threads add records too."""
-        self._call_soon: Callable[..., object] = self._loop.call_soon
+        self.owner = 0
+        """Id of the thread that holds the lock; 0 also for that of the event loop."""
+        self.is_changing = False
+        """Whether an exception has ended `append` or `append_batch` in the middle of a change."""
+        self.call_soon: Callable[..., object] = self._loop.call_soon
         self._identity = session.identity
         """Producer id and epoch to which the sequences of the queues belong."""
         self._queues: dict[TopicPartition, PartitionQueue] = {}
@@ -100,7 +104,7 @@ class Sender:
     def admit_threads(self) -> threading.Lock:
         """Let other threads than that of the event loop call `append` and `append_batch` while they hold the returned lock."""
         self.guard = lock = threading.Lock()
-        self._call_soon = self._loop.call_soon_threadsafe
+        self.call_soon = self._loop.call_soon_threadsafe
         return lock
 
     # --- records come in
@@ -117,35 +121,49 @@ class Sender:
         """Add a record to a batch of its partition. Raises TypeError for a key or value that is not bytes."""
         queue = self._queue_of(topic, partition)
         batch = queue.open_batch()
+        self.is_changing = True
         if batch is not None:
             size = batch.size
-            future = batch.append(timestamp_ms, key, value, headers)
+            future = self._fill(batch, timestamp_ms, key, value, headers)
             if future is not None:
                 self.buffered += batch.size - size
+                self.is_changing = False
                 return future
             queue.seal(batch, self._session.identity)
             self.pump_soon()
         batch = Batch(queue, self._codec, self._max_batch_size, self._loop.time())
-        future = batch.append(timestamp_ms, key, value, headers)
+        future = self._fill(batch, timestamp_ms, key, value, headers)
         assert future is not None  # A batch accepts a first record of any size.
         self._queue(batch)
         if self._linger_s and not self._flushing:
             batch.is_lingering = True
-            self._call_soon(self._linger, batch)
+            self.call_soon(self._linger, batch)
         else:
             self.pump_soon()
+        self.is_changing = False
         return future
+
+    def _fill(
+        self, batch: Batch, timestamp_ms: int | None, key: Content, value: Content, headers: Headers
+    ) -> RecordFuture | None:
+        try:
+            return batch.append(timestamp_ms, key, value, headers)
+        except BaseException:
+            self.is_changing = not batch.is_intact  # It is, if the builder refuses the record.
+            raise
 
     def append_batch(self, topic: str, partition: int, records: EncodedRecords) -> RecordFuture:
         """Queue an encoded batch after the records of its partition; return the future of its first record."""
         queue = self._queue_of(topic, partition)
         opened = queue.open_batch()
+        self.is_changing = True
         if opened is not None:
             queue.seal(opened, self._session.identity)
         batch = EncodedBatch(queue, records.data, records.count, self._loop.time())
         queue.seal(batch, self._session.identity)  # Sequence numbers are in the order of the queue.
         self._queue(batch)
         self.pump_soon()
+        self.is_changing = False
         return RecordFuture(batch, 0, read_header(records.data).base_timestamp)
 
     def _queue_of(self, topic: str, partition: int) -> PartitionQueue:
@@ -156,9 +174,8 @@ class Sender:
 
     def _queue(self, batch: Batch) -> None:
         queue = batch.queue
-        self._active[queue.topic, queue.partition] = (
-            queue  # First: a signal may interrupt a thread between any two steps.
-        )
+        # First, because a signal may interrupt a thread at any step: only active batches are dropped.
+        self._active[queue.topic, queue.partition] = queue
         queue.batches.append(batch)
         self.buffered += batch.size
 
@@ -181,7 +198,7 @@ class Sender:
         """Schedule `pump` after all callbacks that are ready now, so that records of the same moment share a batch."""
         if not self._pump_due:
             self._pump_due = True
-            self._call_soon(self.pump)
+            self.call_soon(self.pump)
 
     def pump(self) -> None:
         """Send all batches that may be sent now."""
@@ -213,7 +230,9 @@ class Sender:
 
     def _sendable(self, queue: PartitionQueue) -> Batch | None:
         """Return the next batch of a partition, sealed, or None if none can be sent now."""
-        if queue.in_flight and (queue.resend or queue.in_flight >= IN_FLIGHT_MAX or self._may_lack_sequence(queue)):
+        # A leader that may not know a sequence number yet could reject the first batch and take the second.
+        may_lack_sequence = not self._session.is_version_2 and not queue.acknowledged
+        if queue.in_flight and (queue.resend or queue.in_flight >= IN_FLIGHT_MAX or may_lack_sequence):
             return None
         if queue.is_backing_off:
             return None
@@ -227,10 +246,6 @@ class Sender:
             return None
         queue.seal(batch, self._session.identity)
         return batch
-
-    def _may_lack_sequence(self, queue: PartitionQueue) -> bool:
-        """Whether the leader may not know a sequence number yet: then it could reject the first batch and take the second."""
-        return not self._session.is_version_2 and not queue.acknowledged
 
     def _start(self, leader: int, batches: list[Batch]) -> None:
         self._session.has_started = True
@@ -262,35 +277,30 @@ class Sender:
             answer = await self._connections.ask(leader, PRODUCE, request, ProduceResponse, least, most)
         except DisconnectedError as fault:
             for batch in batches:
-                self._mark_returned(batch)
+                batch.mark_returned()
                 self._retry(batch, fault, refresh=True)
             return
         except FatalError as fault:
             for batch in batches:
-                self._mark_returned(batch)
+                batch.mark_returned()
             self._session.fail_fatal(fault)
             self.drop()
             return
         except BaseException:
             for batch in batches:
-                self._mark_returned(batch)
+                batch.mark_returned()
             raise
         for topic in answer.responses:
             for part in topic.partition_responses:
                 resolved = places.pop((topic.name, part.index), None)
                 if resolved is not None:
-                    self._mark_returned(resolved)
+                    resolved.mark_returned()
                     self._handle_response(resolved, part)
         for batch in places.values():
-            self._mark_returned(batch)
+            batch.mark_returned()
             self._retry(batch, DisconnectedError("Produce: the response does not name the partition"), refresh=True)
 
     # --- responses
-
-    def _mark_returned(self, batch: Batch) -> None:
-        if batch.in_flight:
-            batch.in_flight = False
-            batch.queue.in_flight -= 1
 
     def _handle_response(self, batch: Batch, part: PartitionProduceResponse) -> None:
         """Handle the response for a batch according to the error table."""
@@ -350,9 +360,7 @@ class Sender:
 
     def _linger(self, batch: Batch) -> None:
         self._loop.call_later(self._linger_s, self._end_linger, batch)
-        with self.guard:
-            if self._active and self._expiry is None:
-                self._watch_expiry()
+        self.pump()  # Watches the delivery time-out.
 
     def _end_linger(self, batch: Batch) -> None:
         batch.is_lingering = False
@@ -387,14 +395,18 @@ class Sender:
                 queue.batches.remove(batch)
             if not queue.batches:
                 self._active.pop((queue.topic, queue.partition), None)
+            if not self._active:
+                self.buffered = 0  # Exact again, if an interruption has come between a batch and its count.
         if self._telemetry is not None:
-            seconds = self._loop.time() - batch.created_s
-            sent_records = batch.count if batch.sequence != NO_SEQUENCE else 0
-            self._telemetry.batch_ended(queue.topic, queue.partition, sent_records, seconds, error)
+            sent, seconds = batch.count if batch.sequence != NO_SEQUENCE else 0, self._loop.time() - batch.created_s
+            self._telemetry.batch_ended(queue.topic, queue.partition, sent, seconds, error)
         while self._waiting_for_room and not self.is_full:
-            waiter = self._waiting_for_room.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
+            self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        waiter = self._waiting_for_room.popleft()
+        if not waiter.done():
+            waiter.set_result(None)
 
     # --- the end of a transaction
 
@@ -404,8 +416,7 @@ class Sender:
         try:
             self.pump()
             for batch in self._batches():
-                if not batch.is_resolved:
-                    await batch.waiter()
+                await batch.waiter()
         finally:
             self._flushing -= 1
 
@@ -419,9 +430,7 @@ class Sender:
                 self._session.needs_new_epoch |= batch.sequence != NO_SEQUENCE
                 self._resolve(batch, error)
         while self._waiting_for_room:
-            waiter = self._waiting_for_room.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
+            self._wake_waiting()
         self.add_partitions_needed.set()
 
     def _batches(self) -> list[Batch]:
@@ -447,14 +456,6 @@ class Sender:
         """Return whether a partition has a batch to which records can be added."""
         queue = self._queues.get((topic, partition))
         return queue is not None and queue.open_batch() is not None
-
-    def failed_record(self, topic: str, partition: int, error: ProduceFailedError) -> RecordFuture:
-        """Return the future of a record that fails without being sent."""
-        batch = Batch(PartitionQueue(topic, partition, self._loop), self._codec, 0, self._loop.time())
-        future = batch.append(0, None, None, [])
-        assert future is not None
-        batch.resolve(error)
-        return future
 
     def missing_partitions(self) -> list[TopicPartition]:
         """Return the partitions with records that the coordinator has not added to the transaction, sorted."""
@@ -495,5 +496,5 @@ class Sender:
         if tasks:
             await asyncio.wait(tasks)
         for batch in self._batches():
-            self._mark_returned(batch)  # A task cancelled before its start has not done this.
+            batch.mark_returned()  # A task cancelled before its start has not done this.
         self.drop()

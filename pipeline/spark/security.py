@@ -9,31 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from stuntbroker.client.security_properties import PLAINTEXT, SecurityError, security_of
+from stuntbroker.client.security_properties import PLAINTEXT, PROPERTIES, PROTOCOL, SecurityError, security_of
 from stuntbroker.protocol.addresses import SECURITY_PROTOCOLS
 
 PREFIX: Final = "kafka."
-PROTOCOL: Final = "security.protocol"
 OTHERS: Final = ("sasl.", "ssl.")
 """Beginnings of the names of the other properties."""
-KNOWN: Final = (
-    PROTOCOL,
-    "sasl.jaas.config",
-    "sasl.mechanism",
-    "ssl.enabled.protocols",
-    "ssl.endpoint.identification.algorithm",
-    "ssl.key.password",
-    "ssl.keystore.certificate.chain",
-    "ssl.keystore.key",
-    "ssl.keystore.location",
-    "ssl.keystore.password",
-    "ssl.keystore.type",
-    "ssl.protocol",
-    "ssl.truststore.certificates",
-    "ssl.truststore.location",
-    "ssl.truststore.password",
-    "ssl.truststore.type",
-)
 SecurityProperties: TypeAlias = tuple[tuple[str, str], ...]
 """Names and values of properties. A tuple, because options are pickled for the executors, and are keys of caches."""
 
@@ -50,8 +31,8 @@ def security_properties(options: Mapping[str, str]) -> SecurityProperties:
     mechanism, as a value may be a password.
     """
     given = {name.removeprefix(PREFIX): value for name, value in options.items() if is_security_option(name)}
-    for name in sorted(given.keys() - set(KNOWN)):
-        raise SecurityError(f"option {PREFIX}{name} is not supported; there are {', '.join(KNOWN)}")
+    for name in sorted(given.keys() - set(PROPERTIES)):
+        raise SecurityError(f"option {PREFIX}{name} is not supported; there are {', '.join(PROPERTIES)}")
     protocol = given.get(PROTOCOL, "").strip().upper() or PLAINTEXT
     others = sorted(given.keys() - {PROTOCOL})
     if protocol == PLAINTEXT and others:

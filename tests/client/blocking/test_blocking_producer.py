@@ -6,13 +6,12 @@ import inspect
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from model_broker import Fault, ModelBroker
+from ready_producer import ready
 
 from stuntbroker.client import (
     CommitFailedError,
@@ -28,25 +27,11 @@ from stuntbroker.client import (
 from stuntbroker.client import TransactionalConsumer as AsyncConsumer
 from stuntbroker.client import TransactionalProducer as AsyncProducer
 from stuntbroker.client.blocking import SentRecord, TransactionalProducer
+from stuntbroker.client.blocking.records import RecordAppender
 from stuntbroker.fixture.broker import Broker
 from tests.kit.transactions.repeated import repeated_blocking
 
 INVALID_RECORD, LOADING, NOT_LEADER = 87, 14, 6
-
-
-@pytest.fixture(params=[1, 2], ids=["level 1", "level 2"])
-def broker(request: pytest.FixtureRequest) -> Iterator[ModelBroker]:
-    with ModelBroker(request.param) as broker:
-        yield broker
-
-
-@contextmanager
-def ready(broker: ModelBroker, **options: Any) -> Iterator[TransactionalProducer]:
-    """A producer that may begin its first transaction."""
-    options = {"retry_backoff_ms": 1, **options}
-    with TransactionalProducer(bootstrap_servers=str(broker.address), transactional_id="id", **options) as producer:
-        repeated_blocking(producer.init_transactions)
-        yield producer
 
 
 def test_it_has_the_calls_and_options_of_its_twin() -> None:
@@ -182,6 +167,26 @@ def test_no_record_overtakes_a_commit(broker: ModelBroker) -> None:
         producer.commit_transaction()
 
     assert broker.committed == taken
+
+
+def test_a_record_that_had_to_wait_does_not_become_part_of_a_later_transaction(
+    broker: ModelBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread ends the transaction when `send` has found that it has to wait, and does not wait yet."""
+
+    def end_transaction(*record: Any) -> None:
+        producer.commit_transaction()
+        producer.begin_transaction()
+
+    with ready(broker) as producer:
+        producer.begin_transaction()
+        producer.send("t", b"first")
+        with monkeypatch.context() as patched, pytest.raises(IllegalStateError, match="ended meanwhile"):
+            patched.setattr(RecordAppender, "append", lambda self, *record: end_transaction())
+            producer.send("t", b"late")
+        producer.commit_transaction()
+
+    assert broker.committed == [b"first"]
 
 
 def test_a_commit_that_timed_out_is_called_again(broker: ModelBroker) -> None:

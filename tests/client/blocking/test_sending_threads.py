@@ -8,13 +8,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from model_broker import ModelBroker
+from opentelemetry import trace
+from ready_producer import ready
 
 from stuntbroker.client import CommitFailedError, IllegalStateError, Measurement, TransactionAbortableError
 from stuntbroker.client.blocking import TransactionalProducer
@@ -31,12 +32,6 @@ class Alarm(Exception):
     """What a signal handler raises."""
 
 
-@pytest.fixture(params=[1, 2], ids=["level 1", "level 2"])
-def broker(request: pytest.FixtureRequest) -> Iterator[ModelBroker]:
-    with ModelBroker(request.param) as broker:
-        yield broker
-
-
 @pytest.fixture
 def switching() -> Iterator[None]:
     """Lets the interpreter switch between threads as often as it can."""
@@ -44,15 +39,6 @@ def switching() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
-
-
-@contextmanager
-def ready(broker: ModelBroker, **options: Any) -> Iterator[TransactionalProducer]:
-    """A producer that may begin its first transaction."""
-    options = {"retry_backoff_ms": 1, **options}
-    with TransactionalProducer(bootstrap_servers=str(broker.address), transactional_id="id", **options) as producer:
-        repeated_blocking(producer.init_transactions)
-        yield producer
 
 
 @pytest.fixture
@@ -70,8 +56,10 @@ def alarm() -> Iterator[Callable[[float], None]]:
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.parametrize("error", [Alarm, ValueError, TypeError, IllegalStateError])
+@pytest.mark.parametrize("options", [{}, {"tracer": trace.NoOpTracer()}], ids=["plain", "traced"])
 def test_an_interruption_in_the_middle_of_a_record_makes_the_transaction_abortable(
-    broker: ModelBroker, monkeypatch: pytest.MonkeyPatch
+    broker: ModelBroker, monkeypatch: pytest.MonkeyPatch, error: type[Exception], options: dict[str, Any]
 ) -> None:
     class Interrupted(DefaultRecordBatchBuilder):  # type: ignore[misc]  # aiokafka has no types.
         """Writes a record of "x", and then is interrupted."""
@@ -79,16 +67,16 @@ def test_an_interruption_in_the_middle_of_a_record_makes_the_transaction_abortab
         def append(self, offset: int, timestamp: int, key: Any, value: bytes, headers: Any) -> Any:
             appended = super().append(offset, timestamp, key, value, headers)
             if value == b"x":
-                raise Alarm
+                raise error
             return appended
 
     monkeypatch.setattr(batches, "DefaultRecordBatchBuilder", Interrupted)
-    with ready(broker) as producer:
+    with ready(broker, **options) as producer:
         producer.begin_transaction()
         producer.send("t", b"a", partition=0)
-        with pytest.raises(Alarm):
+        with pytest.raises(error):
             producer.send("t", b"x", partition=0)
-        with pytest.raises(CommitFailedError, match=r"send\(\) was interrupted by Alarm"):
+        with pytest.raises(CommitFailedError, match=rf"send\(\) was interrupted by {error.__name__}"):
             producer.commit_transaction()
         producer.abort_transaction()
         with producer.transaction():
@@ -194,6 +182,48 @@ def test_records_of_several_threads_are_written_once_each_in_the_order_of_each_t
                 mine = [int(value.split()[1]) for value in broker.committed if value.startswith(b"%d " % thread)]
                 assert [n for n in mine if n % 2] == list(range(1, RECORDS, 2))
                 assert [n for n in mine if not n % 2] == list(range(0, RECORDS, 2))
+
+
+def test_a_record_that_the_builder_refuses_costs_nothing(broker: ModelBroker) -> None:
+    with ready(broker, max_batch_size=300) as producer, producer.transaction():
+        for number in range(100):
+            with pytest.raises((BufferError, UnicodeEncodeError)):
+                if number % 2:
+                    producer.send("t", memoryview(b"abcdef")[::2], partition=0)
+                else:
+                    producer.send("t", b"refused", partition=0, headers=[("\udce9", b"no UTF-8")])
+            producer.send("t", b"%d" % number, partition=0)
+
+    assert broker.committed == [b"%d" % number for number in range(100)]
+
+
+@pytest.mark.usefixtures("switching")
+def test_a_tracer_may_take_a_lock_that_is_held_around_send(broker: ModelBroker) -> None:
+    lock = threading.Lock()
+
+    class Locking(trace.NoOpTracer):
+        """Waits for a lock of the application when a span of a record begins."""
+
+        def start_span(self, name: str, *given: Any, **named: Any) -> trace.Span:
+            if not name.startswith("send") or threading.current_thread() is threading.main_thread():
+                return super().start_span(name, *given, **named)
+            with lock:
+                return super().start_span(name, *given, **named)
+
+    def send(producer: TransactionalProducer) -> None:
+        for _ in range(RECORDS):
+            producer.send("t", b"traced", partition=0)
+
+    options = {"tracer": Locking(), "max_batch_size": 300}
+    with ThreadPoolExecutor(1) as pool, ready(broker, **options) as producer, producer.transaction():
+        producer.send("t", b"first", partition=0)
+        other = pool.submit(send, producer)
+        for _ in range(RECORDS):
+            with lock:
+                producer.send("t", b"locked", partition=0)
+        other.result(timeout=60)
+
+    assert len(broker.committed) == 2 * RECORDS + 1
 
 
 @pytest.mark.usefixtures("switching")
