@@ -100,6 +100,7 @@ class SendingOptions:
     buffer_memory: int
 
     def __post_init__(self) -> None:
+        # Unlike Kafka: delivery_timeout_ms may be less than linger_ms plus request_timeout_ms.
         check_at_least(0, linger_ms=self.linger_ms, retry_backoff_ms=self.retry_backoff_ms)
         check_at_least(
             1,
