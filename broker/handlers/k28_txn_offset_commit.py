@@ -135,15 +135,11 @@ class _Commit:
             return
         question = Question.NONE
         if txn_status != OPEN:
-            adds, rejects_new_records = (
-                self.version >= IMPLICIT_ADD_FROM,
-                log.producers.rejects_new_records(request.producer_id),
-            )
             question = question_for(
                 self.connection,
                 request.transactional_id,
-                adds=adds,
-                rejects_new_records=rejects_new_records,
+                adds=self.version >= IMPLICIT_ADD_FROM,
+                rejects_new_records=log.producers.rejects_new_records(request.producer_id),
                 offsets=True,
             )
         if question is Question.ADD:
