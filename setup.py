@@ -42,7 +42,7 @@ COMPILED = (
     "client/producer/known_partitions.py",
     "client/producer/dispatch.py",
     "client/producer/frames.py",
-    "client/producer/options.py",
+    "client/producer/partitioning.py",
     "client/producer/produce_requests.py",
     "client/producer/sender.py",
     "client/producer/session.py",

@@ -22,7 +22,8 @@ from stuntbroker.client.producer.errors import (
     ProduceFailedError,
     ProducerError,
 )
-from stuntbroker.client.producer.options import Partitioner, SendingOptions, Serializer, StickyPartitioner
+from stuntbroker.client.producer.options import Partitioner, SendingOptions, Serializer
+from stuntbroker.client.producer.partitioning import StickyPartitioner
 from stuntbroker.client.producer.produce_requests import BATCH_OVERHEAD
 from stuntbroker.client.producer.sender import Sender
 from stuntbroker.client.producer.session import Session

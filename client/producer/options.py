@@ -1,8 +1,7 @@
-"""Options of a producer: their validation, compression types, and the default partitioner."""
+"""Options of a producer: their validation, and compression types."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, SupportsIndex
@@ -11,7 +10,6 @@ from aiokafka import codec
 
 from stuntbroker.client.security import Security, check_security
 from stuntbroker.protocol.batches.records import CODEC_NAMES
-from stuntbroker.protocol.hashing import partition_of_key
 from stuntbroker.protocol.primitives import INT32_MAX
 
 CODECS: Final[dict[str | None, Callable[[], bool]]] = {
@@ -120,23 +118,3 @@ def codec_number(compression_type: str | None) -> int:
     if not CODECS[compression_type]():
         raise RuntimeError(f"the library for compression_type {compression_type!r} is not installed")
     return CODEC_NAMES.index(compression_type or "none")
-
-
-class StickyPartitioner:
-    """Default partitioner of Apache Kafka's producer: by the key; without a key, one partition while its batch is open."""
-
-    def __init__(self, has_open_batch: Callable[[str, int], bool]) -> None:
-        self._has_open_batch = has_open_batch
-        self._current: dict[str, int] = {}
-
-    def choose(
-        self, topic: str, key: bytes | None, partitions: Sequence[int], available: Callable[[str], Sequence[int]]
-    ) -> int:
-        """Return the partition for a record."""
-        if key is not None:
-            return partitions[partition_of_key(key, len(partitions))]
-        partition = self._current.get(topic)
-        if partition is None or not self._has_open_batch(topic, partition):
-            partition = random.choice(available(topic) or partitions)
-            self._current[topic] = partition
-        return partition

@@ -73,7 +73,7 @@ def test_a_client_is_sent_to_a_random_mapped_port_once_the_broker_is_told(starte
     wait_until_ready(container)
     address = f"localhost:{mapped_port(container)}"
 
-    assert f"are sent to {address}" in docker("exec", container, "stuntbroker", "advertise", address)
+    assert f"get the address {address}" in docker("exec", container, "stuntbroker", "advertise", address)
 
     producer = Producer({"bootstrap.servers": address, "transactional.id": "t", "log_level": 0})
     producer.init_transactions(DEADLINE_S)
