@@ -22,8 +22,8 @@ from stuntbroker.broker.metadata.image import ImageError, image_of
 from stuntbroker.broker.metadata.quotas import ClientQuotas
 from stuntbroker.broker.metadata.topics import Topics
 from stuntbroker.broker.observation.events import Events
+from stuntbroker.broker.permissions.authorizer import Authorizer, ConfiguredAuthorizer
 from stuntbroker.broker.random_source import RandomSource
-from stuntbroker.broker.requests.authorizer import Authorizer, ConfiguredAuthorizer
 from stuntbroker.broker.requests.fetch_sessions import FetchSessions
 from stuntbroker.broker.requests.router import Router
 from stuntbroker.broker.requests.slices import LongRequests
@@ -43,6 +43,7 @@ from stuntbroker.storage.turn import Turn
 if TYPE_CHECKING:
     from stuntbroker.broker.configuration.dynamic_config import DynamicConfig
     from stuntbroker.broker.housekeeping import Housekeeping
+    from stuntbroker.broker.metadata.acls import Acls
     from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
     from stuntbroker.groups.classic.state import Group
     from stuntbroker.groups.coordinator import GroupCoordinator
@@ -99,6 +100,7 @@ class Broker:
         self._groups: GroupCoordinator | None = None
         self._dynamic_config: DynamicConfig | None = None
         self._scram_credentials: ScramCredentials | None = None
+        self._acls: Acls | None = None
         self.durability = durability
         self._sync_executor: Executor = sync_executor or self._run_beside
         self.data_dir = DataDir(data_dir or make_temporary_folder(), truncate_damaged, disk)
@@ -143,6 +145,11 @@ class Broker:
         self.features = Features(self.topics.journal, image.others)
         self.quotas = ClientQuotas(self.topics.journal, image.quotas)
         kept = [*self.topics.as_changes(), *self.features.as_changes(), *self.quotas.as_changes()]
+        self._image_acls = image.acls
+        if image.acls:
+            from stuntbroker.broker.metadata import acls
+
+            kept += map(acls.change_of, image.acls)
         self._scram_users = image.scram_users
         if image.scram_users:
             from stuntbroker.broker.metadata.scram_credentials import change_of
@@ -220,6 +227,17 @@ class Broker:
         return self._scram_credentials
 
     @property
+    def acls(self) -> Acls:
+        """ACLs; loaded on first use."""
+        return self._acls or self._load_acls()
+
+    def _load_acls(self) -> Acls:
+        from stuntbroker.broker.metadata.acls import Acls
+
+        self._acls = Acls(self.topics.journal, self._image_acls)
+        return self._acls
+
+    @property
     def groups(self) -> GroupCoordinator:
         """The group coordinator; created on first use, for a quick start."""
         return self._groups or self._load_groups()
@@ -270,10 +288,16 @@ class Broker:
             from stuntbroker.broker.connections.address_wait import AddressWait
 
             AddressWait(self, wait_ms)
+        if self.config["authorizer.class.name"]:
+            from stuntbroker.broker.permissions.acl_authorizer import AclAuthorizer
+            from stuntbroker.broker.permissions.gate import install
+
+            self.authorizer = AclAuthorizer(self.config, self.acls, self.authorizer)
+            install(self.router)
         if self.nodes.are_many:
             from stuntbroker.broker.cluster.gate import GATED, NodeGate
 
-            self.router.use_check(NodeGate(self).check, GATED)
+            self.router.add_check(NodeGate(self).check, GATED)
         for listener, sockets in bind_all(self.listeners, self.config["socket.listen.backlog.size"]):
             await self._listen(listener, sockets)
         self.begin_housekeeping()

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connections.listener import Listener
     from stuntbroker.broker.connections.read_pace import ReadPace
     from stuntbroker.broker.connections.request_memory import RequestMemory
+    from stuntbroker.broker.metadata.acls import Acls
     from stuntbroker.broker.metadata.features import Features
     from stuntbroker.broker.metadata.quotas import ClientQuotas
     from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
     from stuntbroker.broker.metadata.topics import Topics
     from stuntbroker.broker.observation.events import Events
+    from stuntbroker.broker.permissions.authorizer import Authorizer, Operation, Resource
     from stuntbroker.broker.random_source import RandomSource
-    from stuntbroker.broker.requests.authorizer import Authorizer, Operation, Resource
     from stuntbroker.broker.requests.fetch_sessions import FetchSessions
     from stuntbroker.broker.requests.router import Router
     from stuntbroker.broker.requests.slices import LongRequests
@@ -57,6 +58,20 @@ class HasClusterId(Protocol):
     """Cluster id, as in `meta.properties`."""
 
     cluster_id: str
+
+
+class HasAuthorizer(Protocol):
+    """The authorizer."""
+
+    authorizer: Authorizer
+
+
+class HasAcls(Protocol):
+    """ACLs."""
+
+    @property
+    def acls(self) -> Acls:
+        """ACLs, loaded on first use."""
 
 
 class HasEvents(Protocol):
@@ -201,6 +216,8 @@ class ForgetsTopics(Protocol):
 
 class Services(
     HasConfig,
+    HasAuthorizer,
+    HasAcls,
     HasNodeId,
     HasClusterId,
     HasEvents,
@@ -234,7 +251,6 @@ class Services(
 
     turn: Turn
 
-    authorizer: Authorizer
     read_pace: ReadPace
 
     async def open_node(self, node_id: int) -> None:

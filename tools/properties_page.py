@@ -99,6 +99,7 @@ BROKER_SUBJECTS: Final = {
         "stuntbroker.write.buffer.bytes fetch.max.bytes max.incremental.fetch.session.cache.slots replica.selector.class"
     ),
     "Security": (
+        "authorizer.class.name super.users allow.everyone.if.no.acl.found stuntbroker.principal "
         "stuntbroker.users sasl.enabled.mechanisms stuntbroker.jaas.file connections.max.reauth.ms "
         "sasl.server.max.receive.size ssl.keystore.location "
         "ssl.keystore.password ssl.keystore.key ssl.keystore.certificate.chain ssl.key.password ssl.keystore.type "

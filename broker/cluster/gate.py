@@ -7,7 +7,7 @@ checks its partitions itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -15,7 +15,8 @@ from stuntbroker.broker.cluster.nodes import Placement
 from stuntbroker.broker.metadata.topics import Topic, coordinator_of
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.interception import intercept_response
-from stuntbroker.broker.requests.plain_messages import decoded_answer, error_answer, plain_request
+from stuntbroker.broker.requests.partial_requests import MANY_GROUPS_FROM, handle_own_part, merged, refusal_of
+from stuntbroker.broker.requests.plain_messages import decoded_answer, error_answer
 from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import (
@@ -40,12 +41,6 @@ if TYPE_CHECKING:
 ENDPOINTS_FROM: Final = 10
 """First version of Produce whose response names the current leader."""
 ALL_ACKS: Final = -1
-MANY_GROUPS_FROM: Final = 8
-"""First version of OffsetFetch with several groups."""
-NO_PROTOCOL_FROM: Final = 7
-"""First version of JoinGroup whose response may have a null protocol."""
-PARTITIONS: Final = ("partition_responses", "partitions")
-"""Names of the partition list in a topic of a response."""
 OK: Final = ErrorCode.NONE
 
 Keys = Callable[[Any, int], list[str]]
@@ -129,29 +124,14 @@ class NodeGate:
             return handle(connection, request, version)
         error = next(filter(None, errors))
         if all(errors) or key not in SPLITTABLE_LISTS:
-            return _refusal(key, version, request, error)
+            return refusal_of(key, version, request, error)
         listed, answered = SPLITTABLE_LISTS[key]
         own, foreign = copy(request), copy(request)
         both = list(zip(getattr(request, listed), errors, strict=True))
         setattr(own, listed, [each for each, error in both if not error])
         setattr(foreign, listed, [each for each, error in both if error])
-        refusal = _refusal(key, version, foreign, error)
-        return self._handle_own_part(handle, connection, own, version, refusal, answered)
-
-    def _handle_own_part(
-        self, handle: Handler, connection: Connection, own: Any, version: int, refusal: Any, answered: str
-    ) -> Any:
-        """Handle the part of a request that belongs to this node, and merge its response with the refused part."""
-        route = connection.route
-
-        def with_refusal(answer: Any) -> Any:
-            response = decoded_answer(route.key, version, route.flexible_response, answer)
-            if response is None:
-                return answer
-            setattr(response, answered, _merged(getattr(response, answered), getattr(refusal, answered)))
-            return response
-
-        return intercept_response(handle, connection, own, version, with_refusal)
+        refusal = refusal_of(key, version, foreign, error)
+        return handle_own_part(handle, connection, own, version, refusal, answered)
 
     # --- leaders
 
@@ -172,10 +152,10 @@ class NodeGate:
             return handle(connection, request, version)
         own_request, foreign_request = copy(request), copy(request)
         own_request.topics, foreign_request.topics = own_topics, foreign_topics
-        refusal = _refusal(key, version, foreign_request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        refusal = refusal_of(key, version, foreign_request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not own_topics:
             return refusal
-        return self._handle_own_part(handle, connection, own_request, version, refusal, "topics")
+        return handle_own_part(handle, connection, own_request, version, refusal, "topics")
 
     def _produce(self, handle: Handler, connection: Connection, fields: ProduceFields, version: int) -> Any:
         transactional_id, acks, topic_batches = fields
@@ -203,7 +183,7 @@ class NodeGate:
                 return NO_RESPONSE
             if isinstance(answer, bytes | bytearray):
                 answer = decoded_answer(api_keys.PRODUCE, version, connection.route.flexible_response, answer)
-            return ProduceResponse(_merged(answer.responses, refused), 0, endpoints)
+            return ProduceResponse(merged(answer.responses, refused), 0, endpoints)
 
         if not own:
             return with_refusal(None)
@@ -226,54 +206,6 @@ class NodeGate:
             leader, epoch = topic.placements[index].leader, topic.partitions[index].leader_epoch
             answer.current_leader = LeaderIdAndEpoch(leader, epoch)
         return answer
-
-
-def _refusal(key: int, version: int, request: Any, error: ErrorCode) -> Any:
-    """Return the response that refuses a whole request, with Kafka's values in the other fields."""
-    answer: Any = error_answer(key, plain_request(key, request), error)
-    match key:
-        case api_keys.OFFSET_FETCH if version >= MANY_GROUPS_FROM:
-            for group in answer.groups:
-                group.topics = []
-        case api_keys.OFFSET_FETCH:
-            for part in (part for topic in answer.topics for part in topic.partitions):
-                part.committed_offset = -1
-        case api_keys.JOIN_GROUP:
-            answer.protocol_name = None if version >= NO_PROTOCOL_FROM else ""
-        case api_keys.LEAVE_GROUP:
-            answer.members = []
-        case api_keys.DELETE_RECORDS:
-            for part in (part for topic in answer.topics for part in topic.partitions):
-                part.low_watermark = -1
-        case api_keys.OFFSET_FOR_LEADER_EPOCH:
-            for part in (part for topic in answer.topics for part in topic.partitions):
-                part.leader_epoch = -1
-        case api_keys.ADD_PARTITIONS_TO_TXN:
-            answer.error_code = OK
-        case api_keys.END_TXN:
-            answer.producer_id = answer.producer_epoch = -1
-        case api_keys.OFFSET_DELETE:
-            answer.topics = []
-    return answer
-
-
-def _merged(answered: Sequence[Any], refused: Sequence[Any]) -> list[Any]:
-    """Merge the handled and the refused topics, groups or ids of a response; each topic appears once."""
-    partitions = next((name for name in PARTITIONS if answered and hasattr(answered[0], name)), None)
-    if partitions is None:
-        return [*answered, *refused]
-    merged = {_name_of(each): each for each in answered}
-    for each in refused:
-        known = merged.setdefault(_name_of(each), each)
-        if known is not each:
-            setattr(known, partitions, [*getattr(known, partitions), *getattr(each, partitions)])
-    return list(merged.values())
-
-
-def _name_of(topic: Any) -> tuple[str, bytes | None]:
-    """Return name and id of a topic in a response; depending on the version, either may be empty."""
-    name: str = topic.topic if hasattr(topic, "topic") else topic.name
-    return name, getattr(topic, "topic_id", None)
 
 
 def is_led(topic: Topic | None, index: int, node_id: int) -> bool:

@@ -111,6 +111,11 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "advertised.listeners":
         "Addresses that the broker gives to clients, as NAME://host:port with the names of listeners. A client gets the address "
         "of the listener that it connected to; if there is none, the address that it connected to.",
+    "allow.everyone.if.no.acl.found":
+        "Whether everybody may use a resource for which there is no ACL. Only with authorizer.class.name.",
+    "authorizer.class.name":
+        "The authorizer: org.apache.kafka.metadata.authorizer.StandardAuthorizer (or the class of an older release) lets ACLs "
+        "decide on every request; without it, everything is allowed; docs/how-to/acls.md.",
     "auto.create.topics.enable":
         "Whether Metadata creates a topic that does not exist, if the client allows it.",
     "broker.id":
@@ -292,6 +297,9 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "stuntbroker.personality":
         "The Kafka release that listeners imitate: 2.1, 2.5, 2.8, 3.3, 3.6, 3.9, 4.0 or 4.3. One release is for all "
         "listeners, NAME:RELEASE is for one. Clients see that release's versions of APIs; docs/personalities.md.",
+    "stuntbroker.principal":
+        "Principal of the clients of listeners without authentication, instead of User:ANONYMOUS: User:NAME is for all "
+        "listeners, LISTENER:User:NAME is for one. With it, ACLs can be tested without TLS and SASL.",
     "stuntbroker.profile":
         "Rules of transactions: kafka is Apache Kafka 4.3.1, kip-588 and kip-447-draft follow drafts of these proposals. One "
         "profile is for all listeners, NAME:PROFILE is for one; docs/profiles.md.",
@@ -303,6 +311,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "stuntbroker.write.buffer.bytes":
         "Bytes of unsent responses from which the broker stops handling the requests of a connection, until its client has "
         "read some of them.",
+    "super.users":
+        "Principals that may do everything, as User:NAME, separated by semicolons. Only with authorizer.class.name.",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms":
         "Milliseconds between two searches for transactions that have timed out. The broker aborts those that it finds.",
     "transaction.max.timeout.ms":

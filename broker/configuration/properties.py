@@ -206,6 +206,19 @@ def _users(text: str) -> str:
     return text
 
 
+def _permissions(kind: str) -> Callable[[str], str]:
+    """Return a validator of `permission_values`, which is loaded only when one of its properties is given."""
+
+    def read(text: str) -> str:
+        from stuntbroker.broker.configuration import permission_values
+
+        if problem := getattr(permission_values, f"problem_of_{kind}")(text):
+            raise ConfigError(problem)
+        return text
+
+    return read
+
+
 def _string(default: str, read: Callable[[str], str] = _text) -> Property:
     return Property(default, read, 2)
 
@@ -222,6 +235,8 @@ _BROKER: Final[dict[str, Property]] = {
     "add.partitions.to.txn.retry.backoff.max.ms": _int(100, 0).without_effect(),
     "add.partitions.to.txn.retry.backoff.ms": _int(20, 1).without_effect(),
     "advertised.listeners": _list("", _text),
+    "allow.everyone.if.no.acl.found": _bool(False),
+    "authorizer.class.name": _string("", _permissions("authorizer")),
     "auto.create.topics.enable": _bool(True),
     # Unlike Kafka: with several nodes, a list of racks, assigned to the nodes in turn.
     "broker.rack": _string(""),
@@ -309,12 +324,15 @@ _BROKER: Final[dict[str, Property]] = {
     # A release for all listeners, or NAME:RELEASE for some of them.
     "stuntbroker.personality": _list(RELEASE, _personalities),
     # A profile for all listeners, or NAME:PROFILE for some of them.
+    # The principal of clients that do not authenticate; USER for all listeners, or NAME:USER for some of them.
+    "stuntbroker.principal": _list("", _permissions("principals")),
     "stuntbroker.profile": _list(KAFKA, _by_listener(KAFKA, KIP_588, KIP_447_DRAFT)),
     # any: a replication factor above the number of nodes is accepted, with fewer copies; strict: it is refused, as in Kafka.
     "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),
     "stuntbroker.users": _password(_users),
     "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),
     # Unlike Kafka: 100, not 10000, so that a transaction is aborted soon after its time-out.
+    "super.users": _string("", _permissions("super_users")),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": _int(100, 1),
     "transaction.max.timeout.ms": _int(900_000, 1),
     "transaction.partition.verification.enable": _bool(True),
@@ -400,6 +418,7 @@ WITHOUT_DEFAULT: Final = frozenset(
         "ssl.truststore.password",
         "stuntbroker.jaas.file",
         "stuntbroker.users",
+        "super.users",
     }
 )
 """Properties that DescribeConfigs shows as null while they are not set.

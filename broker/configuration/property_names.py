@@ -60,6 +60,7 @@ NumberName = Literal[
     "transactional.id.expiration.ms",
 ]
 FlagName = Literal[
+    "allow.everyone.if.no.acl.found",
     "auto.create.topics.enable",
     "delete.topic.enable",
     "transaction.partition.verification.enable",
@@ -67,6 +68,7 @@ FlagName = Literal[
 ]
 TextName = Literal[
     "advertised.listeners",
+    "authorizer.class.name",
     "broker.rack",
     "compression.type",
     "controller.listener.names",
@@ -93,7 +95,9 @@ TextName = Literal[
     "stuntbroker.jaas.file",
     "stuntbroker.mapped.address",
     "stuntbroker.personality",
+    "stuntbroker.principal",
     "stuntbroker.profile",
     "stuntbroker.replication.factor",
     "stuntbroker.users",
+    "super.users",
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.listener import Listener
-    from stuntbroker.broker.requests.authorizer import Principal
+    from stuntbroker.broker.permissions.authorizer import Principal
     from stuntbroker.broker.requests.router import Handler, Route
     from stuntbroker.broker.security.authentication import Authentication
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.broker.connections.read_pace import READ_AT_ONCE
 from stuntbroker.broker.connections.request_memory import SMALL_BUFFER_BYTES_MAX
 from stuntbroker.broker.requests.apis import NO_RESPONSE
-from stuntbroker.broker.requests.authorizer import ANONYMOUS
 from stuntbroker.broker.requests.router import Handler, Route
 from stuntbroker.protocol.api_keys import API_VERSIONS
 from stuntbroker.protocol.primitives import Buffer, DecodeError, skip_tags
@@ -28,7 +27,7 @@ from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.listener import Listener
-    from stuntbroker.broker.requests.authorizer import Operation, Resource
+    from stuntbroker.broker.permissions.authorizer import Operation, Resource
     from stuntbroker.broker.security.authentication import Authentication
     from stuntbroker.broker.services import Services
 
@@ -108,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         """Encoded client id with its length, for comparison: nearly all requests of a connection have the same one."""
         self._client_id_stop = HEADER_MIN
         self.client_id: str = ""
-        self.principal = ANONYMOUS
+        self.principal = listener.principal
         """Principal of the client, for the authorizer."""
         self.authentication: Authentication | None = None
         """State of the client's authentication; None on listeners without SASL."""
@@ -329,7 +328,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def is_allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
         """Return whether the client may perform an operation on a resource. All permission checks are made here."""
-        return self.broker.authorizer.allows(self.principal, operation, resource, name)
+        return self.broker.authorizer.allows(self, operation, resource, name)
 
     def handle_later(self, handle: Handler, request: Any, version: int) -> None:
         """Handle and answer the current request, which an interceptor has held, even if the client has disconnected."""

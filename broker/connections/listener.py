@@ -20,6 +20,7 @@ from stuntbroker.broker.configuration.properties import (
     ConfigError,
     is_listener_property,
 )
+from stuntbroker.broker.permissions.authorizer import ANONYMOUS, Principal
 from stuntbroker.broker.requests.apis import RELEASE
 from stuntbroker.protocol.addresses import EVERY_ADDRESS, PORT_MAX, SECURITY_PROTOCOLS, Address, parse_address
 
@@ -110,6 +111,7 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
     config.unused += [name for name in config.given if not _is_of_some_listener(name, bound_names)]
     personalities = _by_listener(config, "stuntbroker.personality", bound_names)
     profiles = _by_listener(config, "stuntbroker.profile", bound_names)
+    principals = _principals(config, bound_names)
     first = [
         Listener(
             name,
@@ -119,6 +121,7 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
             personalities[name],
             profiles[name],
             security=_security(name, protocols[name], config),
+            principal=principals[name],
         )
         for name, address in bound
     ]
@@ -181,6 +184,22 @@ def _by_listener(config: BrokerConfig, what: str, names: list[str]) -> dict[str,
             raise ConfigError(f"{what}: {entry!r}: listeners has no {name.upper()}")
         values |= {name.upper(): value} if name else dict.fromkeys(names, value)
     return values
+
+
+def _principals(config: BrokerConfig, names: list[str]) -> dict[str, Principal]:
+    """Return the principal of each listener's clients that do not authenticate. Raises ConfigError."""
+    principals = dict.fromkeys(names, ANONYMOUS)
+    if not config["stuntbroker.principal"]:
+        return principals
+    from stuntbroker.broker.configuration.permission_values import USER_TYPE
+
+    for entry in filter(None, map(str.strip, config["stuntbroker.principal"].split(","))):
+        listener, _, principal = ("", "", entry) if entry.startswith(USER_TYPE) else entry.partition(":")
+        if listener and listener.upper() not in principals:
+            raise ConfigError(f"stuntbroker.principal: {entry!r}: listeners has no {listener.upper()}")
+        known = Principal(USER_TYPE.rstrip(":"), principal.removeprefix(USER_TYPE))
+        principals |= {listener.upper(): known} if listener else dict.fromkeys(names, known)
+    return principals
 
 
 def _repeated(values: Iterable[str]) -> list[str]:
@@ -300,6 +319,7 @@ class Listener:
         "node_number",
         "personality",
         "port",
+        "principal",
         "profile",
         "security",
         "verifies_offsets",
@@ -317,6 +337,7 @@ class Listener:
         profile: str = KAFKA,
         node_number: int = 0,
         security: ListenerSecurity | None = None,
+        principal: Principal = ANONYMOUS,
     ) -> None:
         self.name = name
         self.node_number = node_number
@@ -331,6 +352,8 @@ class Listener:
         """Transaction rules for the listener's clients (`stuntbroker.profile`)."""
         self.security = security
         """TLS and SASL; None on a PLAINTEXT listener."""
+        self.principal = principal
+        """Principal of the clients that do not authenticate (`stuntbroker.principal`)."""
         self.host = host
         self.port = port
         """0 if the kernel chooses the port."""
@@ -366,8 +389,9 @@ class Listener:
 
     def _copy(self, port: int, config: BrokerConfig, advertised: Address | None, node_number: int = -1) -> Listener:
         number = self.node_number if node_number < 0 else node_number
+        personality, profile, security, principal = self.personality, self.profile, self.security, self.principal
         return Listener(
-            self.name, self.host, port, config, advertised, self.personality, self.profile, number, self.security
+            self.name, self.host, port, config, advertised, personality, profile, number, security, principal
         )
 
     def bind(self, port: int = 0) -> list[socket.socket]:

@@ -6,7 +6,7 @@ from struct import Struct, pack
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.connections.connection import Connection
-from stuntbroker.broker.requests.authorizer import ANONYMOUS, Principal
+from stuntbroker.broker.permissions.authorizer import Principal
 from stuntbroker.broker.security.authentication import Authentication, Stage
 from stuntbroker.protocol.api_keys import API_VERSIONS
 from stuntbroker.protocol.errors import ErrorCode
@@ -50,7 +50,7 @@ class SecuredConnection(Connection):
         super().connection_made(transport)
         if self.authentication is None:
             certificate = transport.get_extra_info("peercert")
-            self.principal = Principal("User", subject_of(certificate)) if certificate else ANONYMOUS
+            self.principal = Principal("User", subject_of(certificate)) if certificate else self.listener.principal
 
     def buffer_updated(self, count: int) -> None:
         """As Connection; a client that is not authenticated may send small requests only."""

@@ -12,7 +12,7 @@ from stuntbroker.broker.metadata.unknown_topics import unknown_topic
 from stuntbroker.broker.produce import plain_produce
 from stuntbroker.broker.produce.client_append import append_or_error
 from stuntbroker.broker.produce.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
-from stuntbroker.broker.produce.produce_checks import check_content
+from stuntbroker.broker.produce.produce_checks import check_content, has_transactional
 from stuntbroker.broker.produce.txn_questions import Question, is_verifying, question_for
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.slices import run_in_slices
@@ -21,7 +21,7 @@ from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.protocol.batches.budget import ReadBudget
 from stuntbroker.protocol.batches.check import check_batch, plain_header
-from stuntbroker.protocol.batches.records import HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL, BatchHeader
+from stuntbroker.protocol.batches.records import LOG_OVERHEAD, TRANSACTIONAL, BatchHeader
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.primitives import Buffer
@@ -153,7 +153,7 @@ def _produce(connection: Asking[Uses], fields: ProduceFields, version: int, in_p
         if batches.to_add or batches.stale:
             _PendingProduce(connection, acks, version, answer, batches).start(transactional_id, now_ms)
             return None
-    elif batches.failed and transactional_id is None and _has_transactional(topic_batches):
+    elif batches.failed and transactional_id is None and has_transactional(topic_batches):
         return _refuse_all(connection, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     failed = _append_all(broker, batches.accepted, now_ms, version >= IMPLICIT_ADD_FROM) or batches.failed
     if failed:
@@ -196,12 +196,6 @@ def _check(broker: Uses, fields: ProduceFields, version: int, now_ms: int, in_pa
                 _refuse(response, ErrorCode.INVALID_REQUIRED_ACKS)
             batches.add(accepted)
     return batches
-
-
-def _has_transactional(topic_batches: TopicBatches) -> bool:
-    """Return whether any partition's first batch is flagged as transactional, even for a partition that does not exist."""
-    batches = [records for _, _, parts in topic_batches for records in parts.values() if records is not None]
-    return any(len(each) >= HEADER_SIZE and each[16] == 2 and each[22] & TRANSACTIONAL for each in batches)
 
 
 def _accept(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.cluster.epochs import epoch_error
 from stuntbroker.broker.metadata.unknown_topics import unknown_topic
+from stuntbroker.broker.permissions.authorizer import CLUSTER_NAME, Operation, Resource
 from stuntbroker.broker.requests.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.metadata.topics import Topic
     from stuntbroker.broker.services import (
         Asking,
+        HasAuthorizer,
         HasConfig,
         HasFetchSessions,
         HasLongRequests,
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     )
     from stuntbroker.broker.timers import TimerHandle
 
-    class Uses(HasConfig, HasFetchSessions, HasLongRequests, HasNodes, HasTimers, HasTopics, Protocol):
+    class Uses(HasAuthorizer, HasConfig, HasFetchSessions, HasLongRequests, HasNodes, HasTimers, HasTopics, Protocol):
         """Parts of the broker that this module uses."""
 
 
@@ -190,6 +192,14 @@ class _Fetch:
         topics = self.connection.broker.topics
         return topics.by_id(name) if self.version >= TOPIC_IDS_FROM else topics.get(name)
 
+    def _may_read(self, name: Any, topic: Topic | None) -> bool:
+        """Return whether the client may read a topic; True for an unknown id, as there is no name to decide by."""
+        if topic is None and self.version >= TOPIC_IDS_FROM:
+            return True
+        if _is_follower(self.request):
+            return self.connection.is_allowed(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+        return self.connection.is_allowed(Operation.READ, Resource.TOPIC, topic.name if topic is not None else name)
+
     def reads_any(self) -> bool:
         """Return whether any requested partition exists."""
         return any(
@@ -218,11 +228,16 @@ class _Fetch:
         size, failed = 0, False
         refusal = _refusal(request)
         at_node = _at_node(self.connection, request, self.version)
+        checks_permissions = broker.authorizer.checks_every_request
         for number, (key, fetch_partition) in enumerate(self._wanted(), 1):
             if not number % PARTITIONS_PER_STEP:
                 yield STEP_COST
             name, index = key
             topic = self._find(name)
+            if checks_permissions and not self._may_read(name, topic):
+                failed = True
+                unknown.append((key, PartitionData(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)))
+                continue
             if topic is None or not 0 <= index < len(topic.partitions):
                 error = unknown_topic(by_id=topic is None and self.version >= TOPIC_IDS_FROM)
                 failed = True
@@ -420,9 +435,11 @@ def _at_node(connection: Asking[Uses], request: FetchRequest, version: int) -> N
 
 def _refusal(request: FetchRequest) -> ErrorCode:
     """Return the error for each partition: NOT_LEADER_OR_FOLLOWER to a follower, as replicas here do not fetch."""
-    if request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0):
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return OK
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if _is_follower(request) else OK
+
+
+def _is_follower(request: FetchRequest) -> bool:
+    return request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0)
 
 
 def _check(log: PartitionLog, fetch_partition: FetchPartition, version: int) -> ErrorCode:

@@ -1,28 +1,69 @@
-"""DescribeAcls, key 29, versions 1-3: describes no ACLs, as there is no authorizer.
+"""DescribeAcls, key 29, versions 1-3: describes the ACLs that match a filter.
 
 v2 flexible. v3 the resource type User, which makes no difference here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.requests.no_acls import has_unknown
+from stuntbroker.broker.metadata.acls import Acl, AclFilter
+from stuntbroker.broker.permissions.acl_requests import has_unknown
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_acls_request import DescribeAclsRequest
-from stuntbroker.protocol.messages.describe_acls_response import DescribeAclsResponse
+from stuntbroker.protocol.messages.describe_acls_response import (
+    AclDescription,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Asking
+    from stuntbroker.broker.services import Asking, HasAcls, HasAuthorizer, HasLongRequests
+
+    class Uses(HasAcls, HasAuthorizer, HasLongRequests, Protocol):
+        """Parts of the broker that this module uses."""
+
 
 KEY: Final = 29
 VERSIONS = range(1, 4)
+NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
 
 
-def handle(connection: Asking[object], request: DescribeAclsRequest, version: int) -> DescribeAclsResponse | None:
-    """Answer that there is no authorizer."""
+def handle(connection: Asking[Uses], request: DescribeAclsRequest, version: int) -> DescribeAclsResponse | None:
+    """Describe ACLs; None when the response comes later, or the connection is closed."""
     wanted = request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type
     if has_unknown(*wanted):
         connection.fail("acl_unknown", api_key=KEY)
         return None
-    return DescribeAclsResponse(0, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker", [])
+    if not connection.broker.authorizer.checks_every_request:
+        return DescribeAclsResponse(0, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER, [])
+    response: DescribeAclsResponse | None = run_in_slices(connection, _matching(connection.broker, request))
+    return response
+
+
+def _matching(broker: Uses, request: DescribeAclsRequest) -> Steps:
+    wanted = AclFilter(*(getattr(request, name) for name in request.__slots__))
+    matching = []
+    for acl in list(broker.acls):
+        yield ELEMENT_COST // 2
+        if wanted.matches(acl):
+            matching.append(acl)
+    matching.sort(key=_resource)
+    return DescribeAclsResponse(
+        0,
+        ErrorCode.NONE,
+        "",
+        [
+            DescribeAclsResource(
+                *resource,
+                [AclDescription(acl.principal, acl.host, acl.operation, acl.permission_type) for acl in acls],
+            )
+            for resource, acls in groupby(matching, _resource)
+        ],
+    )
+
+
+def _resource(acl: Acl) -> tuple[int, str, int]:
+    return acl.resource_type, acl.resource_name, acl.pattern_type

@@ -1,36 +1,79 @@
-"""DeleteAcls, key 31, versions 1-3: deletes no ACLs, as there is no authorizer.
+"""DeleteAcls, key 31, versions 1-3: deletes the ACLs that match filters.
 
 v2 flexible. v3 the resource type User, which makes no difference here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.requests.no_acls import NO_AUTHORIZER, has_unknown
-from stuntbroker.broker.requests.slices import ELEMENT_COST, RESPONSE_ALREADY_SENT, Steps, run_in_slices
+from stuntbroker.broker.metadata.acls import Acl, AclFilter
+from stuntbroker.broker.permissions.acl_requests import NO_AUTHORIZER, has_unknown, unknown_field
+from stuntbroker.broker.requests.slices import (
+    ELEMENT_COST,
+    RESPONSE_ALREADY_SENT,
+    Steps,
+    cost_of_change,
+    run_in_slices,
+)
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_acls_request import DeleteAclsRequest
-from stuntbroker.protocol.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
+from stuntbroker.protocol.messages.delete_acls_response import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsResponse,
+)
+from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Asking, HasLongRequests
+    from stuntbroker.broker.services import Asking, HasAcls, HasAuthorizer, HasEvents, HasLongRequests, HasSyncer
+
+    class Uses(HasAcls, HasAuthorizer, HasEvents, HasLongRequests, HasSyncer, Protocol):
+        """Parts of the broker that this module uses."""
+
 
 KEY: Final = 31
 VERSIONS = range(1, 4)
 
 
-def handle(connection: Asking[HasLongRequests], request: DeleteAclsRequest, version: int) -> DeleteAclsResponse | None:
-    """Answer that there is no authorizer. None when the response comes later, or the connection is closed."""
+def handle(connection: Asking[Uses], request: DeleteAclsRequest, version: int) -> DeleteAclsResponse | None:
+    """Delete the ACLs of each filter; None when the response comes later, or the connection is closed."""
     response: DeleteAclsResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 
 
-def _each(connection: Asking[HasLongRequests], request: DeleteAclsRequest) -> Steps:
+def _each(connection: Asking[Uses], request: DeleteAclsRequest) -> Steps:
+    broker = connection.broker
     for each in request.filters:
         yield ELEMENT_COST
         if has_unknown(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type):
             connection.fail("acl_unknown", api_key=KEY)
             return RESPONSE_ALREADY_SENT
-    disabled = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER, [])
-    return DeleteAclsResponse(0, [disabled] * len(request.filters))
+    if not broker.authorizer.checks_every_request:
+        disabled = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER, [])
+        return DeleteAclsResponse(0, [disabled] * len(request.filters))
+    results = []
+    for each in request.filters:
+        wanted = AclFilter(*(getattr(each, name) for name in each.__slots__))
+        if unknown := unknown_field(wanted):
+            what = "patternFilter" if unknown in ("resourceType", "patternType") else "entryFilter"
+            results.append(DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, f"Unknown {what}.", []))
+            continue
+        deleted = []
+        for acl in list(broker.acls):
+            yield ELEMENT_COST // 2
+            if wanted.matches(acl):
+                deleted.append(_delete(broker, acl))
+                yield cost_of_change(broker.syncer is not None, 1)
+        results.append(DeleteAclsFilterResult(ErrorCode.NONE, None, deleted))
+    return DeleteAclsResponse(0, results)
+
+
+def _delete(broker: Uses, acl: Acl) -> DeleteAclsMatchingAcl:
+    error, message = ErrorCode.NONE, None
+    try:
+        broker.acls.remove(acl)
+        broker.events.info("acl_deleted", **acl._asdict())
+    except StorageError as fault:
+        error, message = ErrorCode.KAFKA_STORAGE_ERROR, str(fault)
+    return DeleteAclsMatchingAcl(error, message, *acl)

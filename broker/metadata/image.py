@@ -14,6 +14,7 @@ Invalid changes are refused, because a change that is applied wrongly could lose
 | `{"producer_ids_below": n}` | it was not higher before |
 | `{"transaction_version": level, "features_epoch": n}` | the epoch was not higher before |
 | `{"quotas": {entity type: name or null}, "set": {quota: number as text}}` | if `set` is empty, the entity has quotas |
+| `{"acl": [type, name, pattern, principal, host, operation, permission], "exists": bool}` | it did not exist, or did |
 | `{"scram_user": name, "credentials": {mechanism: [salt, iterations, two keys]}}` | if there are none, the user has some |
 """
 
@@ -33,6 +34,7 @@ from stuntbroker.storage.ownership import Deleted
 
 PLACED: Final = {"placed"}
 """Optional field of a change that creates partitions, if there are several nodes: `{partition: [leader, node ...]}`."""
+AclFields = tuple[int, str, int, str, str, int, int]
 _ID: Final = re.compile("[0-9a-f]{32}")
 _HEX: Final = re.compile("[0-9a-f]*")
 
@@ -70,6 +72,8 @@ class Image:
         """Name -> number, such as `producer_ids_below` and `features_epoch`."""
         self.quotas: dict[Entity, Values] = {}
         """Client quotas, by entity."""
+        self.acls: dict[AclFields, None] = {}
+        """Fields of each `acls.Acl`, in the order in which they were created."""
         self.scram_users: dict[str, dict[str, list[Any]]] = {}
         """User -> {SCRAM mechanism -> salt, iterations, stored key, server key}, as in the journal."""
 
@@ -124,6 +128,8 @@ def _apply(image: Image, change: dict[str, Any]) -> None:
             image.others["features_epoch"] = _number(epoch, image.others.get("features_epoch", FIRST_EPOCH), INT64_MAX)
         case {"quotas": entity_names, "set": values, **others} if not others:
             _apply_quotas(image, _entity(entity_names), _texts(values))
+        case {"acl": [*parts], "exists": bool(exists), **others} if not others:
+            _apply_acl(image, _acl(parts), exists)
         case {"scram_user": str(user), "credentials": credentials, **others} if not others:
             _apply_scram(image, user, credentials)
         case _:
@@ -143,6 +149,24 @@ def _apply_quotas(image: Image, entity: Entity, values: dict[str, str]) -> None:
         raise _InvalidChange(f"quotas of {dict(entity)!r} are removed, but there are none")
     if values:
         image.quotas[entity] = {key: _rate(text) for key, text in values.items()}
+
+
+def _acl(parts: list[Any]) -> AclFields:
+    match parts:
+        case [int(), str(), int(), str(), str(), int(), int()]:
+            return tuple(parts)
+    raise _InvalidChange(f"not an ACL: {parts!r}")
+
+
+def _apply_acl(image: Image, acl: AclFields, exists: bool) -> None:
+    if exists == (acl in image.acls):
+        raise _InvalidChange(
+            f"an ACL is {'created, but exists already' if exists else 'removed, but does not exist'}: {acl}"
+        )
+    if exists:
+        image.acls[acl] = None
+    else:
+        del image.acls[acl]
 
 
 def _apply_scram(image: Image, user: str, credentials: Any) -> None:

@@ -11,11 +11,12 @@ from typing import Final, NamedTuple
 
 from stuntbroker.protocol.batches.budget import BYTES_MAX, BudgetExceeded, ReadBudget
 from stuntbroker.protocol.batches.check import READ_MAX, records_fill, small_records_wrong
-from stuntbroker.protocol.batches.records import CODEC_MASK, LOG_APPEND_TIME, BatchHeader
+from stuntbroker.protocol.batches.records import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader
 from stuntbroker.protocol.batches.walk import ANY_TIME, FAULTS_MAX, Walked, walk
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import BatchIndexAndErrorMessage
 from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.produce_codec import TopicBatches
 from stuntbroker.storage.log_config import NO_LIMIT, LogConfig
 
 # Unlike Kafka: larger batches are stored unread, so that Produce is as fast as the network and compression bombs cost little.
@@ -37,6 +38,12 @@ class Verdict(NamedTuple):
 
 
 _FINE: Final = Verdict()
+
+
+def has_transactional(topic_batches: TopicBatches) -> bool:
+    """Return whether any partition's first batch is flagged as transactional, even for a partition that does not exist."""
+    batches = [records for _, _, parts in topic_batches for records in parts.values() if records is not None]
+    return any(len(each) >= HEADER_SIZE and each[16] == 2 and each[22] & TRANSACTIONAL for each in batches)
 
 
 def check_content(

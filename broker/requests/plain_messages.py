@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from stuntbroker.broker.configuration.properties import is_secret
+from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.protocol.api_keys import APIS, END_TXN, PRODUCE
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header
 from stuntbroker.protocol.errors import ErrorCode
@@ -107,6 +108,19 @@ def decoded_answer(key: int, version: int, flexible: bool, answer: Any) -> Messa
     if isinstance(answer, bytes | bytearray):
         return response_class(key).decode(bytes(answer), version, ANSWER_HEADER_SIZE + flexible)
     return None
+
+
+def whole_answer(key: int, version: int, flexible: bool, answer: Any) -> Any:
+    """Return the response as a Message, also a long one that was encoded in slices; NO_RESPONSE as it is.
+
+    Decoding a long response takes up to a second.
+    """
+    message = decoded_answer(key, version, flexible, answer)
+    if message is not None or answer is NO_RESPONSE:
+        return message or answer
+    out = bytearray()
+    answer.encode(out, version)
+    return response_class(key).decode(bytes(out), version, 0)
 
 
 def error_codes(answer: Message | None) -> Iterator[int]:

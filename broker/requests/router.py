@@ -58,14 +58,13 @@ class Route:
 class Router:
     """The routes of one broker. Interceptors may be added and removed while it runs."""
 
-    __slots__ = ("_check", "_checked", "_interceptors", "_older", "routes")
+    __slots__ = ("_checks", "_interceptors", "_older", "routes")
 
     def __init__(self) -> None:
         self.routes: dict[int, Route] = {}
         """`key << 16 | version` -> route, of all versions used so far. Connections look routes up here first."""
         self._interceptors: list[tuple[int | None, Interceptor]] = []
-        self._check: Interceptor | None = None
-        self._checked: Container[int] = ()
+        self._checks: list[tuple[Interceptor, Container[int]]] = []
         self._older: dict[str, OlderRouter] = {}
         """Personality -> its router."""
 
@@ -98,16 +97,17 @@ class Router:
         return route
 
     def _intercepted(self, key: int, handle: Handler) -> Handler:
-        if self._check is not None and key in self._checked:
-            handle = partial(self._check, handle)
+        for check, keys in reversed(self._checks):
+            if key in keys:
+                handle = partial(check, handle)
         for wanted, interceptor in reversed(self._interceptors):
             if wanted is None or wanted == key:
                 handle = partial(interceptor, handle)
         return handle
 
-    def use_check(self, check: Interceptor, keys: Container[int]) -> None:
-        """Install a check for all requests of these APIs, after all interceptors and before the handler."""
-        self._check, self._checked = check, keys
+    def add_check(self, check: Interceptor, keys: Container[int]) -> None:
+        """Add a check for all requests of these APIs, after all interceptors and earlier checks, and before the handler."""
+        self._checks.append((check, keys))
         self._forget_routes()
 
     def add_interceptor(self, interceptor: Interceptor, key: int | None = None) -> None:

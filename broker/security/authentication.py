@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stuntbroker.broker.requests.authorizer import Principal
+from stuntbroker.broker.permissions.authorizer import Principal
 from stuntbroker.broker.security.mechanisms import AuthenticationFailure, InvalidCredentials, Mechanism
 from stuntbroker.protocol.api_keys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from stuntbroker.protocol.errors import ErrorCode

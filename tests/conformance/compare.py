@@ -63,11 +63,15 @@ def run_case(case: Case, kafka: str, ours: str, own: str) -> list[Difference]:
     """Run a case on both brokers at the same time; return the differences between their replies."""
     with ThreadPoolExecutor(2) as both:
         theirs, mine = both.map(lambda address: _transcript(case, address, own), (kafka, ours))
-    return list(_differences(case.__name__, theirs, mine))
+    return list(compared(case.__name__, theirs, mine))
 
 
 def _transcript(case: Case, address: str, own: str) -> list[Step]:
-    side = Side(address, own)
+    return transcript(case, Side(address, own))
+
+
+def transcript(case: Case, side: Side) -> list[Step]:
+    """Run a case with the connections of one side; return its requests and replies."""
     try:
         case(side)
     except Exception as fault:
@@ -78,7 +82,7 @@ def _transcript(case: Case, address: str, own: str) -> list[Step]:
     return side.steps
 
 
-def _differences(case: str, kafka: Sequence[Step], ours: Sequence[Step]) -> Iterator[Difference]:
+def compared(case: str, kafka: Sequence[Step], ours: Sequence[Step]) -> Iterator[Difference]:
     for step in (*kafka, *ours):
         if step.label.endswith("the case stopped"):
             side = "Kafka" if step in kafka else "ours"

@@ -62,10 +62,10 @@ WITH_AUTHORIZER = {
 PROTOCOLS = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT"
 MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
 _KAFKA_MODULES = "org.apache.kafka.common.security"
-KAFKA_SASL = {
+USERS = {"admin": "admin-secret", "alice": "alice-secret"}
+"""Users of the listeners with SASL -> their passwords."""
+_KAFKA_SASL = {
     "sasl.enabled.mechanisms": MECHANISMS,
-    "listener.name.sasl.plain.sasl.jaas.config": f"{_KAFKA_MODULES}.plain.PlainLoginModule required "
-    'username="admin" password="admin-secret" user_admin="admin-secret" user_alice="alice-secret";',
     **{
         f"listener.name.sasl.{name}.sasl.jaas.config": f"{_KAFKA_MODULES}.scram.ScramLoginModule required "
         'username="admin" password="admin-secret";'
@@ -77,12 +77,14 @@ KAFKA_SASL = {
         f"{_KAFKA_MODULES}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
     ),
 }
-"""Settings of Kafka's listener SASL."""
-SASL = {
-    "sasl.enabled.mechanisms": MECHANISMS,
-    "stuntbroker.users": "admin:admin-secret,alice:alice-secret",
-}
-"""The same of ours."""
+
+
+def kafka_sasl(users: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of Kafka's listener SASL."""
+    passwords = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    login = f"{_KAFKA_MODULES}.plain.PlainLoginModule required"
+    plain = f'{login} username="admin" password="admin-secret" {passwords};'
+    return {**_KAFKA_SASL, "listener.name.sasl.plain.sasl.jaas.config": plain}
 
 
 class Pair(NamedTuple):
@@ -103,14 +105,19 @@ def both(
     kafka: str = "",
     kafka_settings: Mapping[str, str] | None = None,
     sasl: Pair | None = None,
+    users: Mapping[str, str] = USERS,
 ) -> Iterator[Pair]:
     """Start and prepare both brokers. `times` are settings of both; `settings` are ours only, as Kafka's fixture has its own.
 
-    `sasl`: addresses of a further listener of each, with SASL; Kafka has it only if it is started here.
+    `sasl`: addresses of a further listener of each, with SASL, for `users`; Kafka has it only if it is started here.
     """
     if sasl is not None:
         own_listeners = f"PLAINTEXT://127.0.0.1:0,SASL://{sasl.ours}"
-        settings = {**settings, **SASL, "listeners": own_listeners, "listener.security.protocol.map": PROTOCOLS}
+        passwords = ",".join(f"{name}:{password}" for name, password in users.items())
+        settings = {
+            **settings, "sasl.enabled.mechanisms": MECHANISMS, "stuntbroker.users": passwords, "listeners": own_listeners,
+            "listener.security.protocol.map": PROTOCOLS,
+        }  # fmt: skip
     with ExitStack() as running:
         kafka = kafka or running.enter_context(
             apache_kafka(
@@ -120,7 +127,7 @@ def both(
                 settings={
                     **{name: str(value) for name, value in times.items()},
                     **(kafka_settings or {}),
-                    **(KAFKA_SASL if sasl is not None else {}),
+                    **(kafka_sasl(users) if sasl is not None else {}),
                 },
             )
         )

@@ -247,14 +247,16 @@ def test_a_property_that_is_near_no_other_is_refused_too(name: str) -> None:
 
 
 def test_a_property_of_kafka_without_effect_here_is_taken_note_of() -> None:
-    names = ["log.cleaner.threads", "zookeeper.connect", "listener.name.inside.ssl.provider", "super.users"]
+    names = ["log.cleaner.threads", "zookeeper.connect", "listener.name.inside.ssl.provider", "principal.builder.class"]
 
     assert BrokerConfig(dict.fromkeys(names, "1") | {"num.partitions": "2"}).unused == names
 
 
 def test_every_property_here_is_one_of_kafka_s_or_says_that_it_is_ours() -> None:
     assert {name for name in BROKER if name not in KAFKA_4_3_1 and not name.startswith("stuntbroker.")} == {
-        "transaction.version"
+        "transaction.version",
+        "allow.everyone.if.no.acl.found",
+        "super.users",
     }
 
 

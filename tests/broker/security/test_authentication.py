@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.requests.authorizer import ANONYMOUS, Principal
+from stuntbroker.broker.permissions.authorizer import ANONYMOUS, Principal
 from stuntbroker.broker.security.scram import salted_password
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_user_scram_credentials_request import (

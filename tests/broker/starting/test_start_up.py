@@ -35,7 +35,7 @@ OURS = {
     "stuntbroker.broker.metadata", "stuntbroker.broker.metadata.features", "stuntbroker.broker.metadata.image",
     "stuntbroker.broker.metadata.quotas", "stuntbroker.broker.metadata.topics",
     "stuntbroker.broker.observation", "stuntbroker.broker.observation.events", "stuntbroker.broker.requests",
-    "stuntbroker.broker.requests.apis", "stuntbroker.broker.requests.authorizer",
+    "stuntbroker.broker.permissions", "stuntbroker.broker.permissions.authorizer", "stuntbroker.broker.requests.apis",
     "stuntbroker.broker.requests.fetch_sessions", "stuntbroker.broker.requests.router",
     "stuntbroker.broker.requests.slices", "stuntbroker.broker.server", "stuntbroker.broker.temporary_folder",
     "stuntbroker.broker.timers", "stuntbroker.broker.transactions", "stuntbroker.broker.transactions.fences",

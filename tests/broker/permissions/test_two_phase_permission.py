@@ -5,12 +5,24 @@ from __future__ import annotations
 import pytest
 
 from stuntbroker.broker.configuration.config import BrokerConfig
-from stuntbroker.broker.requests.authorizer import ANONYMOUS, ConfiguredAuthorizer, Operation, Principal, Resource
+from stuntbroker.broker.permissions.authorizer import (
+    ANONYMOUS,
+    Client,
+    ConfiguredAuthorizer,
+    Operation,
+    Principal,
+    Resource,
+)
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from tests.kit.rig import running_rig
 
 Asked = tuple[Principal, Operation, Resource, str]
+
+
+class Somebody:
+    principal = ANONYMOUS
+    host = "127.0.0.1"
 
 
 class OnlyAlice:
@@ -19,9 +31,14 @@ class OnlyAlice:
     def __init__(self) -> None:
         self.requests: list[Asked] = []
 
-    def allows(self, principal: Principal, operation: Operation, resource: Resource, name: str) -> bool:
-        self.requests.append((principal, operation, resource, name))
-        return principal.name == "alice"
+    checks_every_request = False
+
+    def allows(self, client: Client, operation: Operation, resource: Resource, name: str) -> bool:
+        self.requests.append((client.principal, operation, resource, name))
+        return client.principal.name == "alice"
+
+    def allows_some(self, client: Client, operation: Operation, resource: Resource) -> bool:
+        return client.principal.name == "alice"
 
 
 async def test_two_phase_commit_is_asked_of_the_authorizer_for_the_principal_of_the_connection() -> None:
@@ -45,6 +62,6 @@ def test_only_two_phase_commit_is_denied_and_only_to_the_ids_of_the_property(
 ) -> None:
     authorizer = ConfiguredAuthorizer(BrokerConfig({"stuntbroker.deny.two.phase.commit": "pay-*, ship"}))
 
-    allowed = authorizer.allows(ANONYMOUS, operation, Resource.TRANSACTIONAL_ID, name)
+    allowed = authorizer.allows(Somebody(), operation, Resource.TRANSACTIONAL_ID, name)
 
     assert allowed == (operation is not Operation.TWO_PHASE_COMMIT or not is_denied)

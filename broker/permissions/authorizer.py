@@ -1,0 +1,129 @@
+"""Authorization: who a client is, what can be permitted, and the interface for all permission checks.
+
+A broker has one authorizer, and a connection has one principal. Operations and resource types have Kafka's numbers
+(`AclOperation`, `ResourceType`). Without `authorizer.class.name`, only two-phase commit is checked: `ConfiguredAuthorizer` denies
+it to the transactional ids in `stuntbroker.deny.two.phase.commit`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.configuration.config import BrokerConfig
+
+
+class Operation(IntEnum):
+    """Operation on a resource (AclOperation)."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Resource(IntEnum):
+    """Type of a resource (ResourceType)."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+CLUSTER_NAME: Final = "kafka-cluster"
+"""Name of the only resource of type CLUSTER."""
+
+OPERATIONS_ON: Final = {
+    Resource.TOPIC: (
+        Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE, Operation.ALTER, Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
+    ),
+    Resource.GROUP: (
+        Operation.READ, Operation.DELETE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
+    ),
+    Resource.CLUSTER: (
+        Operation.CREATE, Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION, Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS, Operation.IDEMPOTENT_WRITE,
+    ),
+}  # fmt: skip
+"""Type of a resource -> operations that a response can show as permitted (KIP-430)."""
+
+
+class Principal(NamedTuple):
+    """Principal of a client."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+"""Principal of all clients of a listener without authentication, as in Kafka."""
+
+
+class Client(Protocol):
+    """Who asks for a permission, and from where: a connection."""
+
+    principal: Principal
+    host: str
+    """Address of the client."""
+
+
+class Authorizer(Protocol):
+    """Decides on permissions. Called while a request is handled, so it must not block."""
+
+    checks_every_request: bool
+    """Whether something else than two-phase commit may be denied."""
+
+    def allows(self, client: Client, operation: Operation, resource: Resource, name: str) -> bool:
+        """Return whether the client may perform the operation on the resource."""
+
+    def allows_some(self, client: Client, operation: Operation, resource: Resource) -> bool:
+        """Return whether the client may perform the operation on at least one resource of a type."""
+
+
+class ConfiguredAuthorizer:
+    """Allows everything that the configuration does not deny."""
+
+    checks_every_request = False
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._without_two_phase_commit = [
+            name for name in map(str.strip, config["stuntbroker.deny.two.phase.commit"].split(",")) if name
+        ]
+        """Transactional ids; an entry that ends with `*` matches all ids with that prefix."""
+
+    def allows(self, client: Client, operation: Operation, resource: Resource, name: str) -> bool:
+        """As Authorizer."""
+        if operation is not Operation.TWO_PHASE_COMMIT:
+            return True
+        return not any(
+            name.startswith(denied[:-1]) if denied.endswith("*") else name == denied
+            for denied in self._without_two_phase_commit
+        )
+
+    def allows_some(self, client: Client, operation: Operation, resource: Resource) -> bool:
+        """As Authorizer."""
+        return True
+
+
+def operations_of(authorizer: Authorizer, client: Client, resource: Resource, name: str) -> int:
+    """Return the operations that a client may perform on a resource, as a bit field of Kafka's responses (KIP-430)."""
+    allowed = (each for each in OPERATIONS_ON[resource] if authorizer.allows(client, each, resource, name))
+    return sum(1 << each for each in allowed)

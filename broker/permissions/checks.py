@@ -1,0 +1,203 @@
+"""Builds the permission checks of APIs. A check is an interceptor: it refuses a request, or the parts that are not permitted.
+
+The router calls the checks of an API one after the other, before its handler; each asks `connection.is_allowed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.permissions.authorizer import CLUSTER_NAME, Operation, Resource
+from stuntbroker.broker.requests.apis import NO_RESPONSE
+from stuntbroker.broker.requests.interception import intercept_response
+from stuntbroker.broker.requests.partial_requests import MANY_GROUPS_FROM, handle_own_part, refusal_of
+from stuntbroker.broker.requests.plain_messages import whole_answer
+from stuntbroker.protocol import api_keys
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.alter_client_quotas_response import EntityData
+from stuntbroker.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+from stuntbroker.protocol.messages.list_partition_reassignments_response import (
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from stuntbroker.protocol.messages.offset_delete_request import OffsetDeleteRequest
+from stuntbroker.protocol.messages.offset_delete_response import (
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from stuntbroker.protocol.primitives import ZERO_UUID, Message
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.requests.router import Handler, Interceptor
+
+    Names = Callable[[Any, int], Iterable[str]]
+    """Returns the names of resources in a request of a version."""
+    NameOf = Callable[[Connection, Any], str | None]
+    """Returns the name of an element of a request; None if its id is unknown."""
+
+GROUP_ERROR_FROM: Final = 2
+"""First version of OffsetFetch that has an error of the group."""
+DENIED: Final = {
+    Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    Resource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    Resource.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    Resource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+"""Type of a resource -> error of a request that is not permitted."""
+MESSAGES: Final = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+
+
+def denial_of(key: int, version: int, request: Any, error: ErrorCode) -> Any:
+    """Return the response to a request that is not permitted, with Kafka's values in the other fields."""
+    answer = refusal_of(key, version, request, error)
+    explain(answer, error)
+    match key:
+        case api_keys.OFFSET_FETCH if GROUP_ERROR_FROM <= version < MANY_GROUPS_FROM:
+            answer.topics = []
+        case api_keys.JOIN_GROUP:
+            answer.member_id = ""
+        case api_keys.LIST_PARTITION_REASSIGNMENTS:
+            answer.topics = _without_reassignments(request)
+        case api_keys.DESCRIBE_CLIENT_QUOTAS:
+            answer.entries = None
+        case api_keys.ALTER_CLIENT_QUOTAS:
+            for altered, entry in zip(answer.entries, request.entries, strict=True):
+                altered.entity = [EntityData(part.entity_type, part.entity_name) for part in entry.entity]
+        case api_keys.DESCRIBE_USER_SCRAM_CREDENTIALS:
+            for result in answer.results:
+                result.user = ""
+        case api_keys.OFFSET_DELETE if error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            answer.error_code, answer.topics = ErrorCode.NONE, _offsets_not_deleted(request, error)
+        case api_keys.UPDATE_FEATURES:
+            answer.results = []
+    return answer
+
+
+def _offsets_not_deleted(request: OffsetDeleteRequest, error: ErrorCode) -> list[OffsetDeleteResponseTopic]:
+    return [
+        OffsetDeleteResponseTopic(
+            topic.name, [OffsetDeleteResponsePartition(part.partition_index, error) for part in topic.partitions]
+        )
+        for topic in request.topics
+    ]
+
+
+def _without_reassignments(request: ListPartitionReassignmentsRequest) -> list[OngoingTopicReassignment]:
+    return [
+        OngoingTopicReassignment(topic.name, [OngoingPartitionReassignment(index) for index in topic.partition_indexes])
+        for topic in request.topics or ()
+    ]
+
+
+def may_on_cluster(connection: Connection, *operations: Operation) -> bool:
+    """Return whether the client may perform one of the operations on the cluster."""
+    return any(connection.is_allowed(each, Resource.CLUSTER, CLUSTER_NAME) for each in operations)
+
+
+def for_cluster(*operations: Operation) -> Interceptor:
+    """Return a check that refuses a request unless one of the operations on the cluster is permitted."""
+
+    def check(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+        if may_on_cluster(connection, *operations):
+            return handle(connection, request, version)
+        return denial_of(connection.route.key, version, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    return check
+
+
+def explain(message: Any, error: ErrorCode) -> None:
+    """Set the error message of a response, or of a part of it, wherever there is one beside an error code."""
+    for name in message.__slots__:
+        value = getattr(message, name)
+        if name == "error_message":
+            message.error_message = MESSAGES[error]
+        elif isinstance(value, list):
+            for each in value:
+                if isinstance(each, Message):
+                    explain(each, error)
+
+
+def unless_on_cluster(operation: Operation, check: Interceptor) -> Interceptor:
+    """Return a check that is only made if an operation on the cluster is not permitted."""
+
+    def outer(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+        if may_on_cluster(connection, operation):
+            return handle(connection, request, version)
+        return check(handle, connection, request, version)
+
+    return outer
+
+
+def for_all(operation: Operation, resource: Resource, names: Names) -> Interceptor:
+    """Return a check that refuses a request unless an operation is permitted on all resources that it names."""
+
+    def check(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+        if all(connection.is_allowed(operation, resource, name) for name in names(request, version)):
+            return handle(connection, request, version)
+        return denial_of(connection.route.key, version, request, DENIED[resource])
+
+    return check
+
+
+def for_each(operation: Operation, resource: Resource, listed: str, answered: str, name_of: NameOf) -> Interceptor:
+    """Return a check that refuses those elements of a request on which an operation is not permitted.
+
+    `listed` and `answered`: name of the list of elements in the request and in the response. An element whose name is None
+    is passed on, so that the handler refuses it.
+    """
+
+    def check(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+        elements: Sequence[Any] = getattr(request, listed) or ()
+        names = [name_of(connection, each) for each in elements]
+        denied = {name for name in names if name is not None and not connection.is_allowed(operation, resource, name)}
+        if not denied:
+            return handle(connection, request, version)
+        own, refused = copy(request), copy(request)
+        named = list(zip(names, elements, strict=True))
+        setattr(own, listed, [each for name, each in named if name not in denied])
+        setattr(refused, listed, [each for name, each in named if name in denied])
+        refusal = denial_of(connection.route.key, version, refused, DENIED[resource])
+        if not getattr(own, listed):
+            return refusal
+        return handle_own_part(handle, connection, own, version, refusal, answered)
+
+    return check
+
+
+def itself(connection: Connection, name: str) -> str:
+    """Return the name of an element that is a name."""
+    return name
+
+
+def topic_name(connection: Connection, topic: Any) -> str | None:
+    """Return the name of a topic in a request, which may give its id instead."""
+    name: str | None = topic.topic if hasattr(topic, "topic") else topic.name
+    topic_id = getattr(topic, "topic_id", ZERO_UUID)
+    if topic_id == ZERO_UUID:
+        return name
+    known = connection.broker.topics.by_id(topic_id)
+    return None if known is None else known.name
+
+
+def change_response(
+    handle: Handler, connection: Connection, request: Any, version: int, change: Callable[[Any], None]
+) -> Any:
+    """Handle a request, and change its response before it is sent."""
+    route = connection.route
+
+    def changed(answer: Any) -> Any:
+        response = whole_answer(route.key, version, route.flexible_response, answer)
+        if response is NO_RESPONSE:
+            return response
+        change(response)
+        return response
+
+    return intercept_response(handle, connection, request, version, changed)

@@ -1,0 +1,236 @@
+"""Permission checks of requests about groups and transactions that differ from the usual ones in `gate.py`."""
+
+from __future__ import annotations
+
+from copy import copy
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.permissions.authorizer import CLUSTER_NAME, Operation, Resource, operations_of
+from stuntbroker.broker.permissions.checks import (
+    DENIED,
+    MESSAGES,
+    change_response,
+    denial_of,
+    may_on_cluster,
+    topic_name,
+)
+from stuntbroker.broker.permissions.topic_checks import may_describe
+from stuntbroker.broker.requests.partial_requests import MANY_GROUPS_FROM, handle_own_part, refusal_of
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
+from stuntbroker.protocol.messages.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from stuntbroker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest
+from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchResponsePartitions, OffsetFetchResponseTopics
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.requests.router import Handler
+
+GROUP, TRANSACTION = 0, 1
+"""Types of coordinators."""
+COORDINATED: Final = {GROUP: Resource.GROUP, TRANSACTION: Resource.TRANSACTIONAL_ID}
+MANY_KEYS_FROM: Final = 4
+"""First version of FindCoordinator with several keys."""
+BY_BROKERS_FROM: Final = 4
+"""First version of AddPartitionsToTxn that only brokers send."""
+NO_OFFSET: Final = -1
+
+
+def check_find_coordinator(
+    handle: Handler, connection: Connection, request: FindCoordinatorRequest, version: int
+) -> Any:
+    """Refuse the groups and transactional ids that the client may not describe."""
+    resource = COORDINATED.get(request.key_type)
+    if resource is None:
+        return handle(connection, request, version)
+    keys = request.coordinator_keys if version >= MANY_KEYS_FROM else [request.key]
+    denied = [key for key in keys if not connection.is_allowed(Operation.DESCRIBE, resource, key)]
+    if not denied:
+        return handle(connection, request, version)
+    error = DENIED[resource]
+    if version < MANY_KEYS_FROM:
+        return FindCoordinatorResponse(0, error, MESSAGES[error], -1, "", -1)
+    refusal = FindCoordinatorResponse(coordinators=[Coordinator(key, -1, "", -1, error, "") for key in denied])
+    own = copy(request)
+    own.coordinator_keys = [key for key in keys if key not in denied]
+    if not own.coordinator_keys:
+        return refusal
+    return handle_own_part(handle, connection, own, version, refusal, "coordinators")
+
+
+def check_offset_fetch(handle: Handler, connection: Connection, request: OffsetFetchRequest, version: int) -> Any:
+    """Refuse the offsets of groups and topics that the client may not describe."""
+    key = connection.route.key
+    if version < MANY_GROUPS_FROM:
+        if not _may_describe_group(connection, request.group_id):
+            return denial_of(key, version, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        own, refused = copy(request), copy(request)
+        own.topics, refused.topics = _split_topics(connection, request.topics)
+        refusal = refusal_of(key, version, refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED) if refused.topics else None
+
+        def hide_topics(response: Any) -> None:
+            shown = [topic for topic in response.topics if may_describe(connection, topic.name)]
+            response.topics = [*shown, *(() if refusal is None else refusal.topics)]
+
+        return change_response(handle, connection, own, version, hide_topics)
+
+    own, refused = copy(request), copy(request)
+    refused.groups = [each for each in request.groups if not _may_describe_group(connection, each.group_id)]
+    denied_groups = refusal_of(key, version, refused, ErrorCode.GROUP_AUTHORIZATION_FAILED).groups
+    own.groups = []
+    denied_topics: dict[str, list[OffsetFetchResponseTopics]] = {}
+    for group in request.groups:
+        if _may_describe_group(connection, group.group_id):
+            part = copy(group)
+            part.topics, denied = _split_topics(connection, group.topics)
+            own.groups.append(part)
+            denied_topics.setdefault(group.group_id, []).extend(_refused_in_group(denied))
+
+    def hide(response: Any) -> None:
+        for group in response.groups:
+            shown = [topic for topic in group.topics if _is_known(connection, topic)]
+            group.topics = [*shown, *denied_topics.pop(group.group_id, ())]
+        response.groups = [*response.groups, *denied_groups]
+
+    return change_response(handle, connection, own, version, hide)
+
+
+def _may_describe_group(connection: Connection, group_id: str) -> bool:
+    return connection.is_allowed(Operation.DESCRIBE, Resource.GROUP, group_id)
+
+
+def _is_known(connection: Connection, topic: Any) -> bool:
+    """Return whether the client may know of a topic; True for a topic of which only an unknown id is given."""
+    name = topic_name(connection, topic)
+    return name is None or may_describe(connection, name)
+
+
+def _split_topics(connection: Connection, topics: Any) -> tuple[Any, list[Any]]:
+    """Return the topics of a request of which the client may know (None: all), and the others."""
+    if topics is None:
+        return None, []
+    known = [_is_known(connection, topic) for topic in topics]
+    return list(compress(topics, known)), [topic for topic, is_known in zip(topics, known, strict=True) if not is_known]
+
+
+def _refused_in_group(topics: list[Any]) -> list[OffsetFetchResponseTopics]:
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return [
+        OffsetFetchResponseTopics(
+            topic.name,
+            topic.topic_id,
+            [OffsetFetchResponsePartitions(index, NO_OFFSET, -1, "", error) for index in topic.partition_indexes],
+        )
+        for topic in topics
+    ]
+
+
+def check_describe_groups(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    """Show the operations on each group that are permitted to the client."""
+    if not request.include_authorized_operations:
+        return handle(connection, request, version)
+
+    def show(response: Any) -> None:
+        for group in response.groups:
+            if not group.error_code:
+                group.authorized_operations = operations_of(
+                    connection.broker.authorizer, connection, Resource.GROUP, group.group_id
+                )
+
+    return change_response(handle, connection, request, version, show)
+
+
+def check_list_groups(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    """Hide the groups that the client may not describe."""
+
+    def hide(response: Any) -> None:
+        response.groups = [
+            group
+            for group in response.groups
+            if connection.is_allowed(Operation.DESCRIBE, Resource.GROUP, group.group_id)
+        ]
+
+    return change_response(handle, connection, request, version, hide)
+
+
+def check_init_producer_id(
+    handle: Handler, connection: Connection, request: InitProducerIdRequest, version: int
+) -> Any:
+    """Refuse a transactional id to which the client may not write, and idempotence to a client that may write nowhere."""
+    transactional_id = request.transactional_id
+    if transactional_id is not None:
+        if connection.is_allowed(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+            return handle(connection, request, version)
+        return InitProducerIdResponse(0, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1)
+    if connection.is_allowed(
+        Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME
+    ) or connection.broker.authorizer.allows_some(connection, Operation.WRITE, Resource.TOPIC):
+        return handle(connection, request, version)
+    return InitProducerIdResponse(0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1, -1)
+
+
+def check_add_partitions_to_txn(
+    handle: Handler, connection: Connection, request: AddPartitionsToTxnRequest, version: int
+) -> Any:
+    """Refuse a transaction that is not the client's, or that has a topic to which the client may not write."""
+    if version >= BY_BROKERS_FROM:
+        if may_on_cluster(connection, Operation.CLUSTER_ACTION):
+            return handle(connection, request, version)
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    transactional_id, topics = request.v3_and_below_transactional_id, request.v3_and_below_topics
+    if not connection.is_allowed(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+        denied = {topic.name for topic in topics}
+        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    else:
+        denied = {t.name for t in topics if not connection.is_allowed(Operation.WRITE, Resource.TOPIC, t.name)}
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if not denied:
+            return handle(connection, request, version)
+
+    def code(name: str, index: int) -> ErrorCode:
+        if name in denied:
+            return error
+        log = connection.broker.topics.log(name, index)
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if log is None else ErrorCode.OPERATION_NOT_ATTEMPTED
+
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            AddPartitionsToTxnTopicResult(
+                topic.name,
+                [AddPartitionsToTxnPartitionResult(index, code(topic.name, index)) for index in topic.partitions],
+            )
+            for topic in topics
+        ]
+    )
+
+
+def check_describe_transactions(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    """Hide the topics of a transaction of which the client may not know."""
+
+    def hide(response: Any) -> None:
+        for state in response.transaction_states:
+            state.topics = [topic for topic in state.topics if may_describe(connection, topic.topic)]
+
+    return change_response(handle, connection, request, version, hide)
+
+
+def check_list_transactions(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    """Hide the transactional ids that the client may not describe."""
+
+    def hide(response: Any) -> None:
+        response.transaction_states = [
+            state
+            for state in response.transaction_states
+            if connection.is_allowed(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, state.transactional_id)
+        ]
+
+    return change_response(handle, connection, request, version, hide)

@@ -1,0 +1,90 @@
+"""Requests of which a check passes only a part to the handler: the refusal of the other part, and the merged response."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.requests.apis import NO_RESPONSE
+from stuntbroker.broker.requests.interception import intercept_response
+from stuntbroker.broker.requests.plain_messages import error_answer, plain_request, whole_answer
+from stuntbroker.protocol import api_keys
+from stuntbroker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.requests.router import Handler
+
+MANY_GROUPS_FROM: Final = 8
+"""First version of OffsetFetch with several groups."""
+NO_PROTOCOL_FROM: Final = 7
+"""First version of JoinGroup whose response may have a null protocol."""
+PARTITIONS: Final = ("partition_responses", "partitions")
+"""Names of the partition list in a topic of a response."""
+
+
+def handle_own_part(
+    handle: Handler, connection: Connection, own: Any, version: int, refusal: Any, answered: str
+) -> Any:
+    """Handle the part of a request that is not refused, and merge its response with the refusal.
+
+    `answered`: name of the list in the response that has an element for each part of the request.
+    """
+    route = connection.route
+
+    def with_refusal(answer: Any) -> Any:
+        response = whole_answer(route.key, version, route.flexible_response, answer)
+        if response is NO_RESPONSE:
+            return response
+        setattr(response, answered, merged(getattr(response, answered), getattr(refusal, answered)))
+        return response
+
+    return intercept_response(handle, connection, own, version, with_refusal)
+
+
+def refusal_of(key: int, version: int, request: Any, error: ErrorCode) -> Any:
+    """Return the response that refuses a whole request, with Kafka's values in the other fields."""
+    answer: Any = error_answer(key, plain_request(key, request), error)
+    match key:
+        case api_keys.OFFSET_FETCH if version >= MANY_GROUPS_FROM:
+            for group in answer.groups:
+                group.topics = []
+        case api_keys.OFFSET_FETCH:
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                part.committed_offset = -1
+        case api_keys.JOIN_GROUP:
+            answer.protocol_name = None if version >= NO_PROTOCOL_FROM else ""
+        case api_keys.LEAVE_GROUP:
+            answer.members = []
+        case api_keys.DELETE_RECORDS:
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                part.low_watermark = -1
+        case api_keys.OFFSET_FOR_LEADER_EPOCH:
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                part.leader_epoch = -1
+        case api_keys.ADD_PARTITIONS_TO_TXN:
+            answer.error_code = ErrorCode.NONE
+        case api_keys.END_TXN:
+            answer.producer_id = answer.producer_epoch = -1
+        case api_keys.OFFSET_DELETE:
+            answer.topics = []
+    return answer
+
+
+def merged(answered: Sequence[Any], refused: Sequence[Any]) -> list[Any]:
+    """Merge the handled and the refused topics, groups or ids of a response; each topic appears once."""
+    partitions = next((name for name in PARTITIONS if answered and hasattr(answered[0], name)), None)
+    if partitions is None:
+        return [*answered, *refused]
+    together = {_name_of(each): each for each in answered}
+    for each in refused:
+        known = together.setdefault(_name_of(each), each)
+        if known is not each:
+            setattr(known, partitions, [*getattr(known, partitions), *getattr(each, partitions)])
+    return list(together.values())
+
+
+def _name_of(topic: Any) -> tuple[str, bytes | None]:
+    """Return name and id of a topic in a response; depending on the version, either may be empty."""
+    name: str = topic.topic if hasattr(topic, "topic") else topic.name
+    return name, getattr(topic, "topic_id", None)

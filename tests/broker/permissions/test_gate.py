@@ -1,0 +1,140 @@
+"""Every request is checked when there is an authorizer, and none when there is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stuntbroker.broker.configuration.properties import ConfigError
+from stuntbroker.broker.permissions.authorizer import ANONYMOUS, Operation, Principal, Resource
+from stuntbroker.broker.permissions.gate import CHECKS, NEEDING_NONE
+from stuntbroker.broker.requests.apis import SERVED
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
+from stuntbroker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from stuntbroker.protocol.messages.describe_acls_request import DescribeAclsRequest
+from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from tests.kit.groups.group_requests import init
+from tests.kit.rig import running_rig
+
+STANDARD = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+ALICE = Principal("User", "alice")
+ANYTHING = (1, None, 1, None, None, 1, 1)
+
+
+def of_alice(resource: Resource, name: str, operation: Operation) -> AclCreation:
+    return AclCreation(resource, name, 3, str(ALICE), "*", operation, 3)
+
+
+def test_every_api_has_its_checks_or_needs_none() -> None:
+    assert CHECKS.keys() | NEEDING_NONE == SERVED.keys()
+    assert CHECKS.keys() & NEEDING_NONE == set()
+
+
+async def test_acls_are_kept_over_a_restart_and_a_rewritten_journal(tmp_path: Path) -> None:
+    kept = of_alice(Resource.TOPIC, "kept", Operation.READ)
+    removed = of_alice(Resource.TOPIC, "removed", Operation.READ)
+    for _ in range(3):  # The journal is rewritten at every start.
+        async with running_rig(tmp_path / "data", STANDARD) as rig:
+            client = rig.client()
+            client.ask(CreateAclsRequest([kept, removed]), 3)
+            client.ask(DeleteAclsRequest([DeleteAclsFilter(*ANYTHING[:1], "removed", *ANYTHING[2:])]), 3)
+            described = client.ask(DescribeAclsRequest(*ANYTHING), 3)
+            assert [each.resource_name for each in described.resources] == ["kept"]
+
+
+async def test_acls_wait_for_an_authorizer(tmp_path: Path) -> None:
+    async with running_rig(tmp_path / "data", STANDARD) as rig:
+        rig.client().ask(CreateAclsRequest([of_alice(Resource.TOPIC, "t", Operation.READ)]), 3)
+    async with running_rig(tmp_path / "data") as rig:
+        client = rig.client()
+        assert client.ask(DescribeAclsRequest(*ANYTHING), 3).error_code == ErrorCode.SECURITY_DISABLED
+    async with running_rig(tmp_path / "data", STANDARD) as rig:
+        described = rig.client().ask(DescribeAclsRequest(*ANYTHING), 3)
+        assert [each.resource_name for each in described.resources] == ["t"]
+
+
+@pytest.mark.parametrize("count", [3, 3_000])
+async def test_a_client_sees_only_the_ids_that_it_may_describe_however_many_there_are(
+    count: int, tmp_path: Path
+) -> None:
+    """A long response is encoded in slices, and is filtered all the same."""
+    async with running_rig(tmp_path / "data", STANDARD) as rig:
+        admin, alice = rig.client(), rig.client()
+        alice.connection.principal = ALICE
+        for number in range(count):
+            init(admin, f"t{number}", version=4)
+        assert len(admin.ask(ListTransactionsRequest(), 0).transaction_states) == count
+        assert list(alice.ask(ListTransactionsRequest(), 0).transaction_states) == []
+
+        admin.ask(CreateAclsRequest([of_alice(Resource.TRANSACTIONAL_ID, "t1", Operation.DESCRIBE)]), 3)
+
+        assert [each.transactional_id for each in alice.ask(ListTransactionsRequest(), 0).transaction_states] == ["t1"]
+
+
+async def test_a_topic_is_created_on_demand_only_for_a_client_that_may_create_it(tmp_path: Path) -> None:
+    async with running_rig(tmp_path / "data", STANDARD) as rig:
+        admin, alice = rig.client(), rig.client()
+        alice.connection.principal = ALICE
+        admin.ask(
+            CreateAclsRequest(
+                [of_alice(Resource.TOPIC, name, Operation.DESCRIBE) for name in ("a", "b")]
+                + [of_alice(Resource.TOPIC, "b", Operation.CREATE)]
+            ),
+            3,
+        )
+        request = MetadataRequest([MetadataRequestTopic(name=name) for name in ("a", "b", "c")])
+
+        answer = alice.ask(request, 9)
+
+        assert {each.name: each.error_code for each in answer.topics} == {
+            "a": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            "b": ErrorCode.NONE,
+            "c": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        }
+        assert set(rig.broker.topics.by_name) == {"b"}
+
+
+TWO_LISTENERS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,SECOND://127.0.0.1:0",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECOND:PLAINTEXT",
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "principals"),
+    [
+        ("", [ANONYMOUS, ANONYMOUS]),
+        ("User:alice", [ALICE, ALICE]),
+        ("SECOND:User:alice", [ANONYMOUS, ALICE]),
+        ("User:bob, second:User:alice", [Principal("User", "bob"), ALICE]),
+        ("User:CN=a:b", [Principal("User", "CN=a:b")] * 2),
+    ],
+)
+async def test_clients_without_authentication_are_whom_the_property_names(
+    given: str, principals: list[Principal]
+) -> None:
+    async with running_rig(None, {**TWO_LISTENERS, "stuntbroker.principal": given}) as rig:
+        assert [listener.principal for listener in rig.broker.listeners] == principals
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("stuntbroker.principal", "alice", "'alice' is neither User:NAME nor LISTENER:User:NAME"),
+        ("stuntbroker.principal", "NOWHERE:User:alice", "listeners has no NOWHERE"),
+        ("super.users", "alice", "'alice' is not User:NAME"),
+        ("authorizer.class.name", "com.example.Mine", "'com.example.Mine' is not implemented"),
+    ],
+)
+async def test_an_invalid_property_about_permissions_is_refused_with_its_reason(
+    name: str, value: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        async with running_rig(None, {**TWO_LISTENERS, name: value}):
+            pass
