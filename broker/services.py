@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
     from stuntbroker.broker.metadata.topics import Topics
     from stuntbroker.broker.observation.events import Events
-    from stuntbroker.broker.permissions.authorizer import Authorizer, Operation, Resource
+    from stuntbroker.broker.permissions.authorizer import Authorizer
     from stuntbroker.broker.random_source import RandomSource
     from stuntbroker.broker.requests.fetch_sessions import FetchSessions
     from stuntbroker.broker.requests.router import Router
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.transactions.registry import Transactions
     from stuntbroker.groups.classic.state import Group
     from stuntbroker.groups.coordinator import GroupCoordinator
+    from stuntbroker.protocol.acls import Operation, Resource
     from stuntbroker.storage.data_dir import DataDir
     from stuntbroker.storage.syncer import Syncer
     from stuntbroker.storage.turn import Turn

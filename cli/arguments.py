@@ -14,6 +14,7 @@ COMMANDS: Final = (
     "wait",
     "topic",
     "group",
+    "acl",
     "produce",
     "consume",
     "config",

@@ -59,7 +59,7 @@ complete -c stuntbroker -a '(__stuntbroker_candidates)'
 complete -c stuntbroker -n '__stuntbroker_candidates | string match -qv -- "-*"' -f  # No files where a word is due.
 """
 SCRIPTS: Final = {"bash": BASH, "zsh": ZSH, "fish": FISH}
-NOUNS: Final = ("topic", "group", "config", "txn")
+NOUNS: Final = ("topic", "group", "acl", "config", "txn")
 VALUES: Final = {
     "--durability": ("process", "power"),
     "--recover": ("refuse", "truncate"),

@@ -13,6 +13,7 @@ usage: stuntbroker COMMAND [options]
   wait        exit 0 as soon as a broker answers
   topic       create, list, describe, delete and grow topics of any Kafka
   group       list, describe, reset and delete consumer groups
+  acl         list, create and delete ACLs
   produce     write records, in a transaction or without one
   consume     print records, also those of open and aborted transactions, and the markers that end them
   config      show and change the properties of topics, brokers and groups
@@ -26,8 +27,8 @@ usage: stuntbroker COMMAND [options]
   help        print this help, or that of a command (also --help, -h)
 
 Kafka's own commands are available with Kafka's options and output: stuntbroker kafka-topics, kafka-console-producer,
-kafka-console-consumer, kafka-consumer-groups, kafka-configs, kafka-transactions, kafka-broker-api-versions, kafka-cluster,
-kafka-get-offsets; and rpk. In the image, they are on the PATH.
+kafka-console-consumer, kafka-consumer-groups, kafka-configs, kafka-transactions, kafka-acls, kafka-broker-api-versions,
+kafka-cluster, kafka-get-offsets; and rpk. In the image, they are on the PATH.
 
 `stuntbroker help COMMAND` and `stuntbroker COMMAND --help` print the options of a command, and examples.
 

@@ -15,6 +15,7 @@ from stuntbroker.cli.arguments import (
     WAIT_FLAGS,
     WAIT_OPTIONS,
     UsageError,
+    module_of,
     options,
     unknown_command,
 )
@@ -93,38 +94,13 @@ def _run(arguments: list[str]) -> int:
             from stuntbroker.cli.commands.wait import wait
 
             return wait(options(others, WAIT_OPTIONS, WAIT_FLAGS))
-        case "topic":
-            from stuntbroker.cli.commands.topic import topic
-
-            return topic(others)
-        case "group":
-            from stuntbroker.cli.commands.group import group
-
-            return group(others)
         case "produce":
             from stuntbroker.cli.commands.produce import produce_command
 
             return produce_command(others)
-        case "consume":
-            from stuntbroker.cli.commands.consume import consume
-
-            return consume(others)
-        case "config":
-            from stuntbroker.cli.commands.config import config
-
-            return config(others)
-        case "advertise":
-            from stuntbroker.cli.commands.advertise import advertise
-
-            return advertise(others)
-        case "ctl":
-            from stuntbroker.cli.commands.ctl import ctl
-
-            return ctl(others)
-        case "txn":
-            from stuntbroker.cli.commands.txn import txn
-
-            return txn(others)
+        case "topic" | "group" | "acl" | "consume" | "config" | "advertise" | "ctl" | "txn":
+            status: int = getattr(module_of(command), command)(others)  # Each has the name of its module.
+            return status
         case "completion":
             from stuntbroker.cli.completion import completion
 

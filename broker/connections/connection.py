@@ -27,9 +27,9 @@ from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.listener import Listener
-    from stuntbroker.broker.permissions.authorizer import Operation, Resource
     from stuntbroker.broker.security.authentication import Authentication
     from stuntbroker.broker.services import Services
+    from stuntbroker.protocol.acls import Operation, Resource
 
 BUFFER_BYTES_INITIAL: Final = 4_096
 COPIED_FRAME_BYTES_MAX: Final = 8_192

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.cluster.epochs import epoch_error
 from stuntbroker.broker.metadata.unknown_topics import unknown_topic
-from stuntbroker.broker.permissions.authorizer import CLUSTER_NAME, Operation, Resource
 from stuntbroker.broker.requests.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -19,6 +18,7 @@ from stuntbroker.broker.requests.fetch_sessions import (
     Key,
 )
 from stuntbroker.broker.requests.slices import RESPONSE_ALREADY_SENT, Steps, run_in_slices
+from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest
 from stuntbroker.protocol.messages.fetch_response import (

@@ -14,11 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.properties import KIP_447_DRAFT, KIP_588
-from stuntbroker.broker.permissions.authorizer import Operation, Resource
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.broker.transactions.fences import Identity, cause_of
 from stuntbroker.broker.transactions.group_fencing import Claim
 from stuntbroker.coordinator.requests import InitProducerId, Reply
+from stuntbroker.protocol.acls import Operation, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse

@@ -8,9 +8,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.metadata.acls import Acl, AclFilter
 from stuntbroker.broker.permissions.acl_requests import has_unknown
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
+from stuntbroker.protocol.acls import Acl, AclFilter
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_acls_request import DescribeAclsRequest
 from stuntbroker.protocol.messages.describe_acls_response import (

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.metadata.acls import ANY, MATCH, Acl
 from stuntbroker.broker.permissions.acl_requests import NO_AUTHORIZER, has_unknown, unknown_field
-from stuntbroker.broker.permissions.authorizer import CLUSTER_NAME, Resource
 from stuntbroker.broker.requests.slices import (
     ELEMENT_COST,
     RESPONSE_ALREADY_SENT,
@@ -17,6 +15,7 @@ from stuntbroker.broker.requests.slices import (
     cost_of_change,
     run_in_slices,
 )
+from stuntbroker.protocol.acls import ANY, CLUSTER_NAME, MATCH, Acl, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_acls_request import CreateAclsRequest
 from stuntbroker.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse

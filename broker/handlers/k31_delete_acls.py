@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.metadata.acls import Acl, AclFilter
 from stuntbroker.broker.permissions.acl_requests import NO_AUTHORIZER, has_unknown, unknown_field
 from stuntbroker.broker.requests.slices import (
     ELEMENT_COST,
@@ -16,6 +15,7 @@ from stuntbroker.broker.requests.slices import (
     cost_of_change,
     run_in_slices,
 )
+from stuntbroker.protocol.acls import Acl, AclFilter
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_acls_request import DeleteAclsRequest
 from stuntbroker.protocol.messages.delete_acls_response import (

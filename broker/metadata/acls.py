@@ -1,76 +1,12 @@
-"""ACLs: which principal may perform which operation on which resource. Set by requests, and kept in the journal.
-
-Codes are Kafka's: `ResourceType`, `PatternType`, `AclOperation` and `AclPermissionType`.
-"""
+"""The ACLs of the cluster, set by requests and kept in the journal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import starmap
-from typing import Any, Final, NamedTuple
+from typing import Any
 
-UNKNOWN: Final = 0
-ANY: Final = 1
-"""Value of a filter that every value matches."""
-MATCH, LITERAL, PREFIXED = 2, 3, 4
-DENY, ALLOW = 2, 3
-EVERY: Final = "*"
-"""Literal resource name, and host, that stand for all of them."""
-
-
-AclFields = tuple[int, str, int, str, str, int, int]
-"""Fields of an Acl."""
-
-
-class Acl(NamedTuple):
-    """One permission, or its denial."""
-
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    """LITERAL, or PREFIXED: the ACL is for all resources whose names begin with `resource_name`."""
-    principal: str
-    """`User:name`; `User:*` stands for everybody."""
-    host: str
-    operation: int
-    permission_type: int
-
-    def is_about(self, name: str) -> bool:
-        """Return whether the ACL is for the resource with this name."""
-        if self.pattern_type == PREFIXED:
-            return name.startswith(self.resource_name)
-        return self.resource_name in (name, EVERY)
-
-
-class AclFilter(NamedTuple):
-    """A description of ACLs: None and ANY match every value."""
-
-    resource_type: int
-    resource_name: str | None
-    pattern_type: int
-    """MATCH: all ACLs that are for the resource `resource_name`, those of patterns included."""
-    principal: str | None
-    host: str | None
-    operation: int
-    permission_type: int
-
-    def matches(self, acl: Acl) -> bool:
-        """Return whether the filter describes an ACL."""
-        return (
-            self.resource_type in (ANY, acl.resource_type)
-            and self.pattern_type in (ANY, MATCH, acl.pattern_type)
-            and self._matches_name(acl)
-            and self.principal in (None, acl.principal)
-            and self.host in (None, acl.host)
-            and self.operation in (ANY, acl.operation)
-            and self.permission_type in (ANY, acl.permission_type)
-        )
-
-    def _matches_name(self, acl: Acl) -> bool:
-        name = self.resource_name
-        if name is None:
-            return True
-        return acl.is_about(name) if self.pattern_type == MATCH else name == acl.resource_name
+from stuntbroker.protocol.acls import Acl, AclFields
 
 
 class Acls:

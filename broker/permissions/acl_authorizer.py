@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.metadata.acls import ALLOW, DENY, EVERY, LITERAL, PREFIXED, Acl, Acls
-from stuntbroker.broker.permissions.authorizer import Authorizer, Client, Operation, Resource
+from stuntbroker.broker.metadata.acls import Acls
+from stuntbroker.broker.permissions.authorizer import Authorizer, Client
+from stuntbroker.protocol.acls import ALLOW, DENY, EVERY, LITERAL, PREFIXED, Acl, Operation, Resource
 
 if TYPE_CHECKING:
     from stuntbroker.broker.configuration.config import BrokerConfig

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stuntbroker.broker.metadata.acls import ALLOW, PREFIXED, UNKNOWN, Acl, AclFilter
-from stuntbroker.broker.permissions.authorizer import Operation, Resource
+from stuntbroker.protocol.acls import ALLOW, PREFIXED, UNKNOWN, Acl, AclFilter, Operation, Resource
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 

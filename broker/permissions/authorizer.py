@@ -7,60 +7,12 @@ it to the transactional ids in `stuntbroker.deny.two.phase.commit`.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from stuntbroker.protocol.acls import OPERATIONS_ON, Operation, Resource
 
 if TYPE_CHECKING:
     from stuntbroker.broker.configuration.config import BrokerConfig
-
-
-class Operation(IntEnum):
-    """Operation on a resource (AclOperation)."""
-
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class Resource(IntEnum):
-    """Type of a resource (ResourceType)."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-CLUSTER_NAME: Final = "kafka-cluster"
-"""Name of the only resource of type CLUSTER."""
-
-OPERATIONS_ON: Final = {
-    Resource.TOPIC: (
-        Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE, Operation.ALTER, Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
-    ),
-    Resource.GROUP: (
-        Operation.READ, Operation.DELETE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
-    ),
-    Resource.CLUSTER: (
-        Operation.CREATE, Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION, Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS, Operation.IDEMPOTENT_WRITE,
-    ),
-}  # fmt: skip
-"""Type of a resource -> operations that a response can show as permitted (KIP-430)."""
 
 
 class Principal(NamedTuple):

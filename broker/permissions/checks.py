@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.permissions.authorizer import CLUSTER_NAME, Operation, Resource
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.partial_requests import MANY_GROUPS_FROM, handle_own_part, refusal_of
 from stuntbroker.broker.requests.plain_messages import whole_answer
 from stuntbroker.protocol import api_keys
+from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_client_quotas_response import EntityData
 from stuntbroker.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest

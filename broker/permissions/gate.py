@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.permissions import group_checks, topic_checks
-from stuntbroker.broker.permissions.authorizer import CLUSTER_NAME, Operation, Resource
 from stuntbroker.broker.permissions.checks import for_all, for_cluster, for_each, itself, topic_name, unless_on_cluster
 from stuntbroker.protocol import api_keys
+from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
 from stuntbroker.protocol.config_resources import ResourceType
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from copy import copy
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.permissions.authorizer import CLUSTER_NAME, Operation, Resource, operations_of
+from stuntbroker.broker.permissions.authorizer import operations_of
 from stuntbroker.broker.permissions.checks import (
     DENIED,
     MESSAGES,
@@ -17,6 +17,7 @@ from stuntbroker.broker.permissions.checks import (
 )
 from stuntbroker.broker.permissions.topic_checks import may_describe
 from stuntbroker.broker.requests.partial_requests import MANY_GROUPS_FROM, handle_own_part, refusal_of
+from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
 from stuntbroker.protocol.messages.add_partitions_to_txn_response import (

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.permissions.authorizer import Operation, Resource, operations_of
+from stuntbroker.broker.permissions.authorizer import operations_of
 from stuntbroker.broker.permissions.checks import MESSAGES, change_response, may_on_cluster, topic_name
 from stuntbroker.broker.produce.produce_checks import has_transactional
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.partial_requests import merged
 from stuntbroker.broker.requests.plain_messages import whole_answer
+from stuntbroker.protocol.acls import Operation, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreateTopicsRequest
 from stuntbroker.protocol.messages.create_topics_response import CreatableTopicResult
@@ -158,7 +159,7 @@ def may_create(connection: Connection, name: str) -> bool:
 
 def cluster_operations(connection: Connection) -> int:
     """Return the operations on the cluster that the response shows; none if the client may not describe the cluster."""
-    from stuntbroker.broker.permissions.authorizer import CLUSTER_NAME
+    from stuntbroker.protocol.acls import CLUSTER_NAME
 
     if not may_on_cluster(connection, Operation.DESCRIBE):
         return NO_CLUSTER_OPERATIONS

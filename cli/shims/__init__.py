@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "kafka-consumer-groups": "consumer_groups",
     "kafka-configs": "configs",
     "kafka-transactions": "transactions",
+    "kafka-acls": "acls",
     "kafka-broker-api-versions": "cluster",
     "kafka-cluster": "cluster",
     "kafka-get-offsets": "cluster",

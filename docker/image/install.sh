@@ -17,7 +17,7 @@ install -m 755 "$here/entrypoint.sh" "$root/entrypoint.sh"
 # Kafka's commands, with and without .sh: links to one script, which takes the command from its own name.
 install -m 755 "$here/shim" "$root/opt/kafka/bin/stuntbroker-shim"
 for command in kafka-topics kafka-console-producer kafka-console-consumer kafka-consumer-groups kafka-configs kafka-transactions \
-  kafka-broker-api-versions kafka-cluster kafka-get-offsets kafka-storage kafka-server-start zookeeper-server-start; do
+  kafka-acls kafka-broker-api-versions kafka-cluster kafka-get-offsets kafka-storage kafka-server-start zookeeper-server-start; do
   ln -s stuntbroker-shim "$root/opt/kafka/bin/$command.sh"
   ln -s stuntbroker-shim "$root/opt/kafka/bin/$command"
 done

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.cli.arguments import COMMANDS
-from stuntbroker.cli.commands import config, consume, group, produce, topic, txn
+from stuntbroker.cli.commands import acl, config, consume, group, produce, topic, txn
 from stuntbroker.cli.completion import NOUNS, candidates
 from stuntbroker.cli.main import run
 from tests.kit.processes.process import serving
 
-VERBS = {"topic": topic, "group": group, "config": config, "txn": txn}
+VERBS = {"topic": topic, "group": group, "acl": acl, "config": config, "txn": txn}
 WRONG = {
     "topic": "topic: a command is missing; there are create, list, describe, delete, grow",
     "topic make x": "there is no command 'make'",

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stuntbroker.broker.configuration.config import BrokerConfig
-from stuntbroker.broker.metadata.acls import ALLOW, DENY, LITERAL, PREFIXED, Acl, Acls
+from stuntbroker.broker.metadata.acls import Acls
 from stuntbroker.broker.permissions.acl_authorizer import AclAuthorizer
-from stuntbroker.broker.permissions.authorizer import ConfiguredAuthorizer, Operation, Principal, Resource
+from stuntbroker.broker.permissions.authorizer import ConfiguredAuthorizer, Principal
+from stuntbroker.protocol.acls import ALLOW, DENY, LITERAL, PREFIXED, Acl, Operation, Resource
 
 STANDARD = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
 TOPIC, ALL, READ, WRITE, DESCRIBE = Resource.TOPIC, Operation.ALL, Operation.READ, Operation.WRITE, Operation.DESCRIBE

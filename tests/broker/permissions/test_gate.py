@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.broker.configuration.properties import ConfigError
-from stuntbroker.broker.permissions.authorizer import ANONYMOUS, Operation, Principal, Resource
+from stuntbroker.broker.permissions.authorizer import ANONYMOUS, Principal
 from stuntbroker.broker.permissions.gate import CHECKS, NEEDING_NONE
 from stuntbroker.broker.requests.apis import SERVED
+from stuntbroker.protocol.acls import Operation, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from stuntbroker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest

@@ -5,14 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stuntbroker.broker.configuration.config import BrokerConfig
-from stuntbroker.broker.permissions.authorizer import (
-    ANONYMOUS,
-    Client,
-    ConfiguredAuthorizer,
-    Operation,
-    Principal,
-    Resource,
-)
+from stuntbroker.broker.permissions.authorizer import ANONYMOUS, Client, ConfiguredAuthorizer, Principal
+from stuntbroker.protocol.acls import Operation, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from tests.kit.rig import running_rig

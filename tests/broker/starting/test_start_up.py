@@ -44,7 +44,7 @@ OURS = {
     "stuntbroker.cli.arguments", "stuntbroker.cli.serving", "stuntbroker.cli.serving.serve", "stuntbroker.coordinator",
     "stuntbroker.coordinator.actor",
     "stuntbroker.coordinator.machine", "stuntbroker.coordinator.records", "stuntbroker.coordinator.requests",
-    "stuntbroker.coordinator.state", "stuntbroker.protocol", "stuntbroker.protocol.addresses",
+    "stuntbroker.coordinator.state", "stuntbroker.protocol", "stuntbroker.protocol.acls", "stuntbroker.protocol.addresses",
     "stuntbroker.protocol.api_keys",
     "stuntbroker.protocol.batches", "stuntbroker.protocol.batches.records", "stuntbroker.protocol.caches",
     "stuntbroker.protocol.crc", "stuntbroker.protocol.data_folder",

@@ -14,20 +14,10 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.cli.main import run
+from tests.cli.shims.kafka_commands import CLASSES, settled, with_bootstrap
 from tests.kit.processes.process import DEADLINE_S
 from tests.peers.programs.kafka_tools import KafkaTools
 
-CLASSES = {
-    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
-    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
-    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
-    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-    "kafka-configs": "kafka.admin.ConfigCommand",
-    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
-    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
-    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
-    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
-}
 TOPIC, GROUP = "shims-orders", "shims-group"
 READ = [
     f"kafka-topics --describe --topic {TOPIC}",
@@ -151,13 +141,6 @@ def theirs(tools: KafkaTools, words: list[str], bootstrap: str) -> Result:
     return done.status, done.out
 
 
-def with_bootstrap(words: list[str], bootstrap: str) -> list[str]:
-    """The arguments of a command with the broker to ask; kafka-cluster has a verb before it."""
-    command, *arguments = words
-    at = 1 if command == "kafka-cluster" else 0
-    return [*arguments[:at], "--bootstrap-server", bootstrap, *arguments[at:]]
-
-
 def our_own(words: list[str], bootstrap: str) -> Result:
     """Exit status and standard output of ours, as a process."""
     done = subprocess.run(
@@ -165,14 +148,6 @@ def our_own(words: list[str], bootstrap: str) -> Result:
         capture_output=True, text=True, timeout=DEADLINE_S, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr if not done.stdout else done.stdout
-
-
-def settled(text: str, name: str = "") -> list[str]:
-    """The lines without what differs from run to run: the name, ids, and blanks at an end."""
-    text = text.replace(name, "NAME") if name else text
-    text = re.sub(r"TopicId: \S+", "TopicId: ID", text)
-    lines = (re.sub(r" +", " ", line).rstrip() for line in text.splitlines())
-    return sorted(line for line in lines if line and "console-consumer-" not in line)
 
 
 @pytest.mark.parametrize("line", READ)

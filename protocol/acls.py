@@ -1,0 +1,124 @@
+"""ACLs: which principal may perform which operation on which resource (KIP-11, KIP-290).
+
+Codes are Kafka's: `ResourceType`, `PatternType`, `AclOperation` and `AclPermissionType`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+
+class Operation(IntEnum):
+    """Operation on a resource (AclOperation)."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Resource(IntEnum):
+    """Type of a resource (ResourceType)."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+CLUSTER_NAME: Final = "kafka-cluster"
+"""Name of the only resource of type CLUSTER."""
+
+OPERATIONS_ON: Final = {
+    Resource.TOPIC: (
+        Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DESCRIBE, Operation.DELETE, Operation.ALTER,
+        Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
+    ),
+    Resource.GROUP: (
+        Operation.READ, Operation.DESCRIBE, Operation.DELETE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
+    ),
+    Resource.CLUSTER: (
+        Operation.CREATE, Operation.CLUSTER_ACTION, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE, Operation.ALTER, Operation.DESCRIBE,
+    ),
+    Resource.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT),
+    Resource.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    Resource.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+}  # fmt: skip
+"""Type of a resource -> operations that can be permitted on it, besides ALL."""
+
+UNKNOWN: Final = 0
+ANY: Final = 1
+"""Value of a filter that every value matches."""
+MATCH, LITERAL, PREFIXED = 2, 3, 4
+DENY, ALLOW = 2, 3
+EVERY: Final = "*"
+"""Literal resource name, and host, that stand for all of them."""
+
+
+AclFields = tuple[int, str, int, str, str, int, int]
+"""Fields of an Acl."""
+
+
+class Acl(NamedTuple):
+    """One permission, or its denial."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    """LITERAL, or PREFIXED: the ACL is for all resources whose names begin with `resource_name`."""
+    principal: str
+    """`User:name`; `User:*` stands for everybody."""
+    host: str
+    operation: int
+    permission_type: int
+
+    def is_about(self, name: str) -> bool:
+        """Return whether the ACL is for the resource with this name."""
+        if self.pattern_type == PREFIXED:
+            return name.startswith(self.resource_name)
+        return self.resource_name in (name, EVERY)
+
+
+class AclFilter(NamedTuple):
+    """A description of ACLs: None and ANY match every value."""
+
+    resource_type: int
+    resource_name: str | None
+    pattern_type: int
+    """MATCH: all ACLs that are for the resource `resource_name`, those of patterns included."""
+    principal: str | None
+    host: str | None
+    operation: int
+    permission_type: int
+
+    def matches(self, acl: Acl) -> bool:
+        """Return whether the filter describes an ACL."""
+        return (
+            self.resource_type in (ANY, acl.resource_type)
+            and self.pattern_type in (ANY, MATCH, acl.pattern_type)
+            and self._matches_name(acl)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (ANY, acl.operation)
+            and self.permission_type in (ANY, acl.permission_type)
+        )
+
+    def _matches_name(self, acl: Acl) -> bool:
+        name = self.resource_name
+        if name is None:
+            return True
+        return acl.is_about(name) if self.pattern_type == MATCH else name == acl.resource_name
