@@ -85,7 +85,7 @@ def create_acls(cluster: Cluster, acls: Collection[Acl]) -> None:
     def attempt() -> None:
         answer = cluster.ask(cluster.controller_id(), CREATE_ACLS, request, CreateAclsResponse)
         for acl, result in zip(acls, answer.results, strict=True):
-            check(f"creating the ACL {described(acl)}", result.error_code, result.error_message)
+            check(f"creating the ACL {acl.describe()}", result.error_code, result.error_message)
 
     cluster.retrying(attempt)
 
@@ -101,27 +101,8 @@ def delete_acls(cluster: Cluster, filters: Iterable[AclFilter]) -> list[Acl]:
             check("deleting ACLs", result.error_code, result.error_message)
             for each in result.matching_acls:
                 acl = Acl(*(getattr(each, name) for name in Acl._fields))
-                check(f"deleting the ACL {described(acl)}", each.error_code, each.error_message)
+                check(f"deleting the ACL {acl.describe()}", each.error_code, each.error_message)
                 deleted.add(acl)
         return sorted(deleted)
 
     return cluster.retrying(attempt)
-
-
-def described(acl: Acl) -> str:
-    """Return an ACL as a text, such as `User:alice may READ the TOPIC orders`."""
-    may = "may" if acl.permission_type == ALLOW else "may not"
-    pattern = f"{acl.resource_name}..." if acl.pattern_type == PREFIXED else acl.resource_name
-    origin = "" if acl.host == EVERY else f" from {acl.host}"
-    operation, resource = operation_name(acl.operation), resource_name(acl.resource_type)
-    return f"{acl.principal} {may} {operation} the {resource} {pattern}{origin}"
-
-
-def operation_name(code: int) -> str:
-    """Return Kafka's name of an operation, or the code as text if it is unknown."""
-    return Operation(code).name if code in Operation.__members__.values() else str(code)
-
-
-def resource_name(code: int) -> str:
-    """Return Kafka's name of a type of resource, or the code as text if it is unknown."""
-    return Resource(code).name if code in Resource.__members__.values() else str(code)

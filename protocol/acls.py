@@ -86,6 +86,16 @@ class Acl(NamedTuple):
     operation: int
     permission_type: int
 
+    def describe(self) -> str:
+        """Return the ACL as a text, such as `User:alice may READ the TOPIC orders`."""
+        may = "may" if self.permission_type == ALLOW else "may not"
+        pattern = f"{self.resource_name}..." if self.pattern_type == PREFIXED else self.resource_name
+        origin = "" if self.host == EVERY else f" from {self.host}"
+        everything = self.operation == Operation.ALL
+        operation = "do everything with" if everything else operation_name(self.operation)
+        resource = resource_name(self.resource_type)
+        return f"{self.principal} {may} {operation} the {resource} {pattern}{origin}"
+
     def is_about(self, name: str) -> bool:
         """Return whether the ACL is for the resource with this name."""
         if self.pattern_type == PREFIXED:
@@ -122,3 +132,13 @@ class AclFilter(NamedTuple):
         if name is None:
             return True
         return acl.is_about(name) if self.pattern_type == MATCH else name == acl.resource_name
+
+
+def operation_name(code: int) -> str:
+    """Return Kafka's name of an operation, or the code as text if it is unknown."""
+    return Operation(code).name if code in Operation.__members__.values() else str(code)
+
+
+def resource_name(code: int) -> str:
+    """Return Kafka's name of a type of resource, or the code as text if it is unknown."""
+    return Resource(code).name if code in Resource.__members__.values() else str(code)

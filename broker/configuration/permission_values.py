@@ -8,8 +8,9 @@ AUTHORIZERS: Final = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "kafka.security.authorizer.AclAuthorizer",
     "kafka.security.auth.SimpleAclAuthorizer",
+    "io.confluent.kafka.security.authorizer.ConfluentServerAuthorizer",
 )
-"""Classes of Kafka's authorizer: of this release, and of older ones."""
+"""Classes of Kafka's authorizer: of this release, of older ones, and that of cp-server."""
 USER_TYPE: Final = "User:"
 """Beginning of a principal."""
 

@@ -84,7 +84,7 @@ def _problem(acl: Acl) -> str:
 def _create(broker: Uses, acl: Acl) -> AclCreationResult:
     try:
         if broker.acls.add(acl):
-            broker.events.info("acl_created", **acl._asdict())
+            broker.events.info("acl_created", acl=acl.describe())
     except StorageError as fault:
         return AclCreationResult(ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
     return AclCreationResult(ErrorCode.NONE, "")

@@ -73,7 +73,7 @@ def _delete(broker: Uses, acl: Acl) -> DeleteAclsMatchingAcl:
     error, message = ErrorCode.NONE, None
     try:
         broker.acls.remove(acl)
-        broker.events.info("acl_deleted", **acl._asdict())
+        broker.events.info("acl_deleted", acl=acl.describe())
     except StorageError as fault:
         error, message = ErrorCode.KAFKA_STORAGE_ERROR, str(fault)
     return DeleteAclsMatchingAcl(error, message, *acl)

@@ -14,10 +14,7 @@ from stuntbroker.client.acls import (
     PRODUCER_OF,
     create_acls,
     delete_acls,
-    described,
     list_acls,
-    operation_name,
-    resource_name,
 )
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.protocol.acls import (
@@ -33,6 +30,8 @@ from stuntbroker.protocol.acls import (
     AclFilter,
     Operation,
     Resource,
+    operation_name,
+    resource_name,
 )
 
 USAGE: Final = (
@@ -102,7 +101,7 @@ def _create(given: Options) -> OnCluster:
 
     def operation(cluster: Cluster) -> Shown:
         create_acls(cluster, acls)
-        text = "".join(f"{described(acl)}\n" for acl in acls)
+        text = "".join(f"{acl.describe()}\n" for acl in acls)
         return Shown(text, {"created": [_document(acl) for acl in acls]}, is_data=False)
 
     return operation
@@ -115,7 +114,7 @@ def _delete(given: Options) -> OnCluster:
 
     def operation(cluster: Cluster) -> Shown:
         acls = delete_acls(cluster, filters)
-        text = "".join(f"deleted: {described(acl)}\n" for acl in acls) or "no ACL matches\n"
+        text = "".join(f"deleted: {acl.describe()}\n" for acl in acls) or "no ACL matches\n"
         return Shown(text, {"deleted": [_document(acl) for acl in acls]}, is_data=False)
 
     return operation

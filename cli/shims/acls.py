@@ -15,8 +15,6 @@ from stuntbroker.client.acls import (
     create_acls,
     delete_acls,
     list_acls,
-    operation_name,
-    resource_name,
 )
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.protocol.acls import (
@@ -33,6 +31,8 @@ from stuntbroker.protocol.acls import (
     AclFilter,
     Operation,
     Resource,
+    operation_name,
+    resource_name,
 )
 
 PATTERNS: Final = {"ANY": ANY, "MATCH": MATCH, "LITERAL": LITERAL, "PREFIXED": PREFIXED}

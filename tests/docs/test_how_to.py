@@ -48,6 +48,7 @@ def run(command: list[str], folder: Path, text: str = "") -> subprocess.Complete
 
 
 BLOCKS = {
+    "acls.md": {"python": 1, "sh": 1},
     "client.md": {"python": 8},
     "commands.md": {"": 1},
     # Their variables are read here; tests/docker runs them.
@@ -278,6 +279,25 @@ def test_the_tests_of_the_page_about_security_pass(tmp_path: Path) -> None:
         where = f"--stuntbroker-bootstrap=localhost:{broker.address[1]}"
         done = run([sys.executable, "-m", *PYTEST, "-q", where], tmp_path)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_test_of_the_page_about_acls_passes(tmp_path: Path) -> None:
+    (page,) = blocks("acls.md", "python")
+    (tmp_path / "test_page.py").write_text(page, encoding="utf-8")
+
+    done = run([sys.executable, "-m", *PYTEST, "-q"], tmp_path)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_commands_of_the_page_about_acls_work(tmp_path: Path) -> None:
+    (commands,) = blocks("acls.md", "sh")
+    authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    with serving("--set", authorizer, "--set", "super.users=User:ANONYMOUS") as broker:
+        for line in commands.splitlines():
+            words = [*shlex.split(line), "--bootstrap", "{}:{}".format(*broker.address)]
+            done = run([sys.executable, "-m", *words], tmp_path)
+            assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[0] == "deleted: User:bob may READ the TOPIC payments"
 
 
 def test_the_commands_of_the_page_about_security_reach_the_broker_of_its_compose_file(tmp_path: Path) -> None:
