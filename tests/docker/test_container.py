@@ -194,6 +194,30 @@ def test_the_keystores_of_apaches_example_secure_a_listener_and_the_container_is
     assert "without_effect" not in docker("logs", container)
 
 
+def test_acls_are_switched_on_by_variables_and_set_by_kafka_s_command(started: Start) -> None:
+    variables = {
+        "KAFKA_AUTHORIZER_CLASS_NAME": "kafka.security.authorizer.AclAuthorizer",
+        "KAFKA_SUPER_USERS": "User:ANONYMOUS",
+        "KAFKA_ALLOW_EVERYONE_IF_NO_ACL_FOUND": "false",
+        "KAFKA_LISTENERS": "PLAINTEXT://:9092,CLIENT://:9093",
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092,CLIENT://localhost:9093",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CLIENT:PLAINTEXT",
+        "KAFKA_STUNTBROKER_PRINCIPAL": "CLIENT:User:alice",
+    }
+    container = started(*(word for name, value in variables.items() for word in ("--env", f"{name}={value}")))
+    wait_until_ready(container)
+    command = ("exec", container, "kafka-acls.sh", "--bootstrap-server", "localhost:9092")
+    produce = ("exec", container, "stuntbroker", "produce", "orders", "value", "--bootstrap", "localhost:9093")
+
+    with pytest.raises(AssertionError, match="TOPIC_AUTHORIZATION_FAILED"):
+        docker(*produce)
+    added = docker(*command, "--add", "--allow-principal", "User:alice", "--producer", "--topic", "orders")
+    assert "operation=WRITE, permissionType=ALLOW" in added
+    docker(*produce)
+    assert "(principal=User:alice, host=*, operation=WRITE, permissionType=ALLOW)" in docker(*command, "--list")
+    assert "without_effect" not in docker("logs", container)
+
+
 def test_the_image_has_no_pip_no_compiler_and_is_small(image: str) -> None:
     script = "for tool in pip pip3 gcc cc; do command -v $tool; done; python -m pip --version 2>&1 | tail -1"
     lines = docker("run", "--rm", image, "sh", "-c", script).strip().splitlines()
