@@ -204,9 +204,9 @@ class Actor:
             suspended = self._decide_and_perform(execution, ports)
         finally:
             if not suspended:
-                self._drain_mailbox(ports)
+                self.drain_mailbox(ports)
 
-    def _drain_mailbox(self, ports: Ports) -> None:
+    def drain_mailbox(self, ports: Ports) -> None:
         """Handle the requests in the mailbox. An exception ends only its own request; the first one is raised at the end."""
         fault: Exception | None = None
         while self.mailbox:
@@ -311,7 +311,7 @@ class Actor:
             self._complete(execution.context, ports)
         except Exception:
             execution.refuse()
-            self._drain_mailbox(ports)
+            self.drain_mailbox(ports)
             raise
         self.resume(execution, ports)
 
@@ -325,15 +325,15 @@ class Actor:
             raise
         finally:
             if not suspended:
-                self._drain_mailbox(ports)
+                self.drain_mailbox(ports)
 
     def _stay_prepared(self, execution: _Execution, ports: Ports) -> None:
         """Stay prepared while a partition has no leader to write its marker; a request for a new transaction is to be retried."""
         self._reply_before_markers(execution)
         execution.reply(Reply(ErrorCode.CONCURRENT_TRANSACTIONS))
-        self._drain_mailbox(ports)
+        self.drain_mailbox(ports)
 
     def _give_up(self, execution: _Execution, ports: Ports) -> None:
         """Refuse the request because a marker could not be written; the transaction stays prepared until `finish` succeeds."""
         execution.refuse()
-        self._drain_mailbox(ports)
+        self.drain_mailbox(ports)

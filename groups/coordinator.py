@@ -63,9 +63,9 @@ class GroupCoordinator:
         self._now_ms = now_ms
         self._config = config
         self._new_member_id = new_member_id
-        self._ledger = Ledger(log, now_ms)
-        self._ports = Ports(self._ledger.append_group, timers, now_ms, config, events)
-        self._actors: dict[str, GroupActor] = {}
+        self.ledger = Ledger(log, now_ms)
+        self._ports = Ports(self.ledger.append_group, timers, now_ms, config, events)
+        self.actors: dict[str, GroupActor] = {}
         self._generations = Generations()
         self._sweep: TimerHandle | None = None
         self._members_bytes = 0
@@ -75,45 +75,45 @@ class GroupCoordinator:
 
     def replay(self, partition: int, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
         """Load the groups and offsets of one partition. Each buffer is a whole batch that is not compressed."""
-        for record in self._ledger.replay(partition, batches):
+        for record in self.ledger.replay(partition, batches):
             match record:
                 case OffsetRecord(group_id, _, offset):
                     if offset is not None:
                         self._actor_for_offsets(group_id)
                 case GroupRecord(group_id, None):
-                    self._actors.pop(group_id, None)
+                    self.actors.pop(group_id, None)
                 case GroupRecord(group_id, Group() as group):
-                    self._actors[group_id] = GroupActor(group, self._ports)
+                    self.actors[group_id] = GroupActor(group, self._ports)
 
     def start(self) -> None:
         """Start all timers, after all partitions were replayed: the session time-out of each member begins now."""
         self._members_bytes = self._count_members_bytes()
-        for actor in tuple(self._actors.values()):
+        for actor in tuple(self.actors.values()):
             if actor.group.members:
                 actor.ask(Loaded())
         self._arm_sweep()
 
     def unload(self, partition: int) -> None:
         """Forget the groups of a partition; waiting requests get NOT_COORDINATOR."""
-        for group_id, actor in list(self._actors.items()):
+        for group_id, actor in list(self.actors.items()):
             if self.partition_of(group_id) == partition:
-                del self._actors[group_id]
+                del self.actors[group_id]
                 self._generations.forget(group_id)
                 actor.unload()
-        self._ledger.forget(partition)
+        self.ledger.forget(partition)
 
     def load(self, partition: int, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
         """Load the groups of a partition that was unloaded; their members' session time-outs begin now."""
-        self._ledger.forget(partition)
+        self.ledger.forget(partition)
         self.replay(partition, batches)
         self._members_bytes = self._count_members_bytes()
-        for group_id, actor in tuple(self._actors.items()):
+        for group_id, actor in tuple(self.actors.items()):
             if actor.group.members and self.partition_of(group_id) == partition:
                 actor.ask(Loaded())
 
     def stop(self) -> None:
         """Cancel all timers."""
-        for actor in self._actors.values():
+        for actor in self.actors.values():
             actor.disarm_all()
         if self._sweep is not None:
             self._sweep.cancel()
@@ -130,7 +130,7 @@ class GroupCoordinator:
         if not request.member_id:
             prefix = request.client_id if request.instance_id is None else request.instance_id
             request = replace(request, new_member_id=self._new_member_id(prefix))
-        actor = self._actors.get(request.group_id)
+        actor = self.actors.get(request.group_id)
         if actor is not None:
             actor.ask(request, reply)
         elif request.member_id:
@@ -138,8 +138,8 @@ class GroupCoordinator:
         else:
             # A new group is stored while it is still empty, even if the request fails.
             group = Group(request.group_id, entered_at_ms=self._now_ms())
-            self._ledger.append_group(group)
-            self._actors[request.group_id] = actor = GroupActor(group, self._ports)
+            self.ledger.append_group(group)
+            self.actors[request.group_id] = actor = GroupActor(group, self._ports)
             actor.ask(request, reply)
 
     def _join_error(self, request: JoinGroup) -> ErrorCode:
@@ -165,14 +165,14 @@ class GroupCoordinator:
         return True
 
     def _count_members_bytes(self) -> int:
-        return sum(members_bytes(actor.group) for actor in self._actors.values())
+        return sum(members_bytes(actor.group) for actor in self.actors.values())
 
     def sync(self, request: SyncGroup, reply: Callable[[SyncReply], None]) -> None:
         """Handle SyncGroup: store the leader's assignments, or wait for them; `reply` gets the member's own assignment."""
         if not request.group_id:
             reply(SyncReply(ErrorCode.INVALID_GROUP_ID))
             return
-        actor = self._actors.get(request.group_id)
+        actor = self.actors.get(request.group_id)
         if actor is None:
             reply(SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
             return
@@ -185,7 +185,7 @@ class GroupCoordinator:
         """Keep a member alive; return the error of the response."""
         if not group_id:
             return ErrorCode.INVALID_GROUP_ID
-        actor = self._actors.get(group_id)
+        actor = self.actors.get(group_id)
         if actor is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         error = heartbeat(actor.group, member_id, instance_id, generation)
@@ -197,7 +197,7 @@ class GroupCoordinator:
         """Remove members from a group; the reply has an error code for each of them."""
         if not group_id:
             return LeaveReply(ErrorCode.INVALID_GROUP_ID)
-        actor = self._actors.get(group_id)
+        actor = self.actors.get(group_id)
         if actor is None:
             return LeaveReply(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leavers))
         answers: list[LeaveReply] = []
@@ -208,11 +208,11 @@ class GroupCoordinator:
 
     def partition_of(self, group_id: str) -> int:
         """Return the partition of `__consumer_offsets` that holds the group."""
-        return self._ledger.partition_of(group_id)
+        return self.ledger.partition_of(group_id)
 
     def group(self, group_id: str) -> Group | None:
         """Return the group, None when it has no state."""
-        actor = self._actors.get(group_id)
+        actor = self.actors.get(group_id)
         return None if actor is None else actor.group
 
     def list_groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Group]:
@@ -220,7 +220,7 @@ class GroupCoordinator:
         if types and GROUP_TYPE not in {name.lower() for name in types}:
             return []
         wanted = {name.lower().strip() for name in states}
-        groups = [actor.group for actor in self._actors.values()]
+        groups = [actor.group for actor in self.actors.values()]
         return [group for group in groups if not wanted or group.state.value.lower() in wanted]
 
     def delete_group(self, group_id: str) -> ErrorCode:
@@ -228,7 +228,7 @@ class GroupCoordinator:
         group = self.group(group_id)
         error = group_delete_error(group)
         if error is ErrorCode.NONE:
-            self._remove(group_id, self._ledger.store_of(group_id).places(group_id), with_group=True)
+            self._remove(group_id, self.ledger.store_of(group_id).places(group_id), with_group=True)
         return error
 
     # Offsets
@@ -244,7 +244,7 @@ class GroupCoordinator:
         retention_ms: int = -1,
     ) -> list[ErrorCode]:
         """Commit offsets; return one error per commit, in order. `version`: of the OffsetCommit request."""
-        actor = self._actors.get(group_id)
+        actor = self.actors.get(group_id)
         if actor is None:
             error = missing_group_error(generation, False, version)
         else:
@@ -272,7 +272,7 @@ class GroupCoordinator:
         """
         if not group_id:
             return [ErrorCode.INVALID_GROUP_ID] * len(commits)
-        actor = self._actors.get(group_id)
+        actor = self.actors.get(group_id)
         if actor is None:
             error = missing_group_error(generation, True, version)
         else:
@@ -283,7 +283,7 @@ class GroupCoordinator:
 
     def apply_marker(self, partition: int, producer_id: int, commit: bool) -> None:
         """Commit or drop a producer's pending offsets after its marker was appended to a `__consumer_offsets` partition."""
-        self._ledger.store(partition).end_txn(producer_id, commit)
+        self.ledger.store(partition).end_txn(producer_id, commit)
 
     def fetch(
         self,
@@ -296,13 +296,13 @@ class GroupCoordinator:
 
         `unstable`: error for a partition with a pending transactional offset if `require_stable` is set.
         """
-        return fetch(self._ledger.store_of(group_id), group_id, topics, require_stable, unstable)
+        return fetch(self.ledger.store_of(group_id), group_id, topics, require_stable, unstable)
 
     def fetch_all(
         self, group_id: str, require_stable: bool, unstable: ErrorCode = ErrorCode.UNSTABLE_OFFSET_COMMIT
     ) -> list[FetchedTopic]:
         """Return all committed offsets of a group."""
-        return fetch_all(self._ledger.store_of(group_id), group_id, require_stable, unstable)
+        return fetch_all(self.ledger.store_of(group_id), group_id, require_stable, unstable)
 
     # Claims of members (KIP-447 as drafted)
 
@@ -312,11 +312,11 @@ class GroupCoordinator:
 
     def pending_of(self, group_id: str) -> list[tuple[Place, int, StoredOffset]]:
         """Return (place, producer id, offset) of each pending transactional offset of a group."""
-        return self._ledger.store_of(group_id).pending_of(group_id)
+        return self.ledger.store_of(group_id).pending_of(group_id)
 
     def pending_producers(self, group_id: str, places: Iterable[Place]) -> set[int]:
         """Return the producer ids that have a pending offset of the group at one of the places."""
-        return self._ledger.store_of(group_id).pending_producers(group_id, places)
+        return self.ledger.store_of(group_id).pending_producers(group_id, places)
 
     def delete_offsets(self, group_id: str, places: Sequence[Place]) -> tuple[ErrorCode, list[ErrorCode]]:
         """Delete offsets; return the error of the request and, if that is NONE, one per place."""
@@ -328,21 +328,21 @@ class GroupCoordinator:
             return error, []
         kept = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         errors = [kept if group.is_subscribed_to(topic) else ErrorCode.NONE for topic, _ in places]
-        store = self._ledger.store_of(group_id)
+        store = self.ledger.store_of(group_id)
         deletable = [place for place, code in zip(places, errors, strict=True) if code is not kept]
         self._remove(group_id, [place for place in deletable if store.has_any(group_id, place)])
         return ErrorCode.NONE, errors
 
     def topic_deleted(self, name: str) -> None:
         """Delete all offsets of a topic that was deleted."""
-        for group_id, places in self._ledger.places_of_topic(name):
+        for group_id, places in self.ledger.places_of_topic(name):
             self._remove(group_id, places)
 
     def expire(self) -> None:
         """Remove expired offsets, and empty groups that have no offsets left."""
         now_ms = self._now_ms()
-        for group_id, actor in tuple(self._actors.items()):
-            store = self._ledger.store_of(group_id)
+        for group_id, actor in tuple(self.actors.items()):
+            store = self.ledger.store_of(group_id)
             expired = expired_places(store, actor.group, now_ms, self._config)
             keeps = len(expired) < len(store.committed(group_id)) or store.has_pending(group_id)
             is_over = not keeps and actor.group.state is GroupState.EMPTY
@@ -358,8 +358,8 @@ class GroupCoordinator:
 
     def _actor_for_offsets(self, group_id: str) -> None:
         """Create a simple group (offsets without members) if the group does not exist."""
-        if group_id not in self._actors:
-            self._actors[group_id] = GroupActor(Group(group_id, entered_at_ms=self._now_ms()), self._ports)
+        if group_id not in self.actors:
+            self.actors[group_id] = GroupActor(Group(group_id, entered_at_ms=self._now_ms()), self._ports)
 
     def _commit(
         self,
@@ -373,14 +373,14 @@ class GroupCoordinator:
         if ErrorCode.OFFSET_METADATA_TOO_LARGE in errors:
             commits = [commit for commit, error in zip(commits, errors, strict=True) if not error]
         if commits:
-            self._ledger.append_offsets(group_id, commits, retention_ms, producer_id, producer_epoch)
+            self.ledger.append_offsets(group_id, commits, retention_ms, producer_id, producer_epoch)
         if errors:
             # Unlike Kafka: if all offsets were refused, Kafka lists the group only after the next record in its partition.
             self._actor_for_offsets(group_id)
         return errors
 
     def _remove(self, group_id: str, places: Sequence[Place], with_group: bool = False) -> None:
-        self._ledger.append_tombstones(group_id, places, with_group)
+        self.ledger.append_tombstones(group_id, places, with_group)
         if with_group:
-            self._actors.pop(group_id).die()
+            self.actors.pop(group_id).die()
             self._generations.forget(group_id)

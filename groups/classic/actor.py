@@ -89,14 +89,15 @@ class _Deadline:
 class GroupActor:
     """One group: performs the effects of decisions, and keeps waiting requests and running timers."""
 
-    __slots__ = ("_deadlines", "_joins", "_ports", "_syncs", "group")
+    __slots__ = ("_deadlines", "_ports", "group", "waiting_joins", "waiting_syncs")
 
     def __init__(self, group: Group, ports: Ports) -> None:
         self.group = group
         self._ports = ports
         self._deadlines: dict[TimerKey, _Deadline] = {}
-        self._joins: dict[str, Answered] = {}
-        self._syncs: dict[str, Answered] = {}
+        self.waiting_joins: dict[str, Answered] = {}
+        self.waiting_syncs: dict[str, Answered] = {}
+        """Member id -> how its waiting JoinGroup, or SyncGroup, is answered."""
 
     def ask(self, request: Request, reply: Answered | None = None) -> None:
         """Decide a request and perform the decision; `reply` is called now or later."""
@@ -118,9 +119,9 @@ class GroupActor:
                     self._disarm(effect.key)
                 case Park():
                     assert reply is not None
-                    (self._joins if effect.joins else self._syncs)[effect.member_id] = reply
+                    (self.waiting_joins if effect.joins else self.waiting_syncs)[effect.member_id] = reply
                 case Complete():
-                    waiting = self._joins if isinstance(effect.reply, JoinReply) else self._syncs
+                    waiting = self.waiting_joins if isinstance(effect.reply, JoinReply) else self.waiting_syncs
                     answers.append((waiting.pop(effect.member_id), effect.reply))
                 case Answer():
                     assert reply is not None
@@ -142,8 +143,8 @@ class GroupActor:
     def unload(self) -> None:
         """Cancel all timers, and answer waiting requests with NOT_COORDINATOR."""
         self.disarm_all()
-        joins, self._joins = self._joins, {}
-        syncs, self._syncs = self._syncs, {}
+        joins, self.waiting_joins = self.waiting_joins, {}
+        syncs, self.waiting_syncs = self.waiting_syncs, {}
         for member_id, answered in joins.items():
             answered(JoinReply(ErrorCode.NOT_COORDINATOR, member_id))
         for answered in syncs.values():

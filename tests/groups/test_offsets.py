@@ -233,7 +233,7 @@ def test_a_replay_of_a_log_without_older_commits_is_the_same() -> None:
 
 def stores(world: World) -> dict[int, OffsetStore]:
     """What is known in each partition; an empty store says no more than none."""
-    ledger = world.groups._ledger
+    ledger = world.groups.ledger
     return {n: ledger.store(n) for n in range(world.log.partition_count) if ledger.store(n) != OffsetStore()}
 
 

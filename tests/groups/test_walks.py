@@ -105,9 +105,9 @@ class GroupWalk(RuleBasedStateMachine):
         group = self.world.groups.group("g") if hasattr(self, "world") else None
         if group is None:
             return
-        actor = self.world.groups._actors["g"]
-        assert {each.member_id for each in group.members.values() if each.awaiting_join} == set(actor._joins)
-        assert {each.member_id for each in group.members.values() if each.awaiting_sync} == set(actor._syncs)
+        actor = self.world.groups.actors["g"]
+        assert {each.member_id for each in group.members.values() if each.awaiting_join} == set(actor.waiting_joins)
+        assert {each.member_id for each in group.members.values() if each.awaiting_sync} == set(actor.waiting_syncs)
         assert group.pending_sync <= set(group.members)
         assert not group.pending_join & set(group.members)
         assert (group.leader_id is None) == (not group.members)
@@ -118,8 +118,8 @@ class GroupWalk(RuleBasedStateMachine):
             case S.COMPLETING_REBALANCE | S.STABLE:
                 assert group.members and group.protocol_name is not None
                 assert all(each.metadata(group.protocol_name) for each in group.members.values())
-                assert not actor._joins
-        assert group.state is S.COMPLETING_REBALANCE or not actor._syncs
+                assert not actor.waiting_joins
+        assert group.state is S.COMPLETING_REBALANCE or not actor.waiting_syncs
         assert group.state is not S.DEAD
 
     @invariant()

@@ -156,8 +156,8 @@ class Client:
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
 
-    def feed(self, data: bytes | memoryview, step: int = 1 << 30) -> None:
-        """Feed bytes to the broker, at most `step` at a time, as long as it reads."""
+    def feed(self, data: bytes | memoryview, step: int = 1 << 30) -> int:
+        """Feed bytes to the broker, at most `step` at a time, as long as it reads; return how many it has read."""
         connection, at = self.connection, 0
         while at < len(data) and not self.transport.closed and self._is_read():
             room = connection.get_buffer(-1)
@@ -165,6 +165,7 @@ class Client:
             room[:count] = data[at : at + count]
             at += count
             connection.buffer_updated(count)
+        return at
 
     def _is_read(self) -> bool:
         """Whether the broker reads, now or in the next turn."""

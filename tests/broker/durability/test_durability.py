@@ -22,6 +22,7 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 from stuntbroker.storage.memory_disk import MemoryDisk
@@ -98,7 +99,8 @@ async def test_a_large_request_that_waits_is_not_written_over_by_the_one_behind_
         rig.topic(TOPIC)
         client = rig.client()
         owner = owner_of(client, disk)
-        client.connection._make_room(1 << 16)  # So that each frame comes with one read.
+        client.ask(HeartbeatRequest("g" * 32_000, 1, "m" * 32_000), 0)
+        assert len(client.connection.get_buffer(-1)) > 60_000  # Each of the next frames comes with one read.
         data = batch(2, *owner, 0, size=10_000)
         client.feed(frame(produce(data, TXN), 12))
         client.feed(frame(ApiVersionsRequest(), 0, client_id=b"z" * 30_000, correlation=8))

@@ -369,7 +369,7 @@ async def test_the_caller_waits_for_the_one_that_is_busy(slow: str, data_dir: Pa
         )
         assert client.answers() == []
 
-        actor._drain_mailbox(created.broker.transactions)
+        actor.drain_mailbox(created.broker.transactions)
         (answer,) = client.answers()
         assert decode(answer, 22, 5).error_code == OK
         assert {epoch_of(created, name) for name in ("a", "b", "c")} == {2}
