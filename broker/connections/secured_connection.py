@@ -92,7 +92,7 @@ class SecuredConnection(Connection):
         """Check a token that came without a request header; the answer has none either."""
         answer = authentication.take_token(token)
         if answer.error != ErrorCode.NONE:
-            self.fail("authentication_failed", reason=answer.reason)
+            self.fail("authentication_failed", listener=self.listener.name, reason=answer.reason)
             return False
         if authentication.principal is not None:
             self.principal = authentication.principal

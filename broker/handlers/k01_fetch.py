@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Asking,
         HasAuthorizer,
         HasConfig,
+        HasEvents,
         HasFetchSessions,
         HasLongRequests,
         HasNodes,
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
     )
     from stuntbroker.broker.timers import TimerHandle
 
-    class Uses(HasAuthorizer, HasConfig, HasFetchSessions, HasLongRequests, HasNodes, HasTimers, HasTopics, Protocol):
+    class Uses(
+        HasAuthorizer, HasConfig, HasEvents, HasFetchSessions, HasLongRequests, HasNodes, HasTimers, HasTopics, Protocol
+    ):
         """Parts of the broker that this module uses."""
 
 
@@ -196,9 +199,11 @@ class _Fetch:
         """Return whether the client may read a topic; True for an unknown id, as there is no name to decide by."""
         if topic is None and self.version >= TOPIC_IDS_FROM:
             return True
+        from stuntbroker.broker.permissions.checks import may
+
         if _is_follower(self.request):
-            return self.connection.is_allowed(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
-        return self.connection.is_allowed(Operation.READ, Resource.TOPIC, topic.name if topic is not None else name)
+            return may(self.connection, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+        return may(self.connection, Operation.READ, Resource.TOPIC, topic.name if topic is not None else name)
 
     def reads_any(self) -> bool:
         """Return whether any requested partition exists."""

@@ -35,6 +35,7 @@ def handle(connection: Asking[Uses], request: SaslHandshakeRequest, version: int
             "authentication_failed",
             client=connection.peer,
             client_id=connection.client_id,
+            listener=connection.listener.name,
             reason=f"the listener has no mechanism {request.mechanism[:MECHANISM_SHOWN]!r}; it has "
             + ", ".join(authentication.mechanisms),
         )

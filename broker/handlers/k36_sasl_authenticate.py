@@ -35,6 +35,10 @@ def handle(connection: Asking[Uses], request: SaslAuthenticateRequest, version: 
         connection.principal = authentication.principal
     if answer.reason:
         connection.broker.events.warning(
-            "authentication_failed", client=connection.peer, client_id=connection.client_id, reason=answer.reason
+            "authentication_failed",
+            client=connection.peer,
+            client_id=connection.client_id,
+            listener=connection.listener.name,
+            reason=answer.reason,
         )
     return SaslAuthenticateResponse(answer.error, answer.message, answer.token, answer.lifetime_ms)

@@ -1,6 +1,7 @@
 """Builds the permission checks of APIs. A check is an interceptor: it refuses a request, or the parts that are not permitted.
 
-The router calls the checks of an API one after the other, before its handler; each asks `connection.is_allowed`.
+The router calls the checks of an API one after the other, before its handler. A check that refuses something asks `may`, which
+logs the refusal; one that only hides it asks `connection.is_allowed`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from stuntbroker.protocol.primitives import ZERO_UUID, Message
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.requests.router import Handler, Interceptor
+    from stuntbroker.broker.services import Asking, HasEvents
 
     Names = Callable[[Any, int], Iterable[str]]
     """Returns the names of resources in a request of a version."""
@@ -97,6 +99,22 @@ def _without_reassignments(request: ListPartitionReassignmentsRequest) -> list[O
     ]
 
 
+def may(connection: Asking[HasEvents], operation: Operation, resource: Resource, name: str) -> bool:
+    """Return whether the client may perform an operation on a resource; log a refusal."""
+    if connection.is_allowed(operation, resource, name):
+        return True
+    connection.broker.events.info(
+        "permission_denied",
+        principal=str(connection.principal),
+        operation=operation.name,
+        resource=resource.name,
+        name=name,
+        client=connection.peer,
+        client_id=connection.client_id,
+    )
+    return False
+
+
 def may_on_cluster(connection: Connection, *operations: Operation) -> bool:
     """Return whether the client may perform one of the operations on the cluster."""
     return any(connection.is_allowed(each, Resource.CLUSTER, CLUSTER_NAME) for each in operations)
@@ -106,7 +124,9 @@ def for_cluster(*operations: Operation) -> Interceptor:
     """Return a check that refuses a request unless one of the operations on the cluster is permitted."""
 
     def check(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
-        if may_on_cluster(connection, *operations):
+        if may_on_cluster(connection, *operations[1:]) or may(
+            connection, operations[0], Resource.CLUSTER, CLUSTER_NAME
+        ):
             return handle(connection, request, version)
         return denial_of(connection.route.key, version, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
@@ -140,7 +160,7 @@ def for_all(operation: Operation, resource: Resource, names: Names) -> Intercept
     """Return a check that refuses a request unless an operation is permitted on all resources that it names."""
 
     def check(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
-        if all(connection.is_allowed(operation, resource, name) for name in names(request, version)):
+        if all(may(connection, operation, resource, name) for name in names(request, version)):
             return handle(connection, request, version)
         return denial_of(connection.route.key, version, request, DENIED[resource])
 
@@ -157,7 +177,8 @@ def for_each(operation: Operation, resource: Resource, listed: str, answered: st
     def check(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
         elements: Sequence[Any] = getattr(request, listed) or ()
         names = [name_of(connection, each) for each in elements]
-        denied = {name for name in names if name is not None and not connection.is_allowed(operation, resource, name)}
+        asked = dict.fromkeys(name for name in names if name is not None)
+        denied = {name for name in asked if not may(connection, operation, resource, name)}
         if not denied:
             return handle(connection, request, version)
         own, refused = copy(request), copy(request)

@@ -12,7 +12,7 @@ from stuntbroker.broker.permissions.checks import (
     MESSAGES,
     change_response,
     denial_of,
-    may_on_cluster,
+    may,
     topic_name,
 )
 from stuntbroker.broker.permissions.topic_checks import may_describe
@@ -54,7 +54,7 @@ def check_find_coordinator(
     if resource is None:
         return handle(connection, request, version)
     keys = request.coordinator_keys if version >= MANY_KEYS_FROM else [request.key]
-    denied = [key for key in keys if not connection.is_allowed(Operation.DESCRIBE, resource, key)]
+    denied = [key for key in keys if not may(connection, Operation.DESCRIBE, resource, key)]
     if not denied:
         return handle(connection, request, version)
     error = DENIED[resource]
@@ -72,7 +72,7 @@ def check_offset_fetch(handle: Handler, connection: Connection, request: OffsetF
     """Refuse the offsets of groups and topics that the client may not describe."""
     key = connection.route.key
     if version < MANY_GROUPS_FROM:
-        if not _may_describe_group(connection, request.group_id):
+        if not may(connection, Operation.DESCRIBE, Resource.GROUP, request.group_id):
             return denial_of(key, version, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         own, refused = copy(request), copy(request)
         own.topics, refused.topics = _split_topics(connection, request.topics)
@@ -85,12 +85,14 @@ def check_offset_fetch(handle: Handler, connection: Connection, request: OffsetF
         return change_response(handle, connection, own, version, hide_topics)
 
     own, refused = copy(request), copy(request)
-    refused.groups = [each for each in request.groups if not _may_describe_group(connection, each.group_id)]
+    names = dict.fromkeys(group.group_id for group in request.groups)
+    may_describe_group = {name: may(connection, Operation.DESCRIBE, Resource.GROUP, name) for name in names}
+    refused.groups = [each for each in request.groups if not may_describe_group[each.group_id]]
     denied_groups = refusal_of(key, version, refused, ErrorCode.GROUP_AUTHORIZATION_FAILED).groups
     own.groups = []
     denied_topics: dict[str, list[OffsetFetchResponseTopics]] = {}
     for group in request.groups:
-        if _may_describe_group(connection, group.group_id):
+        if may_describe_group[group.group_id]:
             part = copy(group)
             part.topics, denied = _split_topics(connection, group.topics)
             own.groups.append(part)
@@ -103,10 +105,6 @@ def check_offset_fetch(handle: Handler, connection: Connection, request: OffsetF
         response.groups = [*response.groups, *denied_groups]
 
     return change_response(handle, connection, own, version, hide)
-
-
-def _may_describe_group(connection: Connection, group_id: str) -> bool:
-    return connection.is_allowed(Operation.DESCRIBE, Resource.GROUP, group_id)
 
 
 def _is_known(connection: Connection, topic: Any) -> bool:
@@ -169,12 +167,11 @@ def check_init_producer_id(
     """Refuse a transactional id to which the client may not write, and idempotence to a client that may write nowhere."""
     transactional_id = request.transactional_id
     if transactional_id is not None:
-        if connection.is_allowed(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+        if may(connection, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
             return handle(connection, request, version)
         return InitProducerIdResponse(0, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1)
-    if connection.is_allowed(
-        Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME
-    ) or connection.broker.authorizer.allows_some(connection, Operation.WRITE, Resource.TOPIC):
+    may_write_somewhere = connection.broker.authorizer.allows_some(connection, Operation.WRITE, Resource.TOPIC)
+    if may_write_somewhere or may(connection, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
         return handle(connection, request, version)
     return InitProducerIdResponse(0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1, -1)
 
@@ -184,15 +181,15 @@ def check_add_partitions_to_txn(
 ) -> Any:
     """Refuse a transaction that is not the client's, or that has a topic to which the client may not write."""
     if version >= BY_BROKERS_FROM:
-        if may_on_cluster(connection, Operation.CLUSTER_ACTION):
+        if may(connection, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
             return handle(connection, request, version)
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     transactional_id, topics = request.v3_and_below_transactional_id, request.v3_and_below_topics
-    if not connection.is_allowed(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+    if not may(connection, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
         denied = {topic.name for topic in topics}
         error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     else:
-        denied = {t.name for t in topics if not connection.is_allowed(Operation.WRITE, Resource.TOPIC, t.name)}
+        denied = {t.name for t in topics if not may(connection, Operation.WRITE, Resource.TOPIC, t.name)}
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if not denied:
             return handle(connection, request, version)

@@ -7,7 +7,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.permissions.authorizer import operations_of
-from stuntbroker.broker.permissions.checks import MESSAGES, change_response, may_on_cluster, topic_name
+from stuntbroker.broker.permissions.checks import MESSAGES, change_response, may, may_on_cluster, topic_name
 from stuntbroker.broker.produce.produce_checks import has_transactional
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.interception import intercept_response
@@ -56,14 +56,15 @@ def check_produce(handle: Handler, connection: Connection, fields: ProduceFields
     """Refuse the batches for topics to which the client may not write, and transactions that are not the client's."""
     transactional_id, acks, topic_batches = fields
     if has_transactional(topic_batches) and (
-        transactional_id is None
-        or not connection.is_allowed(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
+        transactional_id is None or not may(connection, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
     ):
         refused = _refused(topic_batches, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return ProduceResponse(refused) if acks else _closed(connection)
     names = [_name_to_write(connection, name, topic_id, version) for name, topic_id, _ in topic_batches]
     denied = {
-        name for name in names if name is not None and not connection.is_allowed(Operation.WRITE, Resource.TOPIC, name)
+        name
+        for name in dict.fromkeys(names)
+        if name is not None and not may(connection, Operation.WRITE, Resource.TOPIC, name)
     }
     if not denied:
         return handle(connection, fields, version)
@@ -117,7 +118,7 @@ def check_metadata(handle: Handler, connection: Connection, request: MetadataReq
         accepted, denied, not_created = [], [], []
         for topic in named:
             name = topic_name(connection, topic)
-            if name is not None and not may_describe(connection, name):
+            if name is not None and not may(connection, Operation.DESCRIBE, Resource.TOPIC, name):
                 denied.append(_hidden(topic, by_id))
             elif name is not None and not by_id and not _may_create_if_missing(connection, request, name):
                 not_created.append(MetadataResponseTopic(DENIED, name))
@@ -154,7 +155,7 @@ def _may_create_if_missing(connection: Connection, request: MetadataRequest, nam
 
 def may_create(connection: Connection, name: str) -> bool:
     """Return whether the client may create a topic."""
-    return may_on_cluster(connection, Operation.CREATE) or connection.is_allowed(Operation.CREATE, Resource.TOPIC, name)
+    return may_on_cluster(connection, Operation.CREATE) or may(connection, Operation.CREATE, Resource.TOPIC, name)
 
 
 def cluster_operations(connection: Connection) -> int:
@@ -240,7 +241,7 @@ def check_delete_topics(handle: Handler, connection: Connection, request: Delete
     by_state = bool(request.topics)
     for topic in request.topics or [DeleteTopicState(name) for name in request.topic_names]:
         name = topic_name(connection, topic)
-        if name is None or connection.is_allowed(Operation.DELETE, Resource.TOPIC, name):
+        if name is None or may(connection, Operation.DELETE, Resource.TOPIC, name):
             accepted.append(topic if by_state else topic.name)
         else:
             shown = topic.name if topic.name is not None or not may_describe(connection, name) else name
