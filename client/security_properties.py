@@ -40,7 +40,10 @@ PROPERTIES: Final = (
     "ssl.truststore.password",
     "ssl.truststore.type",
 )
-"""Properties that `security_of` understands. Types of stores and `ssl.protocol` change nothing: formats are recognised."""
+"""Properties that `security_of` understands. Types of stores and `ssl.protocol` change nothing: formats are recognised.
+
+Commands also understand librdkafka's `enable.ssl.certificate.verification`.
+"""
 JAAS_CONTEXT: Final = "KafkaClient"
 """Context of clients in a JAAS file."""
 

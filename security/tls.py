@@ -22,6 +22,7 @@ CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "re
 
 _ONE_LINE_PEM: Final = re.compile(r"(?P<begin>-----BEGIN [A-Z0-9 ]+-----)(?P<content>[^\n]+?)(?P<end>-----END)")
 
+VERIFICATION: Final = "enable.ssl.certificate.verification"
 PropertyOf = Callable[[str], str]
 """Returns the value of a property, or an empty string."""
 
@@ -48,13 +49,16 @@ def client_context(value_of: PropertyOf) -> ssl.SSLContext:
     """Return the context of a client. Raises TlsError.
 
     Without a truststore, the system's authorities are trusted. An empty `ssl.endpoint.identification.algorithm` accepts any
-    host name.
+    host name, and `enable.ssl.certificate.verification=false`, librdkafka's property, any certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _limit_versions(context, value_of("ssl.enabled.protocols"))
     context.check_hostname = bool(value_of("ssl.endpoint.identification.algorithm"))
     _load_keystore(context, value_of)
-    if not _load_truststore(context, value_of):
+    if value_of(VERIFICATION).lower() == "false":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif not _load_truststore(context, value_of):
         context.load_default_certs()
     return context
 

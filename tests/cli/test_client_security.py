@@ -164,6 +164,8 @@ def test_kafkas_commands_take_the_same_file(
         ("SASL_SSL", "--tls-enabled --tls-truststore trust.pem --sasl-mechanism SCRAM-SHA-512",
          {"RPK_USER": "alice", "RPK_PASS": "secret"}),
         ("SSL", "-X tls.ca=trust.pem --tls-cert client.pem --tls-key client.pem", {}),
+        ("SSL", "--tls-insecure-skip-verify --tls-cert client.pem --tls-key client.pem", {}),
+        ("SASL_SSL", "--user alice --password secret", {"RPK_TLS_INSECURE_SKIP_VERIFY": "true"}),
     ],
 )  # fmt: skip
 def test_rpk_has_options_and_variables_of_its_own(

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 from stuntbroker.cli.shims.arguments import BOOTSTRAP_DEFAULT, CommandError, Parser, guarded, run_with_cluster
 from stuntbroker.cli.shims.rpk import consume, groups, produce, topics
 from stuntbroker.cli.shims.rpk.commands import Command
-from stuntbroker.cli.shims.rpk.security import OPTIONS, SETTINGS, client_properties_of
+from stuntbroker.cli.shims.rpk.security import FLAGS, OPTIONS, SETTINGS, client_properties_of
 from stuntbroker.client.cluster import Cluster
 
 PORT_DEFAULT: Final = 9092
@@ -78,7 +78,7 @@ def _without_global_options(arguments: list[str]) -> tuple[list[str], dict[str, 
                 settings[key] = value
             else:
                 ignored.append(f"-X {key}")
-        elif name == "--tls-enabled":  # A flag, which in Go has its value behind an equals sign.
+        elif name in FLAGS:
             settings[OPTIONS[name]] = value or "true"
         elif name == "--brokers" or name in OPTIONS:
             settings[OPTIONS.get(name, "brokers")] = value if equals else next(given, "")

@@ -15,6 +15,7 @@ SETTINGS: Final = {
     "tls.ca": "RPK_TLS_CA",
     "tls.cert": "RPK_TLS_CERT",
     "tls.key": "RPK_TLS_KEY",
+    "tls.insecure_skip_verify": "RPK_TLS_INSECURE_SKIP_VERIFY",
 }
 """Setting of `-X` -> environment variable."""
 OPTIONS: Final = {
@@ -25,17 +26,20 @@ OPTIONS: Final = {
     "--tls-truststore": "tls.ca",
     "--tls-cert": "tls.cert",
     "--tls-key": "tls.key",
+    "--tls-insecure-skip-verify": "tls.insecure_skip_verify",
 }
 """Option -> setting of `-X`."""
+FLAGS: Final = ("--tls-enabled", "--tls-insecure-skip-verify")
+"""Options without a value, or with one behind an equals sign, as in Go."""
 MECHANISM_DEFAULT: Final = "SCRAM-SHA-256"
 
 
 def client_properties_of(given: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the client properties for settings of `-X` and, where these lack one, for variables. Raises CommandError."""
     settings = {name: given.get(name, environ.get(variable, "")) for name, variable in SETTINGS.items()}
-    has_tls = settings["tls.enabled"].lower() == "true" or any(
-        settings[name] for name in ("tls.ca", "tls.cert", "tls.key")
-    )
+    is_unverified = settings["tls.insecure_skip_verify"].lower() == "true"
+    has_tls = settings["tls.enabled"].lower() == "true" or is_unverified
+    has_tls = has_tls or any(settings[name] for name in ("tls.ca", "tls.cert", "tls.key"))
     has_sasl = bool(settings["user"])
     for name in ("pass", "sasl.mechanism"):
         if settings[name] and not has_sasl:
@@ -45,6 +49,8 @@ def client_properties_of(given: Mapping[str, str], environ: Mapping[str, str]) -
         user, password = (_quoted(settings[name]) for name in ("user", "pass"))
         properties["sasl.mechanism"] = settings["sasl.mechanism"].upper() or MECHANISM_DEFAULT
         properties["sasl.jaas.config"] = f"LoginModule required username={user} password={password};"
+    if is_unverified:
+        properties["enable.ssl.certificate.verification"] = "false"
     if settings["tls.ca"]:
         properties["ssl.truststore.location"] = settings["tls.ca"]
     if settings["tls.cert"] or settings["tls.key"]:

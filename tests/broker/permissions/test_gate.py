@@ -101,6 +101,21 @@ async def test_a_topic_is_created_on_demand_only_for_a_client_that_may_create_it
         assert set(rig.broker.topics.by_name) == {"b"}
 
 
+async def test_a_refusal_is_logged_once_with_what_is_missing_and_hidden_things_are_not(tmp_path: Path) -> None:
+    async with running_rig(tmp_path / "data", STANDARD) as rig:
+        rig.topic("secret")
+        alice = rig.client()
+        alice.connection.principal = ALICE
+        alice.ask(MetadataRequest(None), 9)
+        assert "permission_denied" not in rig.events.names()
+
+        alice.ask(MetadataRequest([MetadataRequestTopic(name="secret")]), 9)
+
+        (denied,) = [fields for name, fields in rig.events.kept if name == "permission_denied"]
+        wanted = {"principal": "User:alice", "operation": "DESCRIBE", "resource": "TOPIC", "name": "secret"}
+        assert wanted.items() <= denied.items()
+
+
 TWO_LISTENERS = {
     "listeners": "PLAINTEXT://127.0.0.1:0,SECOND://127.0.0.1:0",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECOND:PLAINTEXT",
