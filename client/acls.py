@@ -8,12 +8,7 @@ from typing import Final
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import check
 from stuntbroker.protocol.acls import (
-    ALLOW,
     ANY,
-    CLUSTER_NAME,
-    EVERY,
-    LITERAL,
-    PREFIXED,
     Acl,
     AclFilter,
     Operation,
@@ -39,20 +34,6 @@ CONSUMER_OF: Final = {
     Resource.GROUP: (Operation.READ,),
 }
 """Type of a resource -> operations on it that a consumer needs."""
-
-
-def acl_of(
-    principal: str,
-    operation: Operation,
-    resource: Resource,
-    name: str = CLUSTER_NAME,
-    *,
-    prefixed: bool = False,
-    host: str = EVERY,
-    permission: int = ALLOW,
-) -> Acl:
-    """Return an ACL. `prefixed`: for all resources whose names begin with `name`."""
-    return Acl(resource, name, PREFIXED if prefixed else LITERAL, principal, host, operation, permission)
 
 
 def list_acls(cluster: Cluster, wanted: AclFilter = EVERYTHING) -> list[Acl]:
