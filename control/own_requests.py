@@ -45,8 +45,14 @@ def version_range(broker: Broker, key: int) -> tuple[int, int]:
 
 
 def _listener_name(broker: Broker, key: int, version: int) -> str:
-    """Return the name of the first listener that serves a version of an API. Raises NoResponseError."""
-    for listener in broker.listeners:
+    """Return the name of a listener that serves a version of an API. Raises NoResponseError.
+
+    A listener without TLS and SASL whose clients may do everything comes before the others.
+    """
+    may_do_all = broker.authorizer.is_super_user
+    for listener in sorted(
+        broker.listeners, key=lambda each: (each.security is not None, not may_do_all(each.principal))
+    ):
         low, high = versions_of(listener.personality).get(key, (0, -1))
         if low <= version <= high:
             return listener.name
@@ -56,7 +62,7 @@ def _listener_name(broker: Broker, key: int, version: int) -> str:
 async def ask(broker: Broker, node_id: int, key: int, version: int, request: Message, client_id: str) -> Message:
     """Send a request to a node, or to the controller if there is no such node; return the response. Raises NoResponseError.
 
-    The request uses the first listener that serves the version.
+    The request uses a listener that serves the version.
     """
     listener = _listener_name(broker, key, version)
     flexible = version >= APIS[key].flexible_from

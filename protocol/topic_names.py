@@ -7,6 +7,8 @@ from typing import Final
 
 OFFSETS: Final = "__consumer_offsets"
 TXN_STATE: Final = "__transaction_state"
+CLUSTER_METADATA: Final = "__cluster_metadata"
+"""Kafka's log of metadata, which no client can create."""
 INTERNAL: Final = frozenset({OFFSETS, TXN_STATE})
 NAME = re.compile(r"[a-zA-Z0-9._-]+")
 NAME_LENGTH_MAX: Final = 249

@@ -299,7 +299,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "listeners, NAME:RELEASE is for one. Clients see that release's versions of APIs; docs/personalities.md.",
     "stuntbroker.principal":
         "Principal of the clients of listeners without authentication, instead of User:ANONYMOUS: User:NAME is for all "
-        "listeners, LISTENER:User:NAME is for one. With it, ACLs can be tested without TLS and SASL.",
+        "listeners, LISTENER:User:NAME is for one; several are separated by semicolons. With it, ACLs can be tested without "
+        "TLS and SASL.",
     "stuntbroker.profile":
         "Rules of transactions: kafka is Apache Kafka 4.3.1, kip-588 and kip-447-draft follow drafts of these proposals. One "
         "profile is for all listeners, NAME:PROFILE is for one; docs/profiles.md.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 AUTHORIZERS: Final = (
@@ -13,6 +14,7 @@ AUTHORIZERS: Final = (
 """Classes of Kafka's authorizer: of this release, of older ones, and that of cp-server."""
 USER_TYPE: Final = "User:"
 """Beginning of a principal."""
+_NEXT_ENTRY: Final = re.compile(r",\s*(\w+:)?User:")
 
 
 def problem_of_authorizer(text: str) -> str:
@@ -29,8 +31,13 @@ def problem_of_super_users(text: str) -> str:
 
 
 def problem_of_principals(text: str) -> str:
-    """Return what is wrong with a list of `User:NAME` or, for one listener, `LISTENER:User:NAME`; empty if it is valid."""
-    for entry in filter(None, map(str.strip, text.split(","))):
+    """Return what is wrong with a list of `User:NAME` or, for one listener, `LISTENER:User:NAME`; empty if it is valid.
+
+    The entries are separated by semicolons, as a distinguished name has commas.
+    """
+    for entry in filter(None, map(str.strip, text.split(";"))):
         if not entry.startswith(USER_TYPE) and not entry.partition(":")[2].startswith(USER_TYPE):
             return f"{entry!r} is neither User:NAME nor LISTENER:User:NAME"
+        if _NEXT_ENTRY.search(entry):
+            return f"{entry!r}: entries are separated by semicolons"
     return ""

@@ -325,7 +325,7 @@ _BROKER: Final[dict[str, Property]] = {
     "stuntbroker.personality": _list(RELEASE, _personalities),
     # A profile for all listeners, or NAME:PROFILE for some of them.
     # The principal of clients that do not authenticate; USER for all listeners, or NAME:USER for some of them.
-    "stuntbroker.principal": _list("", _permissions("principals")),
+    "stuntbroker.principal": _string("", _permissions("principals")),
     "stuntbroker.profile": _list(KAFKA, _by_listener(KAFKA, KIP_588, KIP_447_DRAFT)),
     # any: a replication factor above the number of nodes is accepted, with fewer copies; strict: it is refused, as in Kafka.
     "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),

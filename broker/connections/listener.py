@@ -193,7 +193,7 @@ def _principals(config: BrokerConfig, names: list[str]) -> dict[str, Principal]:
         return principals
     from stuntbroker.broker.configuration.permission_values import USER_TYPE
 
-    for entry in filter(None, map(str.strip, config["stuntbroker.principal"].split(","))):
+    for entry in filter(None, map(str.strip, config["stuntbroker.principal"].split(";"))):
         listener, _, principal = ("", "", entry) if entry.startswith(USER_TYPE) else entry.partition(":")
         if listener and listener.upper() not in principals:
             raise ConfigError(f"stuntbroker.principal: {entry!r}: listeners has no {listener.upper()}")

@@ -197,18 +197,21 @@ class _Fetch:
 
     def _may_read(self, name: Any, topic: Topic | None) -> bool:
         """Return whether the client may read a topic; True for an unknown id, as there is no name to decide by."""
-        if topic is None and self.version >= TOPIC_IDS_FROM:
-            return True
         from stuntbroker.broker.permissions.checks import may
 
         if _is_follower(self.request):
             return may(self.connection, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+        if topic is None and self.version >= TOPIC_IDS_FROM:
+            return True
         return may(self.connection, Operation.READ, Resource.TOPIC, topic.name if topic is not None else name)
 
     def reads_any(self) -> bool:
-        """Return whether any requested partition exists."""
+        """Return whether any requested partition exists, as far as the client may know."""
+        checks_permissions = self.connection.broker.authorizer.checks_every_request
         return any(
-            (topic := self._find(name)) is not None and 0 <= index < len(topic.partitions)
+            (topic := self._find(name)) is not None
+            and 0 <= index < len(topic.partitions)
+            and (not checks_permissions or self._may_read(name, topic))
             for (name, index), _ in self._wanted()
         )
 
@@ -239,6 +242,7 @@ class _Fetch:
                 yield STEP_COST
             name, index = key
             topic = self._find(name)
+            # Unlike Kafka: asked again whenever a waiting request is read again; Kafka asks when the request arrives.
             if checks_permissions and not self._may_read(name, topic):
                 failed = True
                 unknown.append((key, PartitionData(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)))

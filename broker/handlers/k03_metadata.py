@@ -5,11 +5,12 @@ v1 null means all topics. v4 AllowAutoTopicCreation. v9 flexible. v10 topic ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.configuration.properties import PARTITIONS_MAX
+from stuntbroker.broker.metadata.requested_topics import each_once, request_error
 from stuntbroker.broker.metadata.topics import Topic
 from stuntbroker.broker.metadata.unknown_topics import unknown_or_invalid
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, cost_of_change, run_in_slices
@@ -22,7 +23,7 @@ from stuntbroker.protocol.messages.metadata_response import (
     MetadataResponseTopic,
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
-from stuntbroker.protocol.topic_names import INTERNAL, TopicNameError, check_name
+from stuntbroker.protocol.topic_names import CLUSTER_METADATA, INTERNAL, TopicNameError, check_name
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -56,13 +57,13 @@ def handle(connection: Asking[Uses], request: MetadataRequest, version: int) -> 
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
     if request.topics is None or (version == 0 and not request.topics):
         steps = _each_known(connection, list(broker.topics), request, operations)
-    elif error := _request_error(request.topics, version):
+    elif error := request_error(request.topics, version):
         return MetadataResponse(
             topics=[MetadataResponseTopic(error, topic.name or "", topic.topic_id) for topic in request.topics],
             error_code=error,
         )
     else:
-        steps = _each(connection, _once(request.topics), request, operations)
+        steps = _each(connection, each_once(request.topics), request, operations)
     response: MetadataResponse | None = run_in_slices(connection, steps)
     return response
 
@@ -131,26 +132,6 @@ def _response(
     )
 
 
-def _request_error(topics: Sequence[MetadataRequestTopic], version: int) -> ErrorCode:
-    """Return the error of the whole request: a topic is identified in a way that the version does not support."""
-    if version < 12 and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics):
-        return ErrorCode.INVALID_REQUEST
-    by_id = any(topic.topic_id != ZERO_UUID for topic in topics)
-    if not by_id and any(topic.name is None for topic in topics):
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    return OK
-
-
-def _once(topics: Sequence[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
-    """Return the topics without duplicates; if any has an id, those without one are skipped."""
-    by_id = any(topic.topic_id != ZERO_UUID for topic in topics)
-    unique: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
-    for topic in topics:
-        if not by_id or topic.topic_id != ZERO_UUID:
-            unique.setdefault((topic.name, topic.topic_id), topic)
-    return list(unique.values())
-
-
 def _describe_topic(
     broker: Uses, wanted: MetadataRequestTopic, may_create: bool, operations: int
 ) -> MetadataResponseTopic:
@@ -164,7 +145,8 @@ def _describe_topic(
         return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, None)
     topic = broker.topics.get(name)
     if topic is None:
-        created = _create(broker, name) if may_create else unknown_or_invalid(name)
+        creates = may_create and name != CLUSTER_METADATA
+        created = _create(broker, name) if creates else unknown_or_invalid(name)
         if not isinstance(created, Topic):
             return MetadataResponseTopic(
                 created, name, is_internal=name in INTERNAL, topic_authorized_operations=operations

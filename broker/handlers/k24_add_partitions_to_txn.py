@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from stuntbroker.broker.metadata.unknown_topics import not_attempted
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Awaited, Steps, run_in_slices
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.broker.transactions.fences import Identity
@@ -98,7 +99,9 @@ def _add(
             _results(
                 transaction.topics,
                 lambda name, index: (
-                    ErrorCode.TOPIC_AUTHORIZATION_FAILED if name in internal else ErrorCode.OPERATION_NOT_ATTEMPTED
+                    ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                    if name in internal
+                    else not_attempted(broker.topics, name, index)
                 ),
             )
         )

@@ -18,6 +18,7 @@ from stuntbroker.protocol.messages.describe_quorum_response import (
     TopicData,
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
+from stuntbroker.protocol.topic_names import CLUSTER_METADATA
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasClock, HasDataDir, HasLongRequests, HasNodeId
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 55
 VERSIONS = range(0, 3)
-METADATA_TOPIC: Final = "__cluster_metadata"
 LEADER_EPOCH: Final = 1
 
 
@@ -37,7 +37,7 @@ def handle(connection: Asking[Uses], request: DescribeQuorumRequest, version: in
     wanted = [
         (topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics
     ]
-    if wanted == [(METADATA_TOPIC, [0])]:
+    if wanted == [(CLUSTER_METADATA, [0])]:
         return _describe(connection.broker)
     response: DescribeQuorumResponse | None = run_in_slices(connection, _reject(wanted))
     return response
@@ -50,7 +50,7 @@ def _describe(broker: Uses) -> DescribeQuorumResponse:
     # The directory id is zero, as in Kafka with `controller.quorum.voters`: the data folder has no id.
     voter = ReplicaState(broker.node_id, ZERO_UUID, end_offset, now_ms, now_ms)
     partition = PartitionData(0, ErrorCode.NONE, "", broker.node_id, LEADER_EPOCH, end_offset, [voter], [])
-    return DescribeQuorumResponse(topics=[TopicData(METADATA_TOPIC, [partition])], nodes=[Node(broker.node_id, [])])
+    return DescribeQuorumResponse(topics=[TopicData(CLUSTER_METADATA, [partition])], nodes=[Node(broker.node_id, [])])
 
 
 def _reject(wanted: list[tuple[str, list[int]]]) -> Steps:

@@ -6,46 +6,54 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import starmap
 from typing import Any
 
-from stuntbroker.protocol.acls import Acl, AclFields
+from stuntbroker.protocol.acls import EVERY, LITERAL, PREFIXED, Acl, AclFields
+
+_Pattern = tuple[int, str, int]
+"""Type, name and pattern type of resources: the first fields of an Acl."""
 
 
 class Acls:
-    """The ACLs of the cluster, by the type of their resource."""
+    """The ACLs of the cluster, by what they are about."""
 
     def __init__(self, journal: Callable[[dict[str, Any]], None], known: Iterable[AclFields]) -> None:
         """Create the ACLs with those of the journal, `known`."""
         self._journal = journal
-        self._by_type: dict[int, dict[Acl, None]] = {}
-        self.on_change: Callable[[], None] = lambda: None
-        """Called after every change."""
+        self._by_pattern: dict[_Pattern, dict[Acl, None]] = {}
         for acl in starmap(Acl, known):
-            self._by_type.setdefault(acl.resource_type, {})[acl] = None
+            self._by_pattern.setdefault(acl[:3], {})[acl] = None
 
-    def of_type(self, resource_type: int) -> Iterable[Acl]:
-        """Return the ACLs for resources of a type, the oldest first."""
-        return self._by_type.get(resource_type, ())
+    def about(self, resource_type: int, name: str) -> list[Acl]:
+        """Return the ACLs that are for a resource."""
+        if not self._by_pattern:
+            return []
+        patterns: list[_Pattern] = [(resource_type, each, LITERAL) for each in dict.fromkeys((name, EVERY))]
+        patterns += [(resource_type, name[:length], PREFIXED) for length in range(1, len(name) + 1)]
+        return [acl for pattern in patterns for acl in self._by_pattern.get(pattern, ())]
+
+    def of_type(self, resource_type: int) -> list[Acl]:
+        """Return the ACLs for resources of a type."""
+        return [acl for acl in self if acl.resource_type == resource_type]
 
     def __iter__(self) -> Iterator[Acl]:
-        for acls in self._by_type.values():
+        for acls in self._by_pattern.values():
             yield from acls
 
     def add(self, acl: Acl) -> bool:
         """Add an ACL after writing it to the journal; return False if it exists already. Raises StorageError."""
-        acls = self._by_type.setdefault(acl.resource_type, {})
-        if acl in acls:
+        if acl in self._by_pattern.get(acl[:3], ()):
             return False
         self._journal(change_of(acl))
-        acls[acl] = None
-        self.on_change()
+        self._by_pattern.setdefault(acl[:3], {})[acl] = None
         return True
 
     def remove(self, acl: Acl) -> None:
         """Remove an ACL, if it exists, after writing the removal to the journal. Raises StorageError."""
-        acls = self._by_type.get(acl.resource_type, {})
+        acls = self._by_pattern.get(acl[:3], {})
         if acl in acls:
             self._journal(change_of(acl, exists=False))
             del acls[acl]
-            self.on_change()
+            if not acls:
+                del self._by_pattern[acl[:3]]
 
 
 def change_of(acl: Iterable[int | str], exists: bool = True) -> dict[str, Any]:

@@ -34,6 +34,8 @@ from stuntbroker.storage.ownership import Deleted
 
 PLACED: Final = {"placed"}
 """Optional field of a change that creates partitions, if there are several nodes: `{partition: [leader, node ...]}`."""
+CODES: Final = range(2, 128)
+"""Codes of an ACL: below are UNKNOWN and ANY, above what a request can have."""
 AclFields = tuple[int, str, int, str, str, int, int]
 _ID: Final = re.compile("[0-9a-f]{32}")
 _HEX: Final = re.compile("[0-9a-f]*")
@@ -153,7 +155,9 @@ def _apply_quotas(image: Image, entity: Entity, values: dict[str, str]) -> None:
 
 def _acl(parts: list[Any]) -> AclFields:
     match parts:
-        case [int(), str(), int(), str(), str(), int(), int()]:
+        case [int(kind), str(), int(pattern), str(), str(), int(operation), int(permission)] if all(
+            code in CODES for code in (kind, pattern, operation, permission)
+        ):
             return tuple(parts)
     raise _InvalidChange(f"not an ACL: {parts!r}")
 

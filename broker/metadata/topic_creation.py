@@ -9,7 +9,7 @@ from stuntbroker.broker.cluster.assignments import problem_of_assignments
 from stuntbroker.broker.configuration.properties import ConfigError, check_topic_config
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
-from stuntbroker.protocol.topic_names import TopicNameError, check_name
+from stuntbroker.protocol.topic_names import CLUSTER_METADATA, TopicNameError, check_name
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import HasConfig, HasEvents, HasNodes, HasTopics
@@ -52,6 +52,8 @@ def check_new_topic(broker: TopicCreationPorts, wanted: CreatableTopic, collidin
 
     `colliding`: an existing topic whose name differs from this one only in `.` and `_`, or None.
     """
+    if wanted.name == CLUSTER_METADATA:
+        raise TopicRefused(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {CLUSTER_METADATA} is prohibited.")
     try:
         check_name(wanted.name)
     except TopicNameError as fault:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.metadata.acls import Acls
-from stuntbroker.broker.permissions.authorizer import Authorizer, Client
+from stuntbroker.broker.permissions.authorizer import Authorizer, Client, Principal
 from stuntbroker.protocol.acls import ALLOW, DENY, EVERY, LITERAL, PREFIXED, Acl, Operation, Resource
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ IMPLYING: Final = {
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }  # fmt: skip
 """Operation -> operations whose permission includes it. A denial includes no other operation."""
-REMEMBERED_MAX: Final = 10_000
 NAME_OF_NO_RESOURCE: Final = "hardcode"
 
 
@@ -37,29 +35,22 @@ class AclAuthorizer:
         names = config["super.users"].split(SUPER_USERS_SEPARATOR)
         self._super_users = frozenset(name.strip() for name in names if name.strip())
         self._allows_without_acl: bool = config["allow.everyone.if.no.acl.found"]
-        self._remembered: dict[tuple[str, str, Operation, Resource, str], bool] = {}
-        """Question -> answer, until an ACL changes."""
-        acls.on_change = self._remembered.clear
 
     def allows(self, client: Client, operation: Operation, resource: Resource, name: str) -> bool:
         """As Authorizer."""
         if not self._configured.allows(client, operation, resource, name):
             return False
-        principal, host = str(client.principal), client.host
-        if principal in self._super_users:
+        if self.is_super_user(client.principal):
             return True
-        question = principal, host, operation, resource, name
-        answer = self._remembered.get(question)
-        if answer is None:
-            about = [acl for acl in self._acls.of_type(resource) if acl.is_about(name)]
-            if len(self._remembered) >= REMEMBERED_MAX:
-                self._remembered.clear()
-            self._remembered[question] = answer = self._decide(about, principal, host, operation)
-        return answer
+        return self._decide(self._acls.about(resource, name), client, operation)
 
-    def _decide(self, about: list[Acl], principal: str, host: str, operation: Operation) -> bool:
+    def is_super_user(self, principal: Principal) -> bool:
+        """As Authorizer."""
+        return str(principal) in self._super_users
+
+    def _decide(self, about: list[Acl], client: Client, operation: Operation) -> bool:
         """Decide by the ACLs for one resource: a denial has precedence, and without an ACL the default counts."""
-        own = list(_for_client(about, principal, host))
+        own = _for_client(about, client)
         if any(acl.permission_type == DENY and acl.operation in (operation, Operation.ALL) for acl in own):
             return False
         implying = IMPLYING.get(operation, {operation})
@@ -75,7 +66,7 @@ class AclAuthorizer:
         """
         if self.allows(client, operation, resource, NAME_OF_NO_RESOURCE):
             return True
-        own = _for_client(self._acls.of_type(resource), str(client.principal), client.host)
+        own = _for_client(self._acls.of_type(resource), client)
         relevant = [acl for acl in own if acl.operation in (operation, Operation.ALL)]
         denied = {(acl.pattern_type, acl.resource_name) for acl in relevant if acl.permission_type == DENY}
         if (LITERAL, EVERY) in denied:
@@ -84,8 +75,23 @@ class AclAuthorizer:
         return any(pattern == (LITERAL, EVERY) or not _is_covered(pattern, denied) for pattern in allowed)
 
 
-def _for_client(acls: Iterable[Acl], principal: str, host: str) -> Iterable[Acl]:
-    return (acl for acl in acls if acl.principal in (principal, EVERYBODY) and acl.host in (host, EVERY))
+def _for_client(acls: list[Acl], client: Client) -> list[Acl]:
+    if not acls:
+        return []
+    principals, hosts = (str(client.principal), EVERYBODY), (_java_address(client.host), EVERY)
+    return [acl for acl in acls if acl.principal in principals and acl.host in hosts]
+
+
+def _java_address(host: str) -> str:
+    """Return an IP address as Java writes it: that of version 6 with all eight numbers, as `0:0:0:0:0:0:0:1`."""
+    if ":" not in host:
+        return host
+    from ipaddress import IPv6Address
+
+    address = IPv6Address(host.partition("%")[0])
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return ":".join(f"{int(number, 16):x}" for number in address.exploded.split(":"))
 
 
 def _is_covered(pattern: tuple[int, str], denied: set[tuple[int, str]]) -> bool:

@@ -46,6 +46,9 @@ class Authorizer(Protocol):
     def allows(self, client: Client, operation: Operation, resource: Resource, name: str) -> bool:
         """Return whether the client may perform the operation on the resource."""
 
+    def is_super_user(self, principal: Principal) -> bool:
+        """Return whether a principal may do everything, as far as ACLs decide."""
+
     def allows_some(self, client: Client, operation: Operation, resource: Resource) -> bool:
         """Return whether the client may perform the operation on at least one resource of a type."""
 
@@ -69,6 +72,10 @@ class ConfiguredAuthorizer:
             name.startswith(denied[:-1]) if denied.endswith("*") else name == denied
             for denied in self._without_two_phase_commit
         )
+
+    def is_super_user(self, principal: Principal) -> bool:
+        """As Authorizer."""
+        return True
 
     def allows_some(self, client: Client, operation: Operation, resource: Resource) -> bool:
         """As Authorizer."""

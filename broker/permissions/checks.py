@@ -6,6 +6,7 @@ logs the refusal; one that only hides it asks `connection.is_allowed`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,11 @@ from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_client_quotas_response import EntityData
+from stuntbroker.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
+from stuntbroker.protocol.messages.alter_replica_log_dirs_response import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirTopicResult,
+)
 from stuntbroker.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from stuntbroker.protocol.messages.list_partition_reassignments_response import (
     OngoingPartitionReassignment,
@@ -28,7 +34,7 @@ from stuntbroker.protocol.messages.offset_delete_response import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from stuntbroker.protocol.primitives import ZERO_UUID, Message
+from stuntbroker.protocol.primitives import Message
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection
@@ -37,11 +43,13 @@ if TYPE_CHECKING:
 
     Names = Callable[[Any, int], Iterable[str]]
     """Returns the names of resources in a request of a version."""
-    NameOf = Callable[[Connection, Any], str | None]
-    """Returns the name of an element of a request; None if its id is unknown."""
+    NameOf = Callable[[Connection, Any, int], str | None]
+    """Returns the name of an element of a request of a version; None if its id is unknown."""
 
 GROUP_ERROR_FROM: Final = 2
 """First version of OffsetFetch that has an error of the group."""
+TOPIC_IDS_FROM: Final = {api_keys.OFFSET_COMMIT: 10, api_keys.OFFSET_FETCH: 10}
+"""API -> first version with ids of topics instead of names, where its check is one of those here."""
 DENIED: Final = {
     Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     Resource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -76,8 +84,14 @@ def denial_of(key: int, version: int, request: Any, error: ErrorCode) -> Any:
         case api_keys.DESCRIBE_USER_SCRAM_CREDENTIALS:
             for result in answer.results:
                 result.user = ""
+        case api_keys.DELETE_GROUPS:
+            answer.results = list({result.group_id: result for result in answer.results}.values())
         case api_keys.OFFSET_DELETE if error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             answer.error_code, answer.topics = ErrorCode.NONE, _offsets_not_deleted(request, error)
+        case api_keys.DESCRIBE_LOG_DIRS:
+            answer.results = []
+        case api_keys.ALTER_REPLICA_LOG_DIRS:
+            answer.results = _replicas_not_moved(request, error)
         case api_keys.UPDATE_FEATURES:
             answer.results = []
     return answer
@@ -89,6 +103,16 @@ def _offsets_not_deleted(request: OffsetDeleteRequest, error: ErrorCode) -> list
             topic.name, [OffsetDeleteResponsePartition(part.partition_index, error) for part in topic.partitions]
         )
         for topic in request.topics
+    ]
+
+
+def _replicas_not_moved(request: AlterReplicaLogDirsRequest, error: ErrorCode) -> list[AlterReplicaLogDirTopicResult]:
+    topics = [topic for log_dir in request.dirs for topic in log_dir.topics]
+    return [
+        AlterReplicaLogDirTopicResult(
+            topic.name, [AlterReplicaLogDirPartitionResult(index, error) for index in topic.partitions]
+        )
+        for topic in topics
     ]
 
 
@@ -167,18 +191,29 @@ def for_all(operation: Operation, resource: Resource, names: Names) -> Intercept
     return check
 
 
-def for_each(operation: Operation, resource: Resource, listed: str, answered: str, name_of: NameOf) -> Interceptor:
+def for_each(
+    operation: Operation,
+    resource: Resource,
+    listed: str,
+    answered: str,
+    name_of: NameOf,
+    *,
+    repeated_fails: bool = False,
+    handles_none: bool = False,
+) -> Interceptor:
     """Return a check that refuses those elements of a request on which an operation is not permitted.
 
     `listed` and `answered`: name of the list of elements in the request and in the response. An element whose name is None
-    is passed on, so that the handler refuses it.
+    is passed on, so that the handler refuses it; with `repeated_fails`, so is one that is in the request twice.
+    `handles_none`: the handler also gets a request of which everything is refused, for errors that are not about elements.
     """
 
     def check(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
         elements: Sequence[Any] = getattr(request, listed) or ()
-        names = [name_of(connection, each) for each in elements]
-        asked = dict.fromkeys(name for name in names if name is not None)
-        denied = {name for name in asked if not may(connection, operation, resource, name)}
+        names = [name_of(connection, each, version) for each in elements]
+        times = Counter(name for name in names if name is not None)
+        unique = (name for name, count in times.items() if count == 1 or not repeated_fails)
+        denied = {name for name in unique if not may(connection, operation, resource, name)}
         if not denied:
             return handle(connection, request, version)
         own, refused = copy(request), copy(request)
@@ -186,25 +221,24 @@ def for_each(operation: Operation, resource: Resource, listed: str, answered: st
         setattr(own, listed, [each for name, each in named if name not in denied])
         setattr(refused, listed, [each for name, each in named if name in denied])
         refusal = denial_of(connection.route.key, version, refused, DENIED[resource])
-        if not getattr(own, listed):
+        if not getattr(own, listed) and not handles_none:
             return refusal
         return handle_own_part(handle, connection, own, version, refusal, answered)
 
     return check
 
 
-def itself(connection: Connection, name: str) -> str:
+def itself(connection: Connection, name: str, version: int) -> str:
     """Return the name of an element that is a name."""
     return name
 
 
-def topic_name(connection: Connection, topic: Any) -> str | None:
-    """Return the name of a topic in a request, which may give its id instead."""
-    name: str | None = topic.topic if hasattr(topic, "topic") else topic.name
-    topic_id = getattr(topic, "topic_id", ZERO_UUID)
-    if topic_id == ZERO_UUID:
+def topic_name(connection: Connection, topic: Any, version: int) -> str | None:
+    """Return the name of a topic in a request, which has an id instead from some version of an API on; None if it is unknown."""
+    if version < TOPIC_IDS_FROM.get(connection.route.key, version + 1):
+        name: str = topic.topic if hasattr(topic, "topic") else topic.name
         return name
-    known = connection.broker.topics.by_id(topic_id)
+    known = connection.broker.topics.by_id(topic.topic_id)
     return None if known is None else known.name
 
 

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.permissions import group_checks, topic_checks
 from stuntbroker.broker.permissions.checks import for_all, for_cluster, for_each, itself, topic_name, unless_on_cluster
+from stuntbroker.broker.requests.partial_requests import refusal_of
 from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
 from stuntbroker.protocol.config_resources import ResourceType
+from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection
-    from stuntbroker.broker.requests.router import Interceptor, Router
+    from stuntbroker.broker.requests.router import Handler, Interceptor, Router
 
 READ, WRITE, DELETE, ALTER = Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER
 DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
@@ -35,21 +37,44 @@ def _transactional_id(request: Any, version: int) -> list[str]:
 
 def _configs(operation: Operation, answered: str) -> tuple[Interceptor, ...]:
     """Return the checks that refuse the resources whose configuration the client may not read or change."""
+    name_of = _configured if operation is DESCRIBE_CONFIGS else _changed
     return tuple(
-        for_each(operation, resource, "resources", answered, partial(_configured, of_types=types))
+        for_each(
+            operation,
+            resource,
+            "resources",
+            answered,
+            partial(name_of, of_types=types),
+            repeated_fails=operation is ALTER_CONFIGS and resource is not Resource.CLUSTER,
+        )
         for resource, types in CONFIGURED.items()
     )
 
 
-def _configured(connection: Connection, resource: Any, of_types: frozenset[int]) -> str | None:
+def _configured(connection: Connection, resource: Any, version: int, of_types: frozenset[int]) -> str | None:
     """Return the name of a resource with a configuration; None for those of other types."""
     if resource.resource_type not in of_types:
         return None
     return CLUSTER_NAME if of_types is OF_CLUSTER else str(resource.resource_name)
 
 
-def _topics(operation: Operation, listed: str = "topics", answered: str = "topics") -> Interceptor:
-    return for_each(operation, TOPIC, listed, answered, topic_name)
+def _changed(connection: Connection, resource: Any, version: int, of_types: frozenset[int]) -> str | None:
+    """As `_configured`; None also for another broker, whose configuration nobody can change here."""
+    is_broker = resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
+    if is_broker and resource.resource_name not in ("", str(connection.listener.node_id)):
+        return None
+    return _configured(connection, resource, version, of_types)
+
+
+def _only_known_types(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    """Refuse a request with a resource of an unknown type, as Kafka does."""
+    if all(resource.resource_type in KNOWN_TYPES for resource in request.resources):
+        return handle(connection, request, version)
+    return refusal_of(connection.route.key, version, request, ErrorCode.INVALID_REQUEST)
+
+
+def _topics(operation: Operation, answered: str = "topics", **options: bool) -> Interceptor:
+    return for_each(operation, TOPIC, "topics", answered, topic_name, **options)
 
 
 OF_CLUSTER: Final = frozenset({ResourceType.BROKER, ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS})
@@ -59,6 +84,7 @@ CONFIGURED: Final[dict[Resource, frozenset[int]]] = {
     GROUP: frozenset({ResourceType.GROUP}),
 }
 """Type of the resource on which a permission is needed -> types of resources with a configuration."""
+KNOWN_TYPES: Final = frozenset().union(*CONFIGURED.values())
 READ_GROUP: Final = for_all(READ, GROUP, _group)
 WRITE_TRANSACTIONAL_ID: Final = for_all(WRITE, TRANSACTIONAL_ID, _transactional_id)
 
@@ -91,17 +117,17 @@ CHECKS: Final[dict[int, Sequence[Interceptor]]] = {
     api_keys.DESCRIBE_ACLS: [for_cluster(DESCRIBE)],
     api_keys.CREATE_ACLS: [for_cluster(ALTER)],
     api_keys.DELETE_ACLS: [for_cluster(ALTER)],
-    api_keys.DESCRIBE_CONFIGS: _configs(DESCRIBE_CONFIGS, "results"),
+    api_keys.DESCRIBE_CONFIGS: [_only_known_types, *_configs(DESCRIBE_CONFIGS, "results")],
     api_keys.ALTER_CONFIGS: _configs(ALTER_CONFIGS, "responses"),
     api_keys.ALTER_REPLICA_LOG_DIRS: [for_cluster(ALTER)],
     api_keys.DESCRIBE_LOG_DIRS: [for_cluster(DESCRIBE)],
-    api_keys.CREATE_PARTITIONS: [_topics(ALTER, answered="results")],
+    api_keys.CREATE_PARTITIONS: [_topics(ALTER, "results", repeated_fails=True)],
     api_keys.DELETE_GROUPS: [for_each(DELETE, GROUP, "groups_names", "results", itself)],
     api_keys.ELECT_LEADERS: [for_cluster(ALTER)],
     api_keys.INCREMENTAL_ALTER_CONFIGS: _configs(ALTER_CONFIGS, "responses"),
     api_keys.ALTER_PARTITION_REASSIGNMENTS: [for_cluster(ALTER)],
     api_keys.LIST_PARTITION_REASSIGNMENTS: [for_cluster(DESCRIBE)],
-    api_keys.OFFSET_DELETE: [for_all(DELETE, GROUP, _group), _topics(READ)],
+    api_keys.OFFSET_DELETE: [for_all(DELETE, GROUP, _group), _topics(READ, handles_none=True)],
     api_keys.DESCRIBE_CLIENT_QUOTAS: [for_cluster(DESCRIBE_CONFIGS)],
     api_keys.ALTER_CLIENT_QUOTAS: [for_cluster(ALTER_CONFIGS)],
     api_keys.DESCRIBE_USER_SCRAM_CREDENTIALS: [for_cluster(DESCRIBE)],

@@ -6,6 +6,7 @@ from copy import copy
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
+from stuntbroker.broker.metadata.unknown_topics import not_attempted
 from stuntbroker.broker.permissions.authorizer import operations_of
 from stuntbroker.broker.permissions.checks import (
     DENIED,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.requests.router import Handler
 
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 """Types of coordinators."""
 COORDINATED: Final = {GROUP: Resource.GROUP, TRANSACTION: Resource.TRANSACTIONAL_ID}
 MANY_KEYS_FROM: Final = 4
@@ -50,17 +51,23 @@ def check_find_coordinator(
     handle: Handler, connection: Connection, request: FindCoordinatorRequest, version: int
 ) -> Any:
     """Refuse the groups and transactional ids that the client may not describe."""
-    resource = COORDINATED.get(request.key_type)
-    if resource is None:
-        return handle(connection, request, version)
     keys = request.coordinator_keys if version >= MANY_KEYS_FROM else [request.key]
-    denied = [key for key in keys if not may(connection, Operation.DESCRIBE, resource, key)]
+    if request.key_type == SHARE:
+        is_permitted = may(connection, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+        resource, denied = Resource.CLUSTER, set() if is_permitted else set(keys)
+    elif request.key_type in COORDINATED:
+        resource = COORDINATED[request.key_type]
+        denied = {key for key in dict.fromkeys(keys) if not may(connection, Operation.DESCRIBE, resource, key)}
+    else:
+        return handle(connection, request, version)
     if not denied:
         return handle(connection, request, version)
     error = DENIED[resource]
     if version < MANY_KEYS_FROM:
         return FindCoordinatorResponse(0, error, MESSAGES[error], -1, "", -1)
-    refusal = FindCoordinatorResponse(coordinators=[Coordinator(key, -1, "", -1, error, "") for key in denied])
+    refusal = FindCoordinatorResponse(
+        coordinators=[Coordinator(key, -1, "", -1, error, "") for key in keys if key in denied]
+    )
     own = copy(request)
     own.coordinator_keys = [key for key in keys if key not in denied]
     if not own.coordinator_keys:
@@ -75,7 +82,7 @@ def check_offset_fetch(handle: Handler, connection: Connection, request: OffsetF
         if not may(connection, Operation.DESCRIBE, Resource.GROUP, request.group_id):
             return denial_of(key, version, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         own, refused = copy(request), copy(request)
-        own.topics, refused.topics = _split_topics(connection, request.topics)
+        own.topics, refused.topics = _split_topics(connection, request.topics, version)
         refusal = refusal_of(key, version, refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED) if refused.topics else None
 
         def hide_topics(response: Any) -> None:
@@ -94,30 +101,31 @@ def check_offset_fetch(handle: Handler, connection: Connection, request: OffsetF
     for group in request.groups:
         if may_describe_group[group.group_id]:
             part = copy(group)
-            part.topics, denied = _split_topics(connection, group.topics)
+            part.topics, denied = _split_topics(connection, group.topics, version)
             own.groups.append(part)
             denied_topics.setdefault(group.group_id, []).extend(_refused_in_group(denied))
 
     def hide(response: Any) -> None:
         for group in response.groups:
-            shown = [topic for topic in group.topics if _is_known(connection, topic)]
-            group.topics = [*shown, *denied_topics.pop(group.group_id, ())]
+            shown = [topic for topic in group.topics if _is_known(connection, topic, version)]
+            denied = denied_topics.pop(group.group_id, [])
+            group.topics = shown if group.error_code else [*shown, *denied]
         response.groups = [*response.groups, *denied_groups]
 
     return change_response(handle, connection, own, version, hide)
 
 
-def _is_known(connection: Connection, topic: Any) -> bool:
+def _is_known(connection: Connection, topic: Any, version: int) -> bool:
     """Return whether the client may know of a topic; True for a topic of which only an unknown id is given."""
-    name = topic_name(connection, topic)
+    name = topic_name(connection, topic, version)
     return name is None or may_describe(connection, name)
 
 
-def _split_topics(connection: Connection, topics: Any) -> tuple[Any, list[Any]]:
+def _split_topics(connection: Connection, topics: Any, version: int) -> tuple[Any, list[Any]]:
     """Return the topics of a request of which the client may know (None: all), and the others."""
     if topics is None:
         return None, []
-    known = [_is_known(connection, topic) for topic in topics]
+    known = [_is_known(connection, topic, version) for topic in topics]
     return list(compress(topics, known)), [topic for topic, is_known in zip(topics, known, strict=True) if not is_known]
 
 
@@ -195,10 +203,7 @@ def check_add_partitions_to_txn(
             return handle(connection, request, version)
 
     def code(name: str, index: int) -> ErrorCode:
-        if name in denied:
-            return error
-        log = connection.broker.topics.log(name, index)
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if log is None else ErrorCode.OPERATION_NOT_ATTEMPTED
+        return error if name in denied else not_attempted(connection.broker.topics, name, index)
 
     return AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=[

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
+from stuntbroker.broker.metadata.requested_topics import each_once, request_error
 from stuntbroker.broker.permissions.authorizer import operations_of
-from stuntbroker.broker.permissions.checks import MESSAGES, change_response, may, may_on_cluster, topic_name
+from stuntbroker.broker.permissions.checks import MESSAGES, change_response, may, may_on_cluster
 from stuntbroker.broker.produce.produce_checks import has_transactional
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.interception import intercept_response
@@ -19,8 +21,14 @@ from stuntbroker.protocol.messages.create_topics_request import CreateTopicsRequ
 from stuntbroker.protocol.messages.create_topics_response import CreatableTopicResult
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
-from stuntbroker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
-from stuntbroker.protocol.messages.describe_topic_partitions_response import DescribeTopicPartitionsResponseTopic
+from stuntbroker.protocol.messages.describe_topic_partitions_request import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from stuntbroker.protocol.messages.describe_topic_partitions_response import (
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseTopic,
+)
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.metadata_response import MetadataResponseTopic
 from stuntbroker.protocol.messages.produce_response import (
@@ -30,6 +38,7 @@ from stuntbroker.protocol.messages.produce_response import (
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, ProduceFields, TopicBatches
+from stuntbroker.protocol.topic_names import CLUSTER_METADATA
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection
@@ -38,6 +47,8 @@ if TYPE_CHECKING:
 DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 AUTHORIZATION_FAILED: Final = "Authorization failed."
 NO_CLUSTER_OPERATIONS: Final = 0
+STATES_FROM: Final = 6
+"""First version of DeleteTopics with names and ids."""
 CONFIGS_FROM: Final = 5
 """First version of CreateTopics whose response has the configuration of the topic."""
 NOT_SHOWN: Final = -1
@@ -87,8 +98,10 @@ def check_produce(handle: Handler, connection: Connection, fields: ProduceFields
 
 def _name_to_write(connection: Connection, name: str, topic_id: bytes, version: int) -> str | None:
     """Return the name of the topic of a Produce request; None if its id is unknown."""
-    topic = connection.broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
-    return topic.name if topic is not None else name or None
+    if version < TOPIC_IDS_FROM:
+        return name
+    topic = connection.broker.topics.by_id(topic_id)
+    return None if topic is None else topic.name
 
 
 def _refused(topic_batches: TopicBatches, error: ErrorCode) -> list[TopicProduceResponse]:
@@ -109,41 +122,46 @@ def _closed(connection: Connection) -> Any:
 
 def check_metadata(handle: Handler, connection: Connection, request: MetadataRequest, version: int) -> Any:
     """Hide the topics of which the client may not know; refuse to create those that it may not create."""
-    named = request.topics
-    if named is None or (version == 0 and not named):
-        denied: list[MetadataResponseTopic] = []
-        own = request
-    else:
-        by_id = any(topic.topic_id != ZERO_UUID for topic in named)
-        accepted, denied, not_created = [], [], []
-        for topic in named:
-            name = topic_name(connection, topic)
+    describes_all = request.topics is None or (version == 0 and not request.topics)
+    denied: list[MetadataResponseTopic] = []
+    not_created: list[MetadataResponseTopic] = []
+    own = copy(request)
+    if not describes_all:
+        assert request.topics is not None
+        if request_error(request.topics, version):
+            return handle(connection, request, version)
+        accepted = []
+        for topic in each_once(request.topics):
+            name = _requested_name(connection, topic)
             if name is not None and not may(connection, Operation.DESCRIBE, Resource.TOPIC, name):
-                denied.append(_hidden(topic, by_id))
-            elif name is not None and not by_id and not _may_create_if_missing(connection, request, name):
+                shown = topic.name if topic.topic_id == ZERO_UUID else None
+                denied.append(MetadataResponseTopic(DENIED, shown, topic.topic_id))
+            elif topic.name and not _may_create_if_missing(connection, request, topic.name):
                 not_created.append(MetadataResponseTopic(DENIED, name))
             else:
                 accepted.append(topic)
-        denied = not_created + denied
-        own = copy(request)
         own.topics = accepted
 
     def hide(response: Any) -> None:
-        if own.topics == [] and named:
-            response.topics = []  # Version 0 describes all topics if none is named.
-        if named is None or (version == 0 and not named):
+        if describes_all:
             response.topics = [topic for topic in response.topics if may_describe(connection, topic.name)]
+        elif not own.topics:
+            response.topics = []  # Version 0 describes all topics if none is named.
         if request.include_topic_authorized_operations:
-            _show_operations(connection, response.topics, "topic_authorized_operations")
-        response.topics = [*response.topics, *denied]
+            _show_operations(connection, response.topics)
+        response.topics = [*response.topics, *not_created, *denied]
         if request.include_cluster_authorized_operations:
             response.cluster_authorized_operations = cluster_operations(connection)
 
     return change_response(handle, connection, own, version, hide)
 
 
-def _hidden(topic: MetadataRequestTopic, by_id: bool) -> MetadataResponseTopic:
-    return MetadataResponseTopic(DENIED, None if by_id else topic.name, topic.topic_id)
+def _requested_name(connection: Connection, topic: MetadataRequestTopic | DeleteTopicState) -> str | None:
+    """Return the name of a topic in a request that has names and ids; None if its id is unknown."""
+    if topic.topic_id == ZERO_UUID:
+        return topic.name
+    known = connection.broker.topics.by_id(topic.topic_id)
+    return None if known is None else known.name
 
 
 def _may_create_if_missing(connection: Connection, request: MetadataRequest, name: str) -> bool:
@@ -167,10 +185,12 @@ def cluster_operations(connection: Connection) -> int:
     return operations_of(connection.broker.authorizer, connection, Resource.CLUSTER, CLUSTER_NAME)
 
 
-def _show_operations(connection: Connection, topics: Iterable[Any], field: str) -> None:
+def _show_operations(connection: Connection, topics: Iterable[Any]) -> None:
     for topic in topics:
         if topic.name is not None:
-            setattr(topic, field, operations_of(connection.broker.authorizer, connection, Resource.TOPIC, topic.name))
+            topic.topic_authorized_operations = operations_of(
+                connection.broker.authorizer, connection, Resource.TOPIC, topic.name
+            )
 
 
 def check_describe_cluster(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
@@ -188,21 +208,29 @@ def check_describe_cluster(handle: Handler, connection: Connection, request: Any
 def check_describe_topic_partitions(
     handle: Handler, connection: Connection, request: DescribeTopicPartitionsRequest, version: int
 ) -> Any:
-    """Hide the topics of which the client may not know."""
-    names = [topic.name for topic in request.topics] or list(connection.broker.topics.by_name)
-    hidden = {name for name in names if not may_describe(connection, name)}
+    """Hide the topics of which the client may not know, so that the pages have the others only."""
+    requested = [topic.name for topic in request.topics]
+    cursor = request.cursor
+    names = sorted(set(requested or connection.broker.topics.by_name))
+    if cursor is not None:
+        if cursor.partition_index < 0 or (requested and cursor.topic_name not in requested):
+            return handle(connection, request, version)  # It is refused.
+        names = [name for name in names if name >= cursor.topic_name]
+    permitted = [name for name in names if may_describe(connection, name)]
+    hidden = sorted(set(names).difference(permitted)) if requested else []
+    denied = [DescribeTopicPartitionsResponseTopic(DENIED, name) for name in hidden]
+    if not permitted:
+        return DescribeTopicPartitionsResponse(topics=denied)
     own = copy(request)
-    own.topics = [topic for topic in request.topics if topic.name not in hidden]
-    denied = [DescribeTopicPartitionsResponseTopic(DENIED, name) for name in sorted(hidden)] if request.topics else []
+    own.topics = [TopicRequest(name) for name in permitted]
+    if cursor is not None and cursor.topic_name not in permitted:
+        own.cursor = None
 
-    def hide(response: Any) -> None:
-        if own.topics == [] and request.topics:
-            response.topics, response.next_cursor = [], None  # All topics are described if none is named.
-        response.topics = [topic for topic in response.topics if topic.name not in hidden]
-        _show_operations(connection, response.topics, "topic_authorized_operations")
+    def show(response: Any) -> None:
+        _show_operations(connection, response.topics)
         response.topics = [*response.topics, *denied]
 
-    return change_response(handle, connection, own, version, hide)
+    return change_response(handle, connection, own, version, show)
 
 
 # --- CreateTopics and DeleteTopics
@@ -210,9 +238,9 @@ def check_describe_topic_partitions(
 
 def check_create_topics(handle: Handler, connection: Connection, request: CreateTopicsRequest, version: int) -> Any:
     """Refuse the topics that the client may not create; hide the configurations that it may not see."""
-    denied = {topic.name for topic in request.topics if not may_create(connection, topic.name)}
-    names = [topic.name for topic in request.topics]
-    denied = {name for name in denied if names.count(name) == 1}
+    times = Counter(topic.name for topic in request.topics)
+    unique = (name for name, count in times.items() if count == 1 and name != CLUSTER_METADATA)
+    denied = {name for name in unique if not may_create(connection, name)}
     own = copy(request)
     own.topics = [topic for topic in request.topics if topic.name not in denied]
 
@@ -222,41 +250,55 @@ def check_create_topics(handle: Handler, connection: Connection, request: Create
             if version >= CONFIGS_FROM and not topic.error_code and not may_see:
                 topic.topic_config_error_code, topic.configs = DENIED, []
                 topic.num_partitions = topic.replication_factor = NOT_SHOWN
-        response.topics = [
-            *response.topics,
-            *(
-                CreatableTopicResult(name, error_code=DENIED, error_message=AUTHORIZATION_FAILED, configs=[])
-                for name in names
-                if name in denied
-            ),
+        refused = [
+            CreatableTopicResult(topic.name, error_code=DENIED, error_message=AUTHORIZATION_FAILED, configs=[])
+            for topic in request.topics
+            if topic.name in denied
         ]
+        response.topics = [*response.topics, *refused]
 
     return change_response(handle, connection, own, version, refuse)
 
 
 def check_delete_topics(handle: Handler, connection: Connection, request: DeleteTopicsRequest, version: int) -> Any:
-    """Refuse the topics that the client may not delete, without the names of those of which it may not know."""
-    accepted: list[Any] = []
-    refused: list[DeletableTopicResult] = []
-    by_state = bool(request.topics)
-    for topic in request.topics or [DeleteTopicState(name) for name in request.topic_names]:
-        name = topic_name(connection, topic)
-        if name is None or may(connection, Operation.DELETE, Resource.TOPIC, name):
-            accepted.append(topic if by_state else topic.name)
+    """Refuse the topics that the client may not delete, without the names of those of which it may not know.
+
+    What is invalid for another reason is passed on: topics that are requested twice, or by name and id, for example.
+    """
+    if request.timeout_ms <= 0 or not connection.broker.config["delete.topic.enable"]:
+        return handle(connection, request, version)
+    by_state = version >= STATES_FROM
+    wanted = request.topics if by_state else [DeleteTopicState(name) for name in request.topic_names]
+    times = Counter((topic.name, topic.topic_id) for topic in wanted)
+    own, refused = copy(request), []
+    accepted: list[DeleteTopicState] = []
+    for topic in wanted:
+        is_invalid = times[topic.name, topic.topic_id] > 1 or (topic.name is None) == (topic.topic_id == ZERO_UUID)
+        refusal = None if is_invalid else _deletion_refusal(connection, topic)
+        if refusal is None:
+            accepted.append(topic)
         else:
-            shown = topic.name if topic.name is not None or not may_describe(connection, name) else name
-            refused.append(DeletableTopicResult(shown, topic.topic_id, DENIED, MESSAGES[DENIED]))
+            refused.append(refusal)
     if not refused:
         return handle(connection, request, version)
     if not accepted:
         return DeleteTopicsResponse(responses=refused)
-    own = copy(request)
-    if by_state:
-        own.topics = accepted
-    else:
-        own.topic_names = accepted
+    own.topics = accepted if by_state else []
+    own.topic_names = [] if by_state else [topic.name or "" for topic in accepted]
 
     def add_refused(response: Any) -> None:
         response.responses = [*response.responses, *refused]
 
     return change_response(handle, connection, own, version, add_refused)
+
+
+def _deletion_refusal(connection: Connection, topic: DeleteTopicState) -> DeletableTopicResult | None:
+    """Return the refusal of a topic that the client may not delete; None if it may, or if there is none."""
+    name = _requested_name(connection, topic)
+    if name is None:
+        return None
+    if not may(connection, Operation.DESCRIBE, Resource.TOPIC, name):
+        return DeletableTopicResult(topic.name, topic.topic_id, DENIED, MESSAGES[DENIED])
+    if connection.broker.topics.get(name) is None or may(connection, Operation.DELETE, Resource.TOPIC, name):
+        return None
+    return DeletableTopicResult(name, topic.topic_id, DENIED, MESSAGES[DENIED])

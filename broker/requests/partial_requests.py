@@ -36,6 +36,8 @@ def handle_own_part(
         response = whole_answer(route.key, version, route.flexible_response, answer)
         if response is NO_RESPONSE:
             return response
+        if getattr(response, "error_code", ErrorCode.NONE):  # It is about the whole request.
+            return response
         setattr(response, answered, merged(getattr(response, answered), getattr(refusal, answered)))
         return response
 
@@ -56,6 +58,9 @@ def refusal_of(key: int, version: int, request: Any, error: ErrorCode) -> Any:
             answer.protocol_name = None if version >= NO_PROTOCOL_FROM else ""
         case api_keys.LEAVE_GROUP:
             answer.members = []
+        case api_keys.LIST_OFFSETS:
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                part.timestamp = -1
         case api_keys.DELETE_RECORDS:
             for part in (part for topic in answer.topics for part in topic.partitions):
                 part.low_watermark = -1

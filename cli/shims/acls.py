@@ -167,18 +167,18 @@ def _add(cluster: Cluster, acls: list[Acl]) -> int:
 
 
 def _remove(cluster: Cluster, options: argparse.Namespace, patterns: Iterable[Pattern], acls: list[Acl]) -> int:
+    questions: list[tuple[str, list[AclFilter]]] = []
     if not acls:
-        filters = [AclFilter(*pattern, None, None, ANY, ANY) for pattern in patterns]
-        questions = [f"delete all ACLs for resource filter `{_resource(each)}`" for each in filters]
-    else:
-        filters = [AclFilter(*acl) for acl in acls]
-        questions = [
-            f"remove ACLs: \n {entries} \n from resource filter `{resource}`"
-            for resource, of_resource in groupby(acls, _resource)
-            for entries in ["\n".join(f"\t{_entry(acl)}" for acl in of_resource)]
-        ]
-    if options.force or all(_is_confirmed(question) for question in questions):
-        delete_acls(cluster, filters)
+        for each in (AclFilter(*pattern, None, None, ANY, ANY) for pattern in patterns):
+            questions.append((f"delete all ACLs for resource filter `{_resource(each)}`", [each]))
+    for resource, of_resource in groupby(acls, _resource):
+        removed = list(of_resource)
+        entries = "\n".join(f"\t{_entry(acl)}" for acl in removed)
+        question = f"remove ACLs: \n {entries} \n from resource filter `{resource}`"
+        questions.append((question, [AclFilter(*acl) for acl in removed]))
+    for question, wanted in questions:
+        if options.force or _is_confirmed(question):
+            delete_acls(cluster, wanted)
     return 0
 
 

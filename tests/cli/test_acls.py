@@ -173,6 +173,23 @@ def test_kafka_acls_does_and_prints_what_apache_kafka_s_does(
             assert err, line
 
 
+def test_kafka_acls_asks_for_each_resource(
+    with_acls: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words = ["kafka-acls", "--bootstrap-server", with_acls]
+    topics = ["--topic", "first", "--topic", "second"]
+    assert run([*words, "--add", "--allow-principal", "User:a", *topics]) == 0
+    answers = tmp_path / "answers"
+    answers.write_text("n\ny\n")
+    with answers.open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert run([*words, "--remove", *topics]) == 0
+    capsys.readouterr()
+    run([*words, "--list", *topics])
+    out = capsys.readouterr().out
+    assert "name=first" in out and "name=second" not in out
+
+
 def test_kafka_acls_removes_only_what_is_confirmed(
     with_acls: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -471,7 +471,169 @@ def administration(asking: Asking) -> None:
     ask("DeleteTopics", 6, "by name", topics=[{"name": own}, {"name": side.name("none")}], timeout_ms=5_000)
 
 
-REQUESTS: Final = (produce_and_transactions, fetches, metadata, groups, configuration, administration)
+def _all_pages(side: Side) -> list[str]:
+    """Return the names of all topics of the case that the client may know, read one partition at a time."""
+    names, cursor = set(), None
+    while True:
+        reply = side.quiet("DescribeTopicPartitions", 0, topics=[], cursor=cursor, response_partition_limit=1)
+        names |= {topic.name for topic in reply.topics}
+        if reply.next_cursor is None:
+            return sorted(name for name in names if name.startswith(side.own) and "made" not in name)
+        cursor = {"topic_name": reply.next_cursor.topic_name, "partition_index": reply.next_cursor.partition_index}
+
+
+def wrong_in_another_way(asking: Asking) -> None:
+    """Requests that are invalid or unusual, besides what is not permitted."""
+    side, ids, own, other, group = asking.side, asking.ids, asking.own, asking.other, asking.group
+    ask, missing = side.ask, side.name("none")
+    plain, part = some(1), {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}
+    ask(
+        "Produce",
+        9,
+        "no name",
+        acks=-1,
+        timeout_ms=1_000,
+        topic_data=[{"name": "", "partition_data": [{"index": 0, "records": plain}]}],
+    )
+    ask(
+        "Produce",
+        9,
+        "twice",
+        acks=-1,
+        timeout_ms=1_000,
+        topic_data=[
+            {"name": name, "partition_data": [{"index": 0, "records": plain}]} for name in (own, other, own, other)
+        ],
+    )
+    for name in (own, other, missing):
+        for version in (4, 12):
+            ask(
+                "Fetch",
+                version,
+                f"isolation {name}",
+                topics=[{"topic": name, "partitions": [part]}],
+                isolation_level=2,
+                session_epoch=-1,
+            )
+    for topic_id in (*ids.values(), UNKNOWN_ID):
+        ask(
+            "Fetch",
+            13,
+            "isolation",
+            topics=[{"topic_id": topic_id, "partitions": [part]}],
+            isolation_level=2,
+            session_epoch=-1,
+        )
+        ask(
+            "Fetch",
+            15,
+            "follower",
+            topics=[{"topic_id": topic_id, "partitions": [part]}],
+            replica_state={"replica_id": 3, "replica_epoch": 1},
+            session_epoch=-1,
+        )
+    ask(
+        "ListOffsets",
+        7,
+        "earliest",
+        replica_id=-1,
+        topics=[{"name": name, "partitions": [{"partition_index": 0, "timestamp": -2}]} for name in (own, other)],
+    )
+    for version in (10, 12):
+        for wanted in (
+            [{"name": None, "topic_id": ids["other"]}],
+            [{"name": own, "topic_id": bytes(16)}, {"name": None, "topic_id": ids["other"]}],
+            [{"name": None, "topic_id": bytes(16)}, {"name": other, "topic_id": bytes(16)}],
+            [{"name": other}, {"name": other}, {"name": own}],
+        ):
+            ask("Metadata", version, f"{len(wanted)}", topics=wanted, allow_auto_topic_creation=False)
+    for cursor in ((own, 0), (other, 0), (missing, 0), (own, -1), (side.name("z"), 0)):
+        where = {"topic_name": cursor[0], "partition_index": cursor[1]}
+        named = [{"name": name} for name in (own, other)]
+        ask("DescribeTopicPartitions", 0, f"{cursor}", topics=named, cursor=where, response_partition_limit=1)
+    side.table("DescribeTopicPartitions in pages", {"topics": _all_pages(side)})
+    for version in (10,):
+        ask(
+            "OffsetCommit",
+            version,
+            "zero id",
+            group_id=group,
+            generation_id_or_member_epoch=-1,
+            topics=[{"topic_id": bytes(16), "partitions": [{"partition_index": 0, "committed_offset": 1}]}],
+        )
+        ask(
+            "OffsetFetch",
+            version,
+            "zero id",
+            groups=[{"group_id": group, "topics": [{"topic_id": bytes(16), "partition_indexes": [0]}]}],
+        )
+    ask(
+        "OffsetDelete",
+        0,
+        "no group",
+        group_id=side.name("g-none"),
+        topics=[{"name": name, "partitions": [{"partition_index": 0}]} for name in (own, other)],
+    )
+    ask("DeleteGroups", 2, "twice", groups_names=[side.name("no group")] * 2)
+    twice = {"name": "retention.ms", "value": "10000000", "config_operation": 0}
+    ask(
+        "IncrementalAlterConfigs",
+        1,
+        "twice",
+        validate_only=True,
+        resources=[{"resource_type": 2, "resource_name": other, "configs": [twice]}] * 2,
+    )
+    ask(
+        "IncrementalAlterConfigs",
+        1,
+        "another broker",
+        validate_only=True,
+        resources=[
+            {
+                "resource_type": 4,
+                "resource_name": "77",
+                "configs": [{**twice, "name": "log.cleaner.threads", "value": "1"}],
+            }
+        ],
+    )
+    mixed = [
+        {"resource_type": kind, "resource_name": name, "configuration_keys": ["retention.ms"]}
+        for kind, name in ((2, own), (2, other), (7, "?"))
+    ]
+    ask("DescribeConfigs", 4, "an unknown type", resources=mixed)
+    for path in ("/nowhere", "/elsewhere"):
+        ask(
+            "AlterReplicaLogDirs",
+            2,
+            path,
+            dirs=[{"path": path, "topics": [{"name": own, "partitions": [0, 1]}, {"name": other, "partitions": [0]}]}],
+        )
+    reply = side.quiet("DescribeLogDirs", 4, topics=[{"topic": own, "partitions": [0]}])
+    side.table("DescribeLogDirs of a topic", {"error": reply.error_code, "dirs": len(reply.results)})
+    for version in (2, 7):
+        new = [
+            {"name": name, "num_partitions": 1, "replication_factor": 1}
+            for name in ("__cluster_metadata", side.name("t-x"))
+        ]
+        ask("CreateTopics", version, "of Kafka's metadata", topics=new, timeout_ms=1_000, validate_only=True)
+    ask(
+        "CreatePartitions",
+        3,
+        "twice",
+        topics=[{"name": other, "count": 2, "assignments": None}] * 2,
+        timeout_ms=1_000,
+        validate_only=True,
+    )
+    for wrong in ({"name": other, "topic_id": ids["other"]}, {"name": None, "topic_id": bytes(16)}):
+        ask("DeleteTopics", 6, f"{wrong['name']} and an id", topics=[wrong], timeout_ms=1_000)
+    ask("DeleteTopics", 6, "twice", topics=[{"name": other}, {"name": other}], timeout_ms=1_000)
+    ask("DeleteTopics", 6, "no time", topics=[{"name": other}, {"name": own}], timeout_ms=0)
+    ask("DeleteTopics", 5, "missing", topic_names=[missing, side.name("t-none")], timeout_ms=1_000)
+
+
+REQUESTS: Final = (
+    produce_and_transactions, fetches, metadata, groups, wrong_in_another_way, configuration, administration,
+)  # fmt: skip
 
 
 def requests(side: Side, ids: Mapping[str, bytes]) -> None:

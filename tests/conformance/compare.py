@@ -18,6 +18,7 @@ ORDER: Final = "(order)"
 KEYS: Final = (
     "name",
     "topic",
+    "topic_name",
     "key",
     "group_id",
     "transactional_id",

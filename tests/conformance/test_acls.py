@@ -88,6 +88,8 @@ ACLS: Final[dict[str, list[Given]]] = {
     "denied-writes": [*EVERYTHING, Given(TOPIC, "t", WRITE, DENY), Given(TRANSACTIONAL_ID, "x", WRITE, DENY)],
     "denied-describes": [*EVERYTHING, Given(TOPIC, "t", DESCRIBE, DENY), Given(GROUP, "g", DESCRIBE, DENY)],
     "denied-all": [*EVERYTHING, Given(TOPIC, "", ALL, DENY, PREFIXED)],
+    "owns-undescribed": [*on_own(ALL), Given(TOPIC, "t", DESCRIBE, DENY)],
+    "describes-all": [*on_own(DESCRIBE), Given(TOPIC, "*", DESCRIBE)],
     "cluster-describes": on_cluster(DESCRIBE),
     "cluster-alters": on_cluster(ALTER),
     "cluster-creates": [*on_cluster(CREATE), *on_own(DESCRIBE)],

@@ -76,6 +76,22 @@ def test_an_operation_is_allowed_by_the_acls(acls: list[Acl], operation: Operati
     assert authorizer_with(acls).allows(ALICE, operation, TOPIC, "t") == is_allowed
 
 
+@pytest.mark.parametrize(
+    ("host", "acl_host"),
+    [
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("2001:db8::ff", "2001:db8:0:0:0:0:0:ff"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+    ],
+)
+def test_an_address_of_version_6_is_written_as_java_does(host: str, acl_host: str) -> None:
+    authorizer = authorizer_with([acl(READ, host=acl_host)])
+
+    assert authorizer.allows(Asking(host=host), READ, TOPIC, "t")
+    assert not authorizer.allows(Asking(host="::2"), READ, TOPIC, "t")
+
+
 def test_super_users_may_do_everything() -> None:
     authorizer = authorizer_with([acl(ALL, DENY)], super_users="User:bob; User:alice")
 

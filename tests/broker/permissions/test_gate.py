@@ -128,8 +128,8 @@ TWO_LISTENERS = {
         ("", [ANONYMOUS, ANONYMOUS]),
         ("User:alice", [ALICE, ALICE]),
         ("SECOND:User:alice", [ANONYMOUS, ALICE]),
-        ("User:bob, second:User:alice", [Principal("User", "bob"), ALICE]),
-        ("User:CN=a:b", [Principal("User", "CN=a:b")] * 2),
+        ("User:bob; second:User:alice", [Principal("User", "bob"), ALICE]),
+        ("User:CN=a:b,O=c", [Principal("User", "CN=a:b,O=c")] * 2),
     ],
 )
 async def test_clients_without_authentication_are_whom_the_property_names(
@@ -144,6 +144,7 @@ async def test_clients_without_authentication_are_whom_the_property_names(
     [
         ("stuntbroker.principal", "alice", "'alice' is neither User:NAME nor LISTENER:User:NAME"),
         ("stuntbroker.principal", "NOWHERE:User:alice", "listeners has no NOWHERE"),
+        ("stuntbroker.principal", "User:bob,SECOND:User:alice", "entries are separated by semicolons"),
         ("super.users", "alice", "'alice' is not User:NAME"),
         ("authorizer.class.name", "com.example.Mine", "'com.example.Mine' is not implemented"),
     ],

@@ -56,6 +56,10 @@ def test_quotas_of_an_entity_are_the_last_that_were_set() -> None:
     assert actual.quotas == {(("client-id", None), ("user", "alice")): {"request_percentage": float("inf")}}
 
 
+def acl(operation: int = 3, exists: bool = True) -> dict[str, Any]:
+    return {"acl": [2, "t", 3, "User:alice", "*", operation, 3], "exists": exists}
+
+
 SENSELESS: dict[str, tuple[list[Any], str]] = {
     "a topic twice": ([create(), create("a", B)], "topic a is created, but exists already"),
     "an id twice": ([create(), create("b", A)], "topic b gets an invalid id, or the id of another topic"),
@@ -101,6 +105,13 @@ SENSELESS: dict[str, tuple[list[Any], str]] = {
         [{"quotas": {"user": "a"}, "set": {"x": "1"}}, *[{"quotas": {"user": "a"}, "set": {}}] * 2],
         "removed, but there are none",
     ),
+    "an ACL twice": ([acl(), acl()], "an ACL is created, but exists already"),
+    "an ACL removed that is none": ([acl(exists=False)], "an ACL is removed, but does not exist"),
+    "an ACL of an impossible operation": ([acl(operation=2**70)], "not an ACL"),
+    "an ACL for any operation": ([acl(operation=1)], "not an ACL"),
+    "an ACL with a code that is true": ([acl(operation=True)], "not an ACL"),
+    "a short ACL": ([{"acl": [2, "t"], "exists": True}], "not an ACL"),
+    "an ACL that perhaps exists": ([acl() | {"exists": 1}], "unknown kind of change"),
     "a level alone": ([{"transaction_version": 1}], "unknown kind of change"),
 }  # fmt: skip
 
