@@ -51,3 +51,15 @@ def parse_bootstrap(text: str) -> list[Address]:
             raise ValueError(f"{part!r} is not HOST:PORT")
         addresses.append(address)
     return addresses
+
+
+def java_address(host: str) -> str:
+    """Return an IP address as Java writes it: that of version 6 with all eight numbers, as `0:0:0:0:0:0:0:1`."""
+    if ":" not in host:
+        return host
+    from ipaddress import IPv6Address
+
+    address = IPv6Address(host.partition("%")[0])
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return ":".join(f"{int(number, 16):x}" for number in address.exploded.split(":"))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from stuntbroker.groups.classic.requests import JoinGroup, JoinReply
 from stuntbroker.groups.classic.state import Protocol
+from stuntbroker.protocol.addresses import java_address
 from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest
 from stuntbroker.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 
@@ -29,7 +30,7 @@ def handle(connection: Asking[HasGroups], request: JoinGroupRequest, version: in
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         client_id=connection.client_id,
-        client_host=f"/{connection.host}",  # As Java prints an address without a host name.
+        client_host=f"/{java_address(connection.host)}",  # As Java prints an address without a host name.
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms if version >= 1 else request.session_timeout_ms,
         protocol_type=request.protocol_type,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from stuntbroker.broker.metadata.acls import Acls
 from stuntbroker.broker.permissions.authorizer import Authorizer, Client, Principal
 from stuntbroker.protocol.acls import ALLOW, DENY, EVERY, LITERAL, PREFIXED, Acl, Operation, Resource
+from stuntbroker.protocol.addresses import java_address
 
 if TYPE_CHECKING:
     from stuntbroker.broker.configuration.config import BrokerConfig
@@ -78,20 +79,8 @@ class AclAuthorizer:
 def _for_client(acls: list[Acl], client: Client) -> list[Acl]:
     if not acls:
         return []
-    principals, hosts = (str(client.principal), EVERYBODY), (_java_address(client.host), EVERY)
+    principals, hosts = (str(client.principal), EVERYBODY), (java_address(client.host), EVERY)
     return [acl for acl in acls if acl.principal in principals and acl.host in hosts]
-
-
-def _java_address(host: str) -> str:
-    """Return an IP address as Java writes it: that of version 6 with all eight numbers, as `0:0:0:0:0:0:0:1`."""
-    if ":" not in host:
-        return host
-    from ipaddress import IPv6Address
-
-    address = IPv6Address(host.partition("%")[0])
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return ":".join(f"{int(number, 16):x}" for number in address.exploded.split(":"))
 
 
 def _is_covered(pattern: tuple[int, str], denied: set[tuple[int, str]]) -> bool:

@@ -1,6 +1,6 @@
 """Which permissions each API needs: the table of all checks. They are installed only when there is an authorizer with ACLs.
 
-The Fetch handler checks its topics itself (`may_read`), as those of a session are not in the request.
+The Fetch handler checks its topics itself, as those of a session are not in the request.
 """
 
 from __future__ import annotations

@@ -138,6 +138,14 @@ def enter(client: Client, version: int = 9) -> str:
     return member_id
 
 
+def test_the_host_of_a_member_is_written_as_java_does(client: Client) -> None:
+    client.host = "::1"
+    client.ask("k11_join_group", join_request(), 3)
+
+    (member,) = client.broker.groups.group("g").members.values()
+    assert member.client_host == "/0:0:0:0:0:0:0:1"
+
+
 @pytest.mark.parametrize("version", range(10))
 def test_join_group(client: Client, version: int) -> None:
     first = client.ask("k11_join_group", join_request(version=version), version)
