@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import os
 import random
 import re
 import shlex
@@ -42,9 +43,24 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def run(command: list[str], folder: Path, text: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=3 * DEADLINE_S, check=False, input=text
+    """Run a command. One that does not end fails the test with the stacks of its threads, if it is Python."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        env=os.environ | {"PYTHONFAULTHANDLER": "1"},
     )
+    try:
+        out, err = process.communicate(text, 3 * DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        out, err = process.communicate(timeout=DEADLINE_S)
+        raise AssertionError(f"{command} did not end:\n{out}\n{err}") from None
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 BLOCKS = {
