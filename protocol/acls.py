@@ -142,3 +142,8 @@ def operation_name(code: int) -> str:
 def resource_name(code: int) -> str:
     """Return Kafka's name of a type of resource, or the code as text if it is unknown."""
     return Resource(code).name if code in Resource.__members__.values() else str(code)
+
+
+PATTERN_NAMES: Final = {ANY: "ANY", MATCH: "MATCH", LITERAL: "LITERAL", PREFIXED: "PREFIXED"}
+PERMISSION_NAMES: Final = {DENY: "DENY", ALLOW: "ALLOW"}
+"""Code -> Kafka's name."""

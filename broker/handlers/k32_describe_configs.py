@@ -12,6 +12,7 @@ from stuntbroker.broker.configuration.config_view import Entry, broker_configs, 
 from stuntbroker.broker.configuration.properties import BROKER as BROKER_PROPERTIES
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_PROPERTIES
 from stuntbroker.broker.configuration.properties import is_secret
+from stuntbroker.broker.configuration.unknown_types import unknown_type_refusal
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.errors import ErrorCode
@@ -44,6 +45,8 @@ UNNAMED: Final[dict[int, str]] = {
 def handle(connection: Asking[Uses], request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse | None:
     """Describe the configuration of each resource; None when the response comes later."""
     broker = connection.broker
+    if refusal := unknown_type_refusal(request):
+        return refusal
     # Unlike Kafka: a resource requested twice is described once, as the response is 100 times as long as the request.
     unique = {
         (resource.resource_type, resource.resource_name, tuple(resource.configuration_keys or ())): resource
@@ -100,8 +103,6 @@ def _describe_resource(
                 f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
             )
         return answer(ErrorCode.NONE, "", broker_configs(broker))
-    if kind not in UNNAMED:
-        return answer(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
     if not name:
         return answer(ErrorCode.INVALID_REQUEST, UNNAMED[kind])
     if kind == ResourceType.BROKER_LOGGER and name != str(node_id):

@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.metadata.features import FIRST_EPOCH, LEVEL_MAX
 from stuntbroker.broker.metadata.quotas import ENTITY_TYPES, Entity, Values, entity_of
+from stuntbroker.protocol.acls import AclFields
 from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 from stuntbroker.protocol.topic_names import TopicNameError, check_name
 from stuntbroker.storage.ownership import Deleted
@@ -36,7 +37,6 @@ PLACED: Final = {"placed"}
 """Optional field of a change that creates partitions, if there are several nodes: `{partition: [leader, node ...]}`."""
 CODES: Final = range(2, 128)
 """Codes of an ACL: below are UNKNOWN and ANY, above what a request can have."""
-AclFields = tuple[int, str, int, str, str, int, int]
 _ID: Final = re.compile("[0-9a-f]{32}")
 _HEX: Final = re.compile("[0-9a-f]*")
 

@@ -63,12 +63,17 @@ MESSAGES: Final = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
 }
+WITHOUT_MESSAGE: Final = frozenset({
+    api_keys.DESCRIBE_GROUPS, api_keys.CREATE_PARTITIONS, api_keys.DESCRIBE_CLIENT_QUOTAS,
+    api_keys.DESCRIBE_USER_SCRAM_CREDENTIALS,
+})  # fmt: skip
+"""APIs whose refusals have no message."""
 
 
 def denial_of(key: int, version: int, request: Any, error: ErrorCode) -> Any:
     """Return the response to a request that is not permitted, with Kafka's values in the other fields."""
     answer = refusal_of(key, version, request, error)
-    explain(answer, error)
+    explain(answer, None if key in WITHOUT_MESSAGE else MESSAGES[error])
     match key:
         case api_keys.OFFSET_FETCH if GROUP_ERROR_FROM <= version < MANY_GROUPS_FROM:
             answer.topics = []
@@ -157,16 +162,17 @@ def for_cluster(*operations: Operation) -> Interceptor:
     return check
 
 
-def explain(message: Any, error: ErrorCode) -> None:
+def explain(message: Any, text: str | None) -> None:
     """Set the error message of a response, or of a part of it, wherever there is one beside an error code."""
     for name in message.__slots__:
         value = getattr(message, name)
         if name == "error_message":
-            message.error_message = MESSAGES[error]
+            # Unlike Kafka: in Kafka, the message about the cluster shows an internal object of the broker.
+            message.error_message = text
         elif isinstance(value, list):
             for each in value:
                 if isinstance(each, Message):
-                    explain(each, error)
+                    explain(each, text)
 
 
 def unless_on_cluster(operation: Operation, check: Interceptor) -> Interceptor:
@@ -224,6 +230,23 @@ def for_each(
         if not getattr(own, listed) and not handles_none:
             return refusal
         return handle_own_part(handle, connection, own, version, refusal, answered)
+
+    return check
+
+
+def shows_only(operation: Operation, resource: Resource, answered: str, name: str) -> Interceptor:
+    """Return a check that hides those elements of a response on which an operation is not permitted.
+
+    `answered`: name of the list of elements; `name`: field of an element with the name of the resource.
+    """
+
+    def check(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+        def hide(response: Any) -> None:
+            elements = getattr(response, answered)
+            shown = [each for each in elements if connection.is_allowed(operation, resource, getattr(each, name))]
+            setattr(response, answered, shown)
+
+        return change_response(handle, connection, request, version, hide)
 
     return check
 

@@ -9,13 +9,20 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from stuntbroker.broker.configuration.unknown_types import unknown_type_refusal
 from stuntbroker.broker.permissions import group_checks, topic_checks
-from stuntbroker.broker.permissions.checks import for_all, for_cluster, for_each, itself, topic_name, unless_on_cluster
-from stuntbroker.broker.requests.partial_requests import refusal_of
+from stuntbroker.broker.permissions.checks import (
+    for_all,
+    for_cluster,
+    for_each,
+    itself,
+    shows_only,
+    topic_name,
+    unless_on_cluster,
+)
 from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
 from stuntbroker.protocol.config_resources import ResourceType
-from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection
@@ -67,10 +74,8 @@ def _changed(connection: Connection, resource: Any, version: int, of_types: froz
 
 
 def _only_known_types(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
-    """Refuse a request with a resource of an unknown type, as Kafka does."""
-    if all(resource.resource_type in KNOWN_TYPES for resource in request.resources):
-        return handle(connection, request, version)
-    return refusal_of(connection.route.key, version, request, ErrorCode.INVALID_REQUEST)
+    """Refuse a request with a resource of an unknown type before all else."""
+    return unknown_type_refusal(request) or handle(connection, request, version)
 
 
 def _topics(operation: Operation, answered: str = "topics", **options: bool) -> Interceptor:
@@ -84,7 +89,6 @@ CONFIGURED: Final[dict[Resource, frozenset[int]]] = {
     GROUP: frozenset({ResourceType.GROUP}),
 }
 """Type of the resource on which a permission is needed -> types of resources with a configuration."""
-KNOWN_TYPES: Final = frozenset().union(*CONFIGURED.values())
 READ_GROUP: Final = for_all(READ, GROUP, _group)
 WRITE_TRANSACTIONAL_ID: Final = for_all(WRITE, TRANSACTIONAL_ID, _transactional_id)
 
@@ -103,7 +107,7 @@ CHECKS: Final[dict[int, Sequence[Interceptor]]] = {
         for_each(DESCRIBE, GROUP, "groups", "groups", itself),
         group_checks.check_describe_groups,
     ],
-    api_keys.LIST_GROUPS: [unless_on_cluster(DESCRIBE, group_checks.check_list_groups)],
+    api_keys.LIST_GROUPS: [unless_on_cluster(DESCRIBE, shows_only(DESCRIBE, GROUP, "groups", "group_id"))],
     api_keys.CREATE_TOPICS: [topic_checks.check_create_topics],
     api_keys.DELETE_TOPICS: [unless_on_cluster(DELETE, topic_checks.check_delete_topics)],
     api_keys.DELETE_RECORDS: [_topics(DELETE)],
@@ -140,7 +144,7 @@ CHECKS: Final[dict[int, Sequence[Interceptor]]] = {
         for_each(DESCRIBE, TRANSACTIONAL_ID, "transactional_ids", "transaction_states", itself),
         group_checks.check_describe_transactions,
     ],
-    api_keys.LIST_TRANSACTIONS: [group_checks.check_list_transactions],
+    api_keys.LIST_TRANSACTIONS: [shows_only(DESCRIBE, TRANSACTIONAL_ID, "transaction_states", "transactional_id")],
     api_keys.LIST_CONFIG_RESOURCES: [for_cluster(DESCRIBE_CONFIGS)],
     api_keys.DESCRIBE_TOPIC_PARTITIONS: [topic_checks.check_describe_topic_partitions],
 }

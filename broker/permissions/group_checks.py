@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 """Types of coordinators."""
 COORDINATED: Final = {GROUP: Resource.GROUP, TRANSACTION: Resource.TRANSACTIONAL_ID}
+SHARE_FROM: Final = 6
+"""First version of FindCoordinator with share groups."""
 MANY_KEYS_FROM: Final = 4
 """First version of FindCoordinator with several keys."""
 BY_BROKERS_FROM: Final = 4
@@ -52,7 +54,7 @@ def check_find_coordinator(
 ) -> Any:
     """Refuse the groups and transactional ids that the client may not describe."""
     keys = request.coordinator_keys if version >= MANY_KEYS_FROM else [request.key]
-    if request.key_type == SHARE:
+    if request.key_type == SHARE and version >= SHARE_FROM:
         is_permitted = may(connection, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
         resource, denied = Resource.CLUSTER, set() if is_permitted else set(keys)
     elif request.key_type in COORDINATED:
@@ -156,19 +158,6 @@ def check_describe_groups(handle: Handler, connection: Connection, request: Any,
     return change_response(handle, connection, request, version, show)
 
 
-def check_list_groups(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
-    """Hide the groups that the client may not describe."""
-
-    def hide(response: Any) -> None:
-        response.groups = [
-            group
-            for group in response.groups
-            if connection.is_allowed(Operation.DESCRIBE, Resource.GROUP, group.group_id)
-        ]
-
-    return change_response(handle, connection, request, version, hide)
-
-
 def check_init_producer_id(
     handle: Handler, connection: Connection, request: InitProducerIdRequest, version: int
 ) -> Any:
@@ -222,18 +211,5 @@ def check_describe_transactions(handle: Handler, connection: Connection, request
     def hide(response: Any) -> None:
         for state in response.transaction_states:
             state.topics = [topic for topic in state.topics if may_describe(connection, topic.topic)]
-
-    return change_response(handle, connection, request, version, hide)
-
-
-def check_list_transactions(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
-    """Hide the transactional ids that the client may not describe."""
-
-    def hide(response: Any) -> None:
-        response.transaction_states = [
-            state
-            for state in response.transaction_states
-            if connection.is_allowed(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, state.transactional_id)
-        ]
 
     return change_response(handle, connection, request, version, hide)

@@ -25,6 +25,8 @@ from stuntbroker.protocol.acls import (
     EVERY,
     LITERAL,
     MATCH,
+    PATTERN_NAMES,
+    PERMISSION_NAMES,
     PREFIXED,
     Acl,
     AclFilter,
@@ -75,8 +77,6 @@ RESOURCE_OPTIONS: Final = {
 }
 OPTIONS: Final = ("--principal", "--operation", *RESOURCE_OPTIONS, "--host")
 COLUMNS: Final = ("PRINCIPAL", "HOST", "PERMISSION", "OPERATION", "RESOURCE", "NAME", "PATTERN")
-PATTERN_NAMES: Final = {LITERAL: "LITERAL", PREFIXED: "PREFIXED"}
-PERMISSION_NAMES: Final = {DENY: "DENY", ALLOW: "ALLOW"}
 
 OnCluster = Callable[[Cluster], Shown]
 

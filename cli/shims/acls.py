@@ -24,9 +24,9 @@ from stuntbroker.protocol.acls import (
     DENY,
     EVERY,
     LITERAL,
-    MATCH,
     OPERATIONS_ON,
-    PREFIXED,
+    PATTERN_NAMES,
+    PERMISSION_NAMES,
     Acl,
     AclFilter,
     Operation,
@@ -35,9 +35,7 @@ from stuntbroker.protocol.acls import (
     resource_name,
 )
 
-PATTERNS: Final = {"ANY": ANY, "MATCH": MATCH, "LITERAL": LITERAL, "PREFIXED": PREFIXED}
-PATTERN_NAMES: Final = {code: name for name, code in PATTERNS.items()}
-PERMISSION_NAMES: Final = {DENY: "DENY", ALLOW: "ALLOW"}
+PATTERNS: Final = {name: code for code, name in PATTERN_NAMES.items()}
 RESOURCE_OPTIONS: Final = {
     "topic": Resource.TOPIC,
     "group": Resource.GROUP,

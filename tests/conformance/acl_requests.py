@@ -574,6 +574,8 @@ def wrong_in_another_way(asking: Asking) -> None:
         group_id=side.name("g-none"),
         topics=[{"name": name, "partitions": [{"partition_index": 0}]} for name in (own, other)],
     )
+    for version in (1, 3, 5):
+        ask("FindCoordinator", version, "of share groups", key="s", key_type=2, coordinator_keys=["s"])
     ask("DeleteGroups", 2, "twice", groups_names=[side.name("no group")] * 2)
     twice = {"name": "retention.ms", "value": "10000000", "config_operation": 0}
     ask(

@@ -11,6 +11,15 @@ BROKER: Final = 4
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
+def a_resource_of_an_unknown_type_fails_the_whole_request(side: Side) -> None:
+    named = ((2, side.topic()), (7, "?"))
+    wanted = [
+        {"resource_type": kind, "resource_name": name, "configuration_keys": ["retention.ms"]} for kind, name in named
+    ]
+    for version in (1, 4):
+        side.ask("DescribeConfigs", version, resources=wanted)
+
+
 def describe_configs_of_a_topic(side: Side) -> None:
     topic = side.topic("t", 1, retention_ms="60000", cleanup_policy="compact")
     for version in range(1, 5):
