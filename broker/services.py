@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from stuntbroker.broker.connections.client_connection import ClientConnection
+from stuntbroker.broker.connections.client_connection import ClientConnection, Requester
 
 if TYPE_CHECKING:
     from stuntbroker.broker.clock import Clock
@@ -273,12 +273,16 @@ class Services(
         """Unregister a closed connection."""
 
 
-class Asking(ClientConnection, Protocol[Uses]):
-    """A client's connection for a handler that uses only the parts in `Uses` of the broker."""
+class AskingPart(Requester, Protocol[Uses]):
+    """A request, or a part of one, for code that uses only the parts in `Uses` of the broker."""
 
     @property
     def broker(self) -> Uses:
-        """The broker of the connection."""
+        """The broker that handles the request."""
 
     def is_allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
         """Return whether the client may perform an operation on a resource."""
+
+
+class Asking(AskingPart[Uses], ClientConnection, Protocol[Uses]):
+    """A client's connection for a handler that uses only the parts in `Uses` of the broker."""

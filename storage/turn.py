@@ -180,7 +180,7 @@ class Turn:
         deferred, self._deferred = self._deferred, []
         for (
             log
-        ) in deferred:  # No response waits for deferred records: they are written with the next appends to their log.
+        ) in deferred:  # No response waits for these records: they are written with the next appends to their log.
             log.take_deferred()
         for receiver, out in answers.items():
             self.deliver(receiver, out)

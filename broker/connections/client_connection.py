@@ -1,4 +1,4 @@
-"""Interface of a client connection for the other parts of the broker."""
+"""Interfaces of a client's connection, and of its current request, for the other parts of the broker."""
 
 from __future__ import annotations
 
@@ -12,18 +12,29 @@ if TYPE_CHECKING:
     from stuntbroker.broker.security.authentication import Authentication
 
 
-class ClientConnection(Protocol):
-    """A client's connection; the attributes are described in `connection.Connection`."""
+class Requester(Protocol):
+    """The client that has sent a request or a part of it; the attributes are described in `connection.Connection`."""
 
-    transport: Any
     listener: Listener
     client_id: str
     peer: str
     host: str
-    local: tuple[str, int]
     principal: Principal
-    authentication: Authentication | None
     route: Route
+
+    def reply(self, response: Any) -> None:
+        """Answer the request, or the part."""
+
+    def fail(self, event: str, **facts: Any) -> None:
+        """Log one event and close the connection."""
+
+
+class ClientConnection(Requester, Protocol):
+    """A client's connection; the attributes are described in `connection.Connection`."""
+
+    transport: Any
+    local: tuple[str, int]
+    authentication: Authentication | None
     open: bool
     room: int
     active_ms: int
@@ -32,12 +43,6 @@ class ClientConnection(Protocol):
 
     def handle_later(self, handle: Handler, request: Any, version: int) -> None:
         """Handle and answer the current request, which was held."""
-
-    def reply(self, response: Any) -> None:
-        """Answer the current request."""
-
-    def fail(self, event: str, **facts: Any) -> None:
-        """Log one event and close the connection."""
 
     def close(self) -> None:
         """Close the connection after all responses have been sent."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.metadata.topics import Topic
     from stuntbroker.broker.services import (
-        Asking,
+        AskingPart,
         HasClock,
         HasConfig,
         HasEvents,
@@ -73,7 +73,7 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> Any:
             return _plain_or_not(connection, fields, version)
     new = _new_logs(connection.broker, topic_batches, version)
     if len(new) > NEW_LOGS_AT_ONCE or sum(len(parts) for _, _, parts in topic_batches) > PARTITIONS_AT_ONCE:
-        return run_in_slices(connection, long_steps(connection, fields, version, new, _produce))
+        return run_in_slices(connection, long_steps(connection, fields, version, new, _produce_part))
     return _plain_or_not(connection, fields, version)
 
 
@@ -91,7 +91,19 @@ def _new_logs(broker: Uses, topic_batches: TopicBatches, version: int) -> list[P
 def _plain_or_not(connection: Connection, fields: ProduceFields, version: int) -> Any:
     if version >= IMPLICIT_ADD_FROM and plain_produce.handle(connection, fields, version):
         return None
-    return _produce(connection, fields, version)
+    now_ms = connection.broker.clock.now_ms()
+    batches = _check(connection.broker, fields, version, now_ms, is_part=False)
+    if batches is None:
+        return run_in_slices(connection, long_steps(connection, fields, version, [], _produce_part))
+    return _produce(connection, fields, version, batches, now_ms)
+
+
+def _produce_part(part: AskingPart[Uses], fields: ProduceFields, version: int) -> Any:
+    """Handle a part of a long request: `long_steps` has written its large batches ahead."""
+    now_ms = part.broker.clock.now_ms()
+    batches = _check(part.broker, fields, version, now_ms, is_part=True)
+    assert batches is not None
+    return _produce(part, fields, version, batches, now_ms)
 
 
 class _Batches:
@@ -136,14 +148,9 @@ class _Batches:
         return len({(each.producer_id, each.producer_epoch) for each in headers if each.producer_id >= 0}) > 1
 
 
-def _produce(connection: Asking[Uses], fields: ProduceFields, version: int, in_parts: bool = False) -> Any:
-    """Handle any request. `in_parts`: called from `long_steps`, which has written its large batches ahead."""
+def _produce(connection: AskingPart[Uses], fields: ProduceFields, version: int, batches: _Batches, now_ms: int) -> Any:
+    """Append the batches of a request, or of a part of it, after asking the coordinator where necessary."""
     transactional_id, acks, topic_batches = fields
-    broker = connection.broker
-    now_ms = broker.clock.now_ms()
-    batches = _check(broker, fields, version, now_ms, in_parts)
-    if batches is None:
-        return run_in_slices(connection, long_steps(connection, fields, version, [], _produce))
     answer = Answer(batches.responses)
     if batches.first is not None:
         if transactional_id is None:
@@ -155,7 +162,7 @@ def _produce(connection: Asking[Uses], fields: ProduceFields, version: int, in_p
             return None
     elif batches.failed and transactional_id is None and has_transactional(topic_batches):
         return _refuse_all(connection, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    failed = _append_all(broker, batches.accepted, now_ms, version >= IMPLICIT_ADD_FROM) or batches.failed
+    failed = _append_all(connection.broker, batches.accepted, now_ms, version >= IMPLICIT_ADD_FROM) or batches.failed
     if failed:
         _log_fencing(connection, transactional_id, batches.accepted)
     if acks == 0:
@@ -163,8 +170,8 @@ def _produce(connection: Asking[Uses], fields: ProduceFields, version: int, in_p
     return answer
 
 
-def _check(broker: Uses, fields: ProduceFields, version: int, now_ms: int, in_parts: bool) -> _Batches | None:
-    """Validate each batch of a request; return None if a large batch requires handling in slices."""
+def _check(broker: Uses, fields: ProduceFields, version: int, now_ms: int, *, is_part: bool) -> _Batches | None:
+    """Validate each batch of a request, or of a part of it; return None if a large batch requires handling in slices."""
     _, acks, topic_batches = fields
     batches = _Batches()
     batches.failed = acks_wrong = acks not in (-1, 0, 1)
@@ -186,7 +193,7 @@ def _check(broker: Uses, fields: ProduceFields, version: int, now_ms: int, in_pa
                 accepted = AcceptedBatch(response, logs[index], records, header)
             else:
                 budget = budget or ReadBudget()
-                if not in_parts and records is not None and len(records) > LARGE_BATCH_SIZE:
+                if not is_part and records is not None and len(records) > LARGE_BATCH_SIZE:
                     return None
                 accepted = _accept(topic, index, records, version, now_ms, response, budget)
                 if accepted is None:
@@ -261,7 +268,9 @@ def _append_all(broker: Uses, accepted_batches: list[AcceptedBatch], now_ms: int
     return failed
 
 
-def _log_fencing(connection: Asking[Uses], transactional_id: str | None, accepted_batches: list[AcceptedBatch]) -> None:
+def _log_fencing(
+    connection: AskingPart[Uses], transactional_id: str | None, accepted_batches: list[AcceptedBatch]
+) -> None:
     """Log one line if the batches are those of a fenced producer."""
     if transactional_id is not None:
         batches = {each.response.error_code: each.header for each in accepted_batches}
@@ -270,7 +279,7 @@ def _log_fencing(connection: Asking[Uses], transactional_id: str | None, accepte
             connection.broker.transactions.fences.refuse(connection, transactional_id, identity, error)
 
 
-def _unacknowledged(connection: Asking[Uses], failed: bool) -> Any:
+def _unacknowledged(connection: AskingPart[Uses], failed: bool) -> Any:
     """Return NO_RESPONSE, as acks=0 wants; close the connection after a failure, as there is no other way to report it."""
     if failed:
         connection.fail("unacknowledged_produce_failed")
@@ -283,7 +292,7 @@ def _refuse(response: PartitionProduceResponse, error: int) -> None:
     response.log_start_offset = -1
 
 
-def _refuse_all(connection: Asking[Uses], acks: int, answer: Answer, error: ErrorCode) -> Any:
+def _refuse_all(connection: AskingPart[Uses], acks: int, answer: Answer, error: ErrorCode) -> Any:
     for topic in answer.responses:
         for part in topic.partition_responses:
             part.error_code = error
@@ -310,7 +319,7 @@ class _PendingProduce:
 
     def __init__(
         self,
-        connection: Asking[Uses],
+        connection: AskingPart[Uses],
         acks: int,
         version: int,
         answer: Answer,

@@ -34,7 +34,15 @@ from stuntbroker.protocol.topic_names import OFFSETS
 from stuntbroker.storage.producers import OPEN, STALE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Asking, HasConfig, HasGroups, HasLongRequests, HasTopics, HasTransactions
+    from stuntbroker.broker.services import (
+        Asking,
+        AskingPart,
+        HasConfig,
+        HasGroups,
+        HasLongRequests,
+        HasTopics,
+        HasTransactions,
+    )
 
     class Uses(HasConfig, HasGroups, HasLongRequests, HasTopics, HasTransactions, Protocol):
         """Parts of the broker that this module uses."""
@@ -59,7 +67,7 @@ def _in_parts(connection: Asking[Uses], request: TxnOffsetCommitRequest, version
     topics: list[TxnOffsetCommitResponseTopic] = []
     for some in _parts_of(request.topics):
         request.topics = some
-        part: Any = RequestPart(connection)
+        part = RequestPart(connection)
         _Commit(part, request, version).start()
         yield part.answer
         if part.answer.value is None:
@@ -88,7 +96,7 @@ class _Commit:
 
     __slots__ = ("answers", "commits", "connection", "request", "response", "version")
 
-    def __init__(self, connection: Asking[Uses], request: TxnOffsetCommitRequest, version: int) -> None:
+    def __init__(self, connection: AskingPart[Uses], request: TxnOffsetCommitRequest, version: int) -> None:
         self.connection = connection
         self.request = request
         self.version = version

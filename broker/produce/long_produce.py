@@ -7,7 +7,7 @@ at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.request_part import RequestPart
@@ -21,8 +21,10 @@ from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, LargeBatch
 from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Asking, HasTopics
+    from stuntbroker.broker.services import Asking, AskingPart, HasTopics
 
+UsedByHandler = TypeVar("UsedByHandler", bound="HasTopics")
+"""Parts of the broker that the handler of a part uses."""
 PARTITIONS_AT_ONCE: Final = 250
 """Number of partitions above which a request is handled in slices."""
 NEW_LOGS_AT_ONCE: Final = 16
@@ -32,11 +34,11 @@ BEGIN_COST: Final = 100
 
 
 def long_steps(
-    connection: Asking[HasTopics],
+    connection: Asking[UsedByHandler],
     fields: ProduceFields,
     version: int,
     new: list[PartitionLog],
-    produce: Callable[..., Any],
+    produce: Callable[[AskingPart[UsedByHandler], ProduceFields, int], Any],
 ) -> Steps:
     """Yield the steps of a long request, and return its response. `new`: logs without files; `produce`: handles a part."""
     for log in new:
@@ -54,7 +56,7 @@ def long_steps(
         large: list[tuple[PartitionLog, LargeBatch]] = []
         try:
             yield from _write_ahead(connection.broker, some, version, large)
-            answer = produce(part, (transactional_id, acks, some), version, True)
+            answer = produce(part, (transactional_id, acks, some), version)
             if answer is None:  # The transaction is busy, or the disk syncs: wait for the response.
                 yield part.answer
                 answer = part.answer.value

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Asking, HasConfig, HasTransactions
+    from stuntbroker.broker.services import AskingPart, HasConfig, HasTransactions
 
     class Uses(HasConfig, HasTransactions, Protocol):
         """The parts of the broker that this module uses."""
@@ -22,7 +22,7 @@ class Question(Enum):
     NONE = "none"
 
 
-def is_verifying(connection: Asking[HasConfig], *, offsets: bool = False) -> bool:
+def is_verifying(connection: AskingPart[HasConfig], *, offsets: bool = False) -> bool:
     """Whether records (or offsets) of an older version are refused if the client did not add their partition."""
     listener = connection.listener
     is_on: bool = connection.broker.config["transaction.partition.verification.enable"]
@@ -30,7 +30,7 @@ def is_verifying(connection: Asking[HasConfig], *, offsets: bool = False) -> boo
 
 
 def question_for(
-    connection: Asking[Uses], transactional_id: str, *, adds: bool, rejects_new_records: bool, offsets: bool = False
+    connection: AskingPart[Uses], transactional_id: str, *, adds: bool, rejects_new_records: bool, offsets: bool = False
 ) -> Question:
     """Return the request that must succeed before the append.
 

@@ -8,6 +8,7 @@ from stuntbroker.broker.requests.slices import Awaited
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking
+    from stuntbroker.protocol.acls import Operation, Resource
 
 Uses = TypeVar("Uses")
 
@@ -19,9 +20,16 @@ class RequestPart(Generic[Uses]):
         self.connection = connection
         self.broker = connection.broker
         self.listener = connection.listener
-        self.client_id: str = connection.client_id
-        self.peer: str = connection.peer
+        self.client_id = connection.client_id
+        self.peer = connection.peer
+        self.host = connection.host
+        self.principal = connection.principal
+        self.route = connection.route
         self.answer = Awaited()
+
+    def is_allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
+        """Return whether the client may perform an operation on a resource."""
+        return self.connection.is_allowed(operation, resource, name)
 
     def reply(self, answer: Any) -> None:
         """Keep the response to this part of the request."""

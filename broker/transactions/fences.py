@@ -25,7 +25,7 @@ from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from stuntbroker.broker.clock import Clock
-    from stuntbroker.broker.connections.client_connection import ClientConnection
+    from stuntbroker.broker.connections.client_connection import Requester
     from stuntbroker.broker.observation.events import Events
     from stuntbroker.coordinator.state import Txn
 
@@ -141,7 +141,7 @@ class Fences:
         if not is_same_producer or transactional_id not in self._holders:
             _put(self._holders, transactional_id, Holder(client, self._clock.now_ms(), given))
 
-    def add(self, txn: Txn, cause: str, connection: ClientConnection | None) -> None:
+    def add(self, txn: Txn, cause: str, connection: Requester | None) -> None:
         """Record that the current producer of a transaction was fenced by a client, or by the broker (`connection` is None)."""
         transactional_id = txn.transactional_id
         by_client_id, by_client = ("", "") if connection is None else (connection.client_id, connection.peer)
@@ -160,7 +160,7 @@ class Fences:
         if txn is not None:
             self.add(txn, "id_expired", None)
 
-    def refuse(self, connection: ClientConnection, transactional_id: str, identity: Identity, error: int) -> None:
+    def refuse(self, connection: Requester, transactional_id: str, identity: Identity, error: int) -> None:
         """Log one line per fence, when its producer first gets a fencing error."""
         if error in FENCED:
             self._report_refusal(connection, transactional_id, identity, self._fence_of(transactional_id, identity))
@@ -189,7 +189,7 @@ class Fences:
         return Fence(cause, "", "", holder, identity, self._clock.monotonic_ms())
 
     def _report_refusal(
-        self, connection: ClientConnection, transactional_id: str, identity: Identity, fence: Fence | None
+        self, connection: Requester, transactional_id: str, identity: Identity, fence: Fence | None
     ) -> None:
         clock = self._clock
         if self.refused is not None:
@@ -248,7 +248,7 @@ def _put(by_id: dict[str, Value], transactional_id: str, value: Value) -> None:
         del by_id[next(iter(by_id))]
 
 
-def cause_of(connection: ClientConnection, is_same_producer_id: bool) -> str:
+def cause_of(connection: Requester, is_same_producer_id: bool) -> str:
     """Return the cause for fencing the previous producer by an InitProducerId request without a producer id."""
     if connection.client_id.startswith(ADMIN_CLIENT) or connection.client_id == OUR_ADMIN_CLIENT:
         return "admin"

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, Producer
 
+from stuntbroker.broker.produce.long_produce import PARTITIONS_AT_ONCE
 from stuntbroker.broker.requests.plain_messages import response_class
 from stuntbroker.client import ProduceFailedError, ProducerFencedError, TransactionAbortableError, TransactionalProducer
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.fixture.broker import Broker
+from stuntbroker.groups.commits import COMMITTED_AT_ONCE
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch, stamp_producer
@@ -40,20 +42,22 @@ from stuntbroker.protocol.primitives import Message
 ID = "pay"
 
 
-def produce_request(pair: PreparedTxnState) -> ProduceRequest:
+def produce_request(pair: PreparedTxnState, partitions: int = 1) -> ProduceRequest:
     batch = build_batch([(None, b"late")], 1)
     stamp_producer(batch, *pair, 0, TRANSACTIONAL)
-    return ProduceRequest(ID, -1, 1000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])])
+    data = [PartitionProduceData(index, batch) for index in range(partitions)]
+    return ProduceRequest(ID, -1, 1000, [TopicProduceData("t", partition_data=data)])
 
 
-def offsets_request(pair: PreparedTxnState) -> TxnOffsetCommitRequest:
-    topic = TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 1, -1, "")])
+def offsets_request(pair: PreparedTxnState, offsets: int = 1) -> TxnOffsetCommitRequest:
+    topic = TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 1, -1, "")] * offsets)
     return TxnOffsetCommitRequest(ID, "group", *pair, -1, "", None, [topic])
 
 
 REQUESTS: dict[str, tuple[int, int, Callable[[PreparedTxnState], Message]]] = {
     "Produce, version 1": (0, 11, produce_request),
     "Produce, version 2": (0, 12, produce_request),
+    "Produce, in parts": (0, 12, lambda pair: produce_request(pair, PARTITIONS_AT_ONCE + 1)),
     "InitProducerId": (22, 5, lambda pair: InitProducerIdRequest(ID, 1000, *pair)),
     "AddPartitionsToTxn": (
         24,
@@ -65,12 +69,13 @@ REQUESTS: dict[str, tuple[int, int, Callable[[PreparedTxnState], Message]]] = {
     "EndTxn, version 2": (26, 5, lambda pair: EndTxnRequest(ID, *pair, True)),
     "TxnOffsetCommit, version 1": (28, 4, offsets_request),
     "TxnOffsetCommit, version 2": (28, 5, offsets_request),
+    "TxnOffsetCommit, in parts": (28, 5, lambda pair: offsets_request(pair, COMMITTED_AT_ONCE + 1)),
 }
 
 
 def fence(broker: Broker) -> PreparedTxnState:
     """Return producer id and epoch of a producer with an open transaction that another one has fenced."""
-    broker.create_topic("t")
+    broker.create_topic("t", PARTITIONS_AT_ONCE + 1)
     options = {"bootstrap.servers": broker.bootstrap, "transactional.id": ID, "client.id": "old"}
     old = Producer(options)
     old.init_transactions(10)
