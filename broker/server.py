@@ -212,8 +212,8 @@ class Broker:
 
     def _config_changed(self) -> None:
         self.topics.reconfigure()
-        for look in list(self.on_config_change):
-            look()
+        for callback in list(self.on_config_change):
+            callback()
 
     @property
     def scram_credentials(self) -> ScramCredentials:

@@ -2,11 +2,11 @@
 
 A folder is removed if and only if all of this is true:
 
-    its name        is one that a broker gives to its temporary folder
-    it              is a folder, not a link, of this user, whom alone its mode lets in
-    .lock           exists, and no process holds it
-    the journal     is there: a broker that is just starting has none before it holds the lock
-    CLEAN_SHUTDOWN           is not there: a broker that ended in order had the folder as its --data-dir
+    its name                    is one that a broker gives to its temporary folder
+    it                          is a folder of this user, not a link, and only this user may open it
+    .lock                       exists, and no process holds it
+    metadata.journal            exists: a broker that is just starting has none before it holds the lock
+    .kafka_cleanshutdown        does not exist: a broker that was stopped in order had the folder as its --data-dir
 
 The journal is removed last but for the lock, so that the next broker finishes an interrupted removal. Links are not followed.
 """
@@ -22,9 +22,8 @@ import stat
 from typing import Final
 
 from stuntbroker.broker.temporary_folder import TEMPORARY_PREFIX
-from stuntbroker.protocol.data_folder import CLEAN_SHUTDOWN, JOURNAL
+from stuntbroker.protocol.data_folder import CLEAN_SHUTDOWN, JOURNAL, LOCK
 
-LOCK: Final = ".lock"
 _NAME: Final = re.compile(re.escape(TEMPORARY_PREFIX) + "[0-9a-f]{12}")
 
 

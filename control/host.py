@@ -15,6 +15,7 @@ from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
 from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.control.snapshot import Snapshot, take_snapshot, write_files
+from stuntbroker.protocol.data_folder import PROPERTIES
 from stuntbroker.storage.memory_disk import MemoryDisk
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ FORKS_MAX: Final = 200
 FORK_FOLDER: Final = "/data"
 """The data folder of a fork, on its disk in memory."""
 MAPPED_ADDRESS: Final = "stuntbroker.mapped.address"
-PROPERTIES_FILE: Final = "meta.properties"
-"""The only file that `reset` keeps, so that cluster id and node id stay the same."""
 
 
 class BrokerHost:
@@ -88,7 +87,8 @@ class BrokerHost:
                 "take a snapshot at the beginning, and restore the snapshot",
             )
         data_dir = self.broker.data_dir
-        identity = {PROPERTIES_FILE: data_dir.disk.read_file(f"{data_dir.path}/{PROPERTIES_FILE}")}
+        # Cluster id and node id stay the same.
+        identity = {PROPERTIES: data_dir.disk.read_file(f"{data_dir.path}/{PROPERTIES}")}
         async with self._one_at_a_time:
             await self._replace(TestClock(), identity, None)
 

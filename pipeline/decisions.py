@@ -25,12 +25,9 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from stuntbroker.client.connection import Deadline
-
-if TYPE_CHECKING:
-    pass
 
 SINK_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,180}")
 """Valid sink ids, which become part of transactional ids, file names and patterns."""

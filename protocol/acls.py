@@ -5,6 +5,7 @@ Codes are Kafka's: `ResourceType`, `PatternType`, `AclOperation` and `AclPermiss
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -59,6 +60,17 @@ OPERATIONS_ON: Final = {
     Resource.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }  # fmt: skip
 """Type of a resource -> operations that can be permitted on it, besides ALL."""
+
+
+def bit_field(operations: Iterable[Operation]) -> int:
+    """Return operations as in the responses that show them (KIP-430): a bit for the number of each."""
+    return sum(1 << each for each in operations)
+
+
+EVERYTHING_ON: Final = {resource: bit_field(operations) for resource, operations in OPERATIONS_ON.items()}
+"""Type of a resource -> all operations on it, as a response shows them without an authorizer."""
+OPERATIONS_NOT_REQUESTED: Final = -(2**31)
+"""Value of that field of a response to a request that does not ask for it."""
 
 UNKNOWN: Final = 0
 ANY: Final = 1

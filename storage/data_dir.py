@@ -4,7 +4,7 @@
     .lock                            locked by the broker that uses the folder
     .kafka_cleanshutdown             exists after a clean shutdown, until the next start
     log-start-offset-checkpoint      "0", number of lines, then one line `topic partition offset` for each partition
-    metadata.journal                 one JSON line per change (journal.py): topics, their configuration, producer id blocks
+    metadata.journal                 one JSON line per change of the metadata, such as a new topic (journal.py)
     <topic>-<partition>/             one folder per partition: segments (segment.py), partition.metadata,
                                      leader-epoch-checkpoint
     <topic>-<partition>.<uuid>-stray/  a partition that is not in the journal: renamed and kept, as Kafka does

@@ -46,6 +46,11 @@ class SegmentedLog:
         """Write everything that is buffered. Raises StorageError."""
         raise NotImplementedError
 
+    def assign_offsets(self) -> None:
+        """Give the broker's own buffered records their offsets: then `next_offset` is the end of the log. Raises StorageError."""
+        if self.records:
+            self.flush_buffered()
+
     @property
     def size(self) -> int:
         """Bytes in all segments."""

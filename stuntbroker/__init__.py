@@ -11,9 +11,13 @@ Its packages ("rooms"), each a folder at the root of the project:
     storage       records <-> files
     coordinator   what a transaction may do: pure rules, and an actor per transactional id
     groups        consumer groups and their offsets, built the same way
-    broker        the only room with sockets, clocks and tasks
-    client        speaks to any broker from outside
+    broker        the server: connections, requests, topics, configuration, and the ports of the rooms above
+    security      keystores, TLS contexts and JAAS, for servers and clients
+    client        speaks to any broker from outside: the transactional producer and consumer, administration
+    control       time, faults and observation under a test's control, over HTTP
     fixture       brokers for tests: run_broker and the pytest plug-in
+    pipeline      sink, source and audit for Spark
+    cli           the command `stuntbroker`, and Kafka's commands
 """
 
 from __future__ import annotations

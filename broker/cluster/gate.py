@@ -89,6 +89,17 @@ LEADER_APIS: Final = {
 COORDINATOR_LIST_APIS: Final = {api_keys.LIST_GROUPS: OFFSETS, api_keys.LIST_TRANSACTIONS: TXN_STATE}
 """APIs that list the groups or ids of a coordinator -> the internal topic that holds them."""
 GATED: Final = frozenset({api_keys.PRODUCE, *GROUP_OF, *TRANSACTIONAL_ID_OF, *LEADER_APIS, *COORDINATOR_LIST_APIS})
+OF_EVERY_NODE: Final = frozenset({
+    api_keys.FETCH, api_keys.METADATA, api_keys.FIND_COORDINATOR, api_keys.SASL_HANDSHAKE, api_keys.API_VERSIONS,
+    api_keys.CREATE_TOPICS, api_keys.DELETE_TOPICS, api_keys.WRITE_TXN_MARKERS, api_keys.DESCRIBE_ACLS, api_keys.CREATE_ACLS,
+    api_keys.DELETE_ACLS, api_keys.DESCRIBE_CONFIGS, api_keys.ALTER_CONFIGS, api_keys.ALTER_REPLICA_LOG_DIRS,
+    api_keys.DESCRIBE_LOG_DIRS, api_keys.SASL_AUTHENTICATE, api_keys.CREATE_PARTITIONS, api_keys.ELECT_LEADERS,
+    api_keys.INCREMENTAL_ALTER_CONFIGS, api_keys.ALTER_PARTITION_REASSIGNMENTS, api_keys.LIST_PARTITION_REASSIGNMENTS,
+    api_keys.DESCRIBE_CLIENT_QUOTAS, api_keys.ALTER_CLIENT_QUOTAS, api_keys.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    api_keys.ALTER_USER_SCRAM_CREDENTIALS, api_keys.DESCRIBE_QUORUM, api_keys.UPDATE_FEATURES, api_keys.DESCRIBE_CLUSTER,
+    api_keys.DESCRIBE_PRODUCERS, api_keys.LIST_CONFIG_RESOURCES, api_keys.DESCRIBE_TOPIC_PARTITIONS,
+})  # fmt: skip
+"""APIs that are not gated: every node answers, or the handler itself checks the node."""
 
 
 class NodeGate:
@@ -122,16 +133,23 @@ class NodeGate:
         errors = [_coordinator_error(coordinator_of(topic, name), node_id) for name in names]
         if not any(errors):
             return handle(connection, request, version)
-        error = next(filter(None, errors))
-        if all(errors) or key not in SPLITTABLE_LISTS:
-            return refusal_of(key, version, request, error)
-        listed, answered = SPLITTABLE_LISTS[key]
-        own, foreign = copy(request), copy(request)
+        listed, answered = SPLITTABLE_LISTS.get(key, ("", ""))
+        if not listed or len(names) == 1:
+            return refusal_of(key, version, request, next(filter(None, errors)))
         both = list(zip(getattr(request, listed), errors, strict=True))
-        setattr(own, listed, [each for each, error in both if not error])
-        setattr(foreign, listed, [each for each, error in both if error])
-        refusal = refusal_of(key, version, foreign, error)
-        return handle_own_part(handle, connection, own, version, refusal, answered)
+
+        def part(error: ErrorCode) -> Any:
+            """Return a request with those groups or ids only that have this error."""
+            part = copy(request)
+            setattr(part, listed, [each for each, its_error in both if its_error == error])
+            return part
+
+        refusals = [refusal_of(key, version, part(error), error) for error in dict.fromkeys(errors) if error]
+        refusal = refusals[0]
+        setattr(refusal, answered, [each for some in refusals for each in getattr(some, answered)])
+        if all(errors):
+            return refusal
+        return handle_own_part(handle, connection, part(OK), version, refusal, answered)
 
     # --- leaders
 

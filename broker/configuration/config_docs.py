@@ -115,7 +115,7 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Whether everybody may use a resource for which there is no ACL. Only with authorizer.class.name.",
     "authorizer.class.name":
         "The authorizer: org.apache.kafka.metadata.authorizer.StandardAuthorizer (or the class of an older release) lets ACLs "
-        "decide on every request; without it, everything is allowed; docs/how-to/acls.md.",
+        "decide on every request; without it, only stuntbroker.deny.two.phase.commit denies something; docs/how-to/acls.md.",
     "auto.create.topics.enable":
         "Whether Metadata creates a topic that does not exist, if the client allows it.",
     "broker.id":

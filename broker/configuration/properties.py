@@ -323,16 +323,16 @@ _BROKER: Final[dict[str, Property]] = {
     "stuntbroker.nodes": _int(1, 1, NODES_MAX),
     # A release for all listeners, or NAME:RELEASE for some of them.
     "stuntbroker.personality": _list(RELEASE, _personalities),
-    # A profile for all listeners, or NAME:PROFILE for some of them.
     # The principal of clients that do not authenticate; USER for all listeners, or NAME:USER for some of them.
     "stuntbroker.principal": _string("", _permissions("principals")),
+    # A profile for all listeners, or NAME:PROFILE for some of them.
     "stuntbroker.profile": _list(KAFKA, _by_listener(KAFKA, KIP_588, KIP_447_DRAFT)),
     # any: a replication factor above the number of nodes is accepted, with fewer copies; strict: it is refused, as in Kafka.
     "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),
     "stuntbroker.users": _password(_users),
     "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),
-    # Unlike Kafka: 100, not 10000, so that a transaction is aborted soon after its time-out.
     "super.users": _string("", _permissions("super_users")),
+    # Unlike Kafka: 100, not 10000, so that a transaction is aborted soon after its time-out.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": _int(100, 1),
     "transaction.max.timeout.ms": _int(900_000, 1),
     "transaction.partition.verification.enable": _bool(True),

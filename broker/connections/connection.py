@@ -327,7 +327,7 @@ class Connection(asyncio.BufferedProtocol):
         return self.transport is not None
 
     def is_allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
-        """Return whether the client may perform an operation on a resource. All permission checks are made here."""
+        """Return whether the client may perform an operation on a resource."""
         return self.broker.authorizer.allows(self, operation, resource, name)
 
     def handle_later(self, handle: Handler, request: Any, version: int) -> None:

@@ -108,7 +108,6 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
             )
     bound_names = [name for name, _ in bound]
     protocols = protocols_by_listener(config)
-    config.unused += [name for name in config.given if not _is_of_some_listener(name, bound_names)]
     personalities = _by_listener(config, "stuntbroker.personality", bound_names)
     profiles = _by_listener(config, "stuntbroker.profile", bound_names)
     principals = _principals(config, bound_names)
@@ -139,11 +138,14 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
     return listeners
 
 
-def _is_of_some_listener(name: str, listener_names: list[str]) -> bool:
-    """Return whether a property is not for one listener only, or is for one that there is."""
-    if not is_listener_property(name):
-        return True
-    return name.removeprefix(LISTENER_PREFIX).partition(".")[0].upper() in listener_names
+def properties_of_no_listener(config: BrokerConfig, listeners: Iterable[Listener]) -> list[str]:
+    """Return the given properties that are for one listener (`listener.name.<listener>.<property>`) that does not exist."""
+    names = {each.name for each in listeners}
+    return [
+        name
+        for name in config.given
+        if is_listener_property(name) and name.removeprefix(LISTENER_PREFIX).partition(".")[0].upper() not in names
+    ]
 
 
 def _security(name: str, protocol: str, config: BrokerConfig) -> ListenerSecurity | None:

@@ -197,7 +197,7 @@ class _Fetch:
 
     def _may_read(self, name: Any, topic: Topic | None) -> bool:
         """Return whether the client may read a topic; True for an unknown id, as there is no name to decide by."""
-        from stuntbroker.broker.permissions.checks import may
+        from stuntbroker.broker.permissions.permitted import may
 
         if _is_follower(self.request):
             return may(self.connection, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
@@ -390,8 +390,7 @@ def _read_partition(
 ) -> tuple[PartitionData, int]:
     """Return the response of one partition and its size in bytes. `first`: no records yet, so at least one batch is returned."""
     index = fetch_partition.partition
-    if log.records:
-        log.flush_buffered()
+    log.assign_offsets()
     error = _check(log, fetch_partition, version)
     if error:
         without_aborted = None if error in WITHOUT_ABORTED else ()

@@ -34,7 +34,15 @@ if TYPE_CHECKING:
 KEY: Final = 2
 VERSIONS = range(1, 12)
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
-KNOWN_FROM: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
+KNOWN_FROM: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING: 11,
+}
+"""Special timestamp -> the first version that knows it."""
 BATCH_STEPS: Final = 32
 """Cost of reading a batch from its file, in steps of a ReadBudget."""
 TIME_LOOKUP_COST: Final = 10
@@ -63,7 +71,7 @@ def _each(connection: Asking[Uses], request: ListOffsetsRequest, version: int) -
             log, cost = topics.log(topic.name, part.partition_index), ELEMENT_COST
             if times[part.partition_index] > 1:
                 answer = _error(part, ErrorCode.INVALID_REQUEST)
-            elif part.timestamp < 0 and version < KNOWN_FROM.get(part.timestamp, 1 if part.timestamp >= -2 else 99):
+            elif part.timestamp < 0 and version < KNOWN_FROM.get(part.timestamp, VERSIONS.stop):
                 answer = _error(part, ErrorCode.UNSUPPORTED_VERSION)
             elif log is None:
                 answer = _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -99,8 +107,7 @@ def _error(part: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartition
 def _look_up(
     log: PartitionLog, part: ListOffsetsPartition, committed: bool, budget: ReadBudget
 ) -> ListOffsetsPartitionResponse:
-    if log.records:
-        log.flush_buffered()
+    log.assign_offsets()
     end = log.last_stable_offset if committed else log.next_offset
     timestamp, offset = -1, -1
     if part.timestamp == LATEST:

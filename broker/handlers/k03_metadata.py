@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.configuration.properties import PARTITIONS_MAX
-from stuntbroker.broker.metadata.requested_topics import each_once, request_error
+from stuntbroker.broker.metadata.requested_topics import creates_missing, each_once, named_topics, request_error
 from stuntbroker.broker.metadata.topics import Topic
 from stuntbroker.broker.metadata.unknown_topics import unknown_or_invalid
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, cost_of_change, run_in_slices
+from stuntbroker.protocol.acls import EVERYTHING_ON, OPERATIONS_NOT_REQUESTED, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.metadata_response import (
@@ -44,26 +45,25 @@ if TYPE_CHECKING:
 
 KEY: Final = 3
 VERSIONS = range(0, 14)
-NOT_REQUESTED: Final = -(2**31)
-TOPIC_OPERATIONS: Final = sum(1 << n for n in (3, 4, 5, 6, 7, 8, 10, 11))
-"""All operations that an ACL can allow on a topic; without an authorizer, all are allowed."""
-CLUSTER_OPERATIONS: Final = sum(1 << n for n in (5, 7, 8, 9, 10, 11, 12))
 OK = ErrorCode.NONE
 
 
 def handle(connection: Asking[Uses], request: MetadataRequest, version: int) -> MetadataResponse | None:
     """Describe the requested topics, or all topics; None when the response comes later."""
     broker = connection.broker
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
-    if request.topics is None or (version == 0 and not request.topics):
+    operations = (
+        EVERYTHING_ON[Resource.TOPIC] if request.include_topic_authorized_operations else OPERATIONS_NOT_REQUESTED
+    )
+    topics = named_topics(request, version)
+    if topics is None:
         steps = _each_known(connection, list(broker.topics), request, operations)
-    elif error := request_error(request.topics, version):
+    elif error := request_error(topics, version):
         return MetadataResponse(
-            topics=[MetadataResponseTopic(error, topic.name or "", topic.topic_id) for topic in request.topics],
+            topics=[MetadataResponseTopic(error, topic.name or "", topic.topic_id) for topic in topics],
             error_code=error,
         )
     else:
-        steps = _each(connection, each_once(request.topics), request, operations)
+        steps = _each(connection, each_once(topics), request, operations)
     response: MetadataResponse | None = run_in_slices(connection, steps)
     return response
 
@@ -82,8 +82,7 @@ def _each(
     connection: Asking[Uses], topics: list[MetadataRequestTopic], request: MetadataRequest, operations: int
 ) -> Steps:
     broker = connection.broker
-    wished = request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
-    may_create = bool(wished) and not _too_many(broker, topics)
+    may_create = creates_missing(broker.config, request) and not _too_many(broker, topics)
     answers = []
     cost = 0
     for wanted in topics:
@@ -127,7 +126,9 @@ def _response(
         controller_id=broker.nodes.controller,
         topics=topics,
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+            EVERYTHING_ON[Resource.CLUSTER]
+            if request.include_cluster_authorized_operations
+            else OPERATIONS_NOT_REQUESTED
         ),
     )
 

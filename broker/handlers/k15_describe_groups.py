@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.groups.classic.state import Group, GroupState
+from stuntbroker.protocol.acls import EVERYTHING_ON, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from stuntbroker.protocol.messages.describe_groups_response import (
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
 
 KEY = 15
 VERSIONS = range(7)
-
-READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11
-GROUP_OPERATIONS = sum(1 << operation for operation in (READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS))
-"""All operations that an ACL can allow on a group; without an authorizer, all are allowed."""
-
 
 MEMBERS_PER_UNIT: Final = 5
 """Described members that cost one slice unit."""
@@ -56,7 +52,7 @@ def _each(connection: Asking[Uses], request: DescribeGroupsRequest, version: int
         group = connection.broker.groups.group(group_id)
         shown = _missing(group_id, version) if group is None else _describe(group)
         if request.include_authorized_operations and not shown.error_code:
-            shown.authorized_operations = GROUP_OPERATIONS
+            shown.authorized_operations = EVERYTHING_ON[Resource.GROUP]
         described.append(shown)
         if len(shown.members) > REPEATED_MEMBERS_MAX:
             large.add(group_id)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.properties import KIP_447_DRAFT, KIP_588
+from stuntbroker.broker.permissions.permitted import may
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.broker.transactions.fences import Identity, cause_of
 from stuntbroker.broker.transactions.group_fencing import Claim
@@ -46,7 +47,7 @@ def handle(connection: Asking[Uses], request: InitProducerIdRequest, version: in
         return None
     # Kafka checks this first.
     if request.enable_2pc and request.transactional_id is not None:
-        if not connection.is_allowed(Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, request.transactional_id):
+        if not may(connection, Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, request.transactional_id):
             return _error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _error(ErrorCode.INVALID_REQUEST)

@@ -52,8 +52,7 @@ def _each(connection: Asking[Uses], request: OffsetForLeaderEpochRequest) -> Ste
                 error = epoch_error(part.current_leader_epoch, log.leader_epoch)
             answer = EpochEndOffset(error, part.partition)
             if log is not None and not error:
-                if log.records:
-                    log.flush_buffered()
+                log.assign_offsets()
                 answer.leader_epoch, answer.end_offset = end_of_epoch(
                     log.leader_epochs, part.leader_epoch, log.log_start_offset, log.next_offset
                 )

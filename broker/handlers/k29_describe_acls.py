@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.permissions.acl_requests import has_unknown
+from stuntbroker.broker.permissions.acl_requests import NO_AUTHORIZER_TO_DESCRIBE, has_unknown
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.acls import Acl, AclFilter
 from stuntbroker.protocol.errors import ErrorCode
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 29
 VERSIONS = range(1, 4)
-NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
 
 
 def handle(connection: Asking[Uses], request: DescribeAclsRequest, version: int) -> DescribeAclsResponse | None:
@@ -38,7 +37,7 @@ def handle(connection: Asking[Uses], request: DescribeAclsRequest, version: int)
         connection.fail("acl_unknown", api_key=KEY)
         return None
     if not connection.broker.authorizer.checks_every_request:
-        return DescribeAclsResponse(0, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER, [])
+        return DescribeAclsResponse(0, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_TO_DESCRIBE, [])
     response: DescribeAclsResponse | None = run_in_slices(connection, _matching(connection.broker, request))
     return response
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.handlers.k03_metadata import CLUSTER_OPERATIONS, NOT_REQUESTED
+from stuntbroker.protocol.acls import EVERYTHING_ON, OPERATIONS_NOT_REQUESTED, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from stuntbroker.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
@@ -43,6 +43,8 @@ def handle(connection: Asking[Uses], request: DescribeClusterRequest, version: i
             if node.is_up or request.include_fenced_brokers
         ],
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+            EVERYTHING_ON[Resource.CLUSTER]
+            if request.include_cluster_authorized_operations
+            else OPERATIONS_NOT_REQUESTED
         ),
     )

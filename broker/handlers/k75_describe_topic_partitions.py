@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.handlers.k03_metadata import NOT_REQUESTED, TOPIC_OPERATIONS
 from stuntbroker.broker.metadata.unknown_topics import unknown_or_invalid
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
+from stuntbroker.protocol.acls import EVERYTHING_ON, OPERATIONS_NOT_REQUESTED, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from stuntbroker.protocol.messages.describe_topic_partitions_response import (
@@ -61,7 +61,7 @@ def _each(connection: Asking[Uses], request: DescribeTopicPartitionsRequest) -> 
         if topic is None:
             if not name:
                 return _refused(requested, ErrorCode.UNKNOWN_SERVER_ERROR)
-            answered.append(_answer(unknown_or_invalid(name), name, TOPIC_OPERATIONS))
+            answered.append(_answer(unknown_or_invalid(name), name, EVERYTHING_ON[Resource.TOPIC]))
             continue
         first = min(first, len(topic.partitions))
         stop = min(len(topic.partitions), first + left)
@@ -81,7 +81,7 @@ def _each(connection: Asking[Uses], request: DescribeTopicPartitionsRequest) -> 
         ]
         answered.append(
             DescribeTopicPartitionsResponseTopic(
-                ErrorCode.NONE, name, topic.id, topic.internal, partitions, TOPIC_OPERATIONS
+                ErrorCode.NONE, name, topic.id, topic.internal, partitions, EVERYTHING_ON[Resource.TOPIC]
             )
         )
         left -= len(partitions)
@@ -94,7 +94,7 @@ def _each(connection: Asking[Uses], request: DescribeTopicPartitionsRequest) -> 
 
 def _refused(names: list[str], error: ErrorCode) -> DescribeTopicPartitionsResponse:
     """Return one error for all topics: the cursor is invalid, or a topic has no name."""
-    return DescribeTopicPartitionsResponse(topics=[_answer(error, name, NOT_REQUESTED) for name in names])
+    return DescribeTopicPartitionsResponse(topics=[_answer(error, name, OPERATIONS_NOT_REQUESTED) for name in names])
 
 
 def _answer(error: ErrorCode, name: str, operations: int) -> DescribeTopicPartitionsResponseTopic:

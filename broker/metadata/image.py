@@ -60,7 +60,7 @@ class TopicImage(NamedTuple):
 
 
 class Image:
-    """Everything that the journal describes: topics, configurations, quotas, features, and the deleted topics."""
+    """Everything that the journal describes; its lines have the same subjects."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicImage] = {}

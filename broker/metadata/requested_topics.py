@@ -1,17 +1,34 @@
-"""The topics that a Metadata request names: by name or, from version 12 on, by id."""
+"""The topics of a Metadata request: all of them, or those that it names by name or, from version 12 on, by id."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.messages.metadata_request import MetadataRequestTopic
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.configuration.config import BrokerConfig
+
+BY_ID_FROM: Final = 12
+"""First version in which a topic may be named by its id."""
+
+
+def named_topics(request: MetadataRequest, version: int) -> Sequence[MetadataRequestTopic] | None:
+    """Return the topics that a request names; None if it asks for all topics."""
+    return None if version == 0 and not request.topics else request.topics
+
+
+def creates_missing(config: BrokerConfig, request: MetadataRequest) -> bool:
+    """Return whether topics that a request names are created if they do not exist."""
+    return request.allow_auto_topic_creation and bool(config["auto.create.topics.enable"])
 
 
 def request_error(topics: Sequence[MetadataRequestTopic], version: int) -> ErrorCode:
     """Return the error of the whole request: a topic is identified in a way that the version does not support."""
-    if version < 12 and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics):
+    if version < BY_ID_FROM and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics):
         return ErrorCode.INVALID_REQUEST
     by_id = any(topic.topic_id != ZERO_UUID for topic in topics)
     if not by_id and any(topic.name is None for topic in topics):

@@ -7,6 +7,8 @@ from typing import Final
 from stuntbroker.protocol.acls import ALLOW, PREFIXED, UNKNOWN, Acl, AclFilter, Operation, Resource
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
+"""Message of the refused requests of the APIs that change ACLs."""
+NO_AUTHORIZER_TO_DESCRIBE: Final = "No Authorizer is configured on the broker"
 
 
 def has_unknown(*codes: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from stuntbroker.protocol.acls import OPERATIONS_ON, Operation, Resource
+from stuntbroker.protocol.acls import OPERATIONS_ON, Operation, Resource, bit_field
 
 if TYPE_CHECKING:
     from stuntbroker.broker.configuration.config import BrokerConfig
@@ -84,5 +84,4 @@ class ConfiguredAuthorizer:
 
 def operations_of(authorizer: Authorizer, client: Client, resource: Resource, name: str) -> int:
     """Return the operations that a client may perform on a resource, as a bit field of Kafka's responses (KIP-430)."""
-    allowed = (each for each in OPERATIONS_ON[resource] if authorizer.allows(client, each, resource, name))
-    return sum(1 << each for each in allowed)
+    return bit_field(each for each in OPERATIONS_ON[resource] if authorizer.allows(client, each, resource, name))

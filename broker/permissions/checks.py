@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
+from stuntbroker.broker.permissions.permitted import may
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.partial_requests import MANY_GROUPS_FROM, handle_own_part, refusal_of
@@ -39,7 +40,6 @@ from stuntbroker.protocol.primitives import Message
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.requests.router import Handler, Interceptor
-    from stuntbroker.broker.services import Asking, HasEvents
 
     Names = Callable[[Any, int], Iterable[str]]
     """Returns the names of resources in a request of a version."""
@@ -126,22 +126,6 @@ def _without_reassignments(request: ListPartitionReassignmentsRequest) -> list[O
         OngoingTopicReassignment(topic.name, [OngoingPartitionReassignment(index) for index in topic.partition_indexes])
         for topic in request.topics or ()
     ]
-
-
-def may(connection: Asking[HasEvents], operation: Operation, resource: Resource, name: str) -> bool:
-    """Return whether the client may perform an operation on a resource; log a refusal."""
-    if connection.is_allowed(operation, resource, name):
-        return True
-    connection.broker.events.info(
-        "permission_denied",
-        principal=str(connection.principal),
-        operation=operation.name,
-        resource=resource.name,
-        name=name,
-        client=connection.peer,
-        client_id=connection.client_id,
-    )
-    return False
 
 
 def may_on_cluster(connection: Connection, *operations: Operation) -> bool:

@@ -13,9 +13,9 @@ from stuntbroker.broker.permissions.checks import (
     MESSAGES,
     change_response,
     denial_of,
-    may,
     topic_name,
 )
+from stuntbroker.broker.permissions.permitted import may
 from stuntbroker.broker.permissions.topic_checks import may_describe
 from stuntbroker.broker.requests.partial_requests import MANY_GROUPS_FROM, handle_own_part, refusal_of
 from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource

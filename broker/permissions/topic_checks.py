@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.metadata.requested_topics import each_once, request_error
+from stuntbroker.broker.metadata.requested_topics import creates_missing, each_once, named_topics, request_error
 from stuntbroker.broker.permissions.authorizer import operations_of
-from stuntbroker.broker.permissions.checks import MESSAGES, change_response, may, may_on_cluster
+from stuntbroker.broker.permissions.checks import MESSAGES, change_response, may_on_cluster
+from stuntbroker.broker.permissions.permitted import may
 from stuntbroker.broker.produce.produce_checks import has_transactional
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.partial_requests import merged
 from stuntbroker.broker.requests.plain_messages import whole_answer
-from stuntbroker.protocol.acls import Operation, Resource
+from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreateTopicsRequest
 from stuntbroker.protocol.messages.create_topics_response import CreatableTopicResult
@@ -122,16 +123,15 @@ def _closed(connection: Connection) -> Any:
 
 def check_metadata(handle: Handler, connection: Connection, request: MetadataRequest, version: int) -> Any:
     """Hide the topics of which the client may not know; refuse to create those that it may not create."""
-    describes_all = request.topics is None or (version == 0 and not request.topics)
+    named = named_topics(request, version)
     denied: list[MetadataResponseTopic] = []
     not_created: list[MetadataResponseTopic] = []
     own = copy(request)
-    if not describes_all:
-        assert request.topics is not None
-        if request_error(request.topics, version):
+    if named is not None:
+        if request_error(named, version):
             return handle(connection, request, version)
         accepted = []
-        for topic in each_once(request.topics):
+        for topic in each_once(named):
             name = _requested_name(connection, topic)
             if name is not None and not may(connection, Operation.DESCRIBE, Resource.TOPIC, name):
                 shown = topic.name if topic.topic_id == ZERO_UUID else None
@@ -143,7 +143,7 @@ def check_metadata(handle: Handler, connection: Connection, request: MetadataReq
         own.topics = accepted
 
     def hide(response: Any) -> None:
-        if describes_all:
+        if named is None:
             response.topics = [topic for topic in response.topics if may_describe(connection, topic.name)]
         elif not own.topics:
             response.topics = []  # Version 0 describes all topics if none is named.
@@ -166,7 +166,7 @@ def _requested_name(connection: Connection, topic: MetadataRequestTopic | Delete
 
 def _may_create_if_missing(connection: Connection, request: MetadataRequest, name: str) -> bool:
     broker = connection.broker
-    if not request.allow_auto_topic_creation or not broker.config["auto.create.topics.enable"]:
+    if not creates_missing(broker.config, request):
         return True
     return broker.topics.get(name) is not None or may_create(connection, name)
 
@@ -178,8 +178,6 @@ def may_create(connection: Connection, name: str) -> bool:
 
 def cluster_operations(connection: Connection) -> int:
     """Return the operations on the cluster that the response shows; none if the client may not describe the cluster."""
-    from stuntbroker.protocol.acls import CLUSTER_NAME
-
     if not may_on_cluster(connection, Operation.DESCRIBE):
         return NO_CLUSTER_OPERATIONS
     return operations_of(connection.broker.authorizer, connection, Resource.CLUSTER, CLUSTER_NAME)

@@ -1,4 +1,4 @@
-"""Conversion of requests and responses to plain values, for recordings and fault rules, and creation of error responses."""
+"""Conversion of requests and responses to plain values, and creation of error responses from the fields of a request."""
 
 from __future__ import annotations
 

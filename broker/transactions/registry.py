@@ -354,8 +354,7 @@ class Transactions:
         """Write deferred records, abort transactions that timed out, and complete those that a fault left prepared."""
         try:
             for log in self._log:
-                if log.records:
-                    log.flush_buffered()
+                log.assign_offsets()
         except StorageError:
             return  # The failed write was reported, and the broker ends.
         now_ms = self.broker.clock.now_ms()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import NODES_MAX, ConfigError
-from stuntbroker.broker.connections.listener import CannotListen, Listener, listeners_of
+from stuntbroker.broker.connections.listener import CannotListen, Listener, listeners_of, properties_of_no_listener
 from stuntbroker.broker.file_limits import share
 from stuntbroker.broker.observation.events import Events
 from stuntbroker.broker.server import Broker
@@ -112,7 +112,7 @@ def _serve(given: dict[str, list[str]], environment: Environment | None) -> int:
     except ConfigError as fault:
         raise UsageError(str(fault)) from None
     events = Events(level, form)
-    _warn_of_unused(events, config, environment)
+    _warn_of_unused(events, config, listeners, environment)
     if in_container and data_dir is None:
         os.environ.setdefault("TMPDIR", container.temporary_folder())
         events.warning("data_not_kept", folder=container.DATA_DIR, hint="mount a volume there to keep the data")
@@ -165,10 +165,13 @@ def _listeners(given: dict[str, list[str]], config: BrokerConfig) -> list[Listen
     return listeners_of(config, host, port)
 
 
-def _warn_of_unused(events: Events, config: BrokerConfig, environment: Environment | None) -> None:
+def _warn_of_unused(
+    events: Events, config: BrokerConfig, listeners: list[Listener], environment: Environment | None
+) -> None:
     """Warn of properties and variables that have no effect, so that none is ignored silently."""
-    if config.unused:
-        events.warning("properties_without_effect", properties=sorted(config.unused))
+    unused = [*config.unused, *properties_of_no_listener(config, listeners)]
+    if unused:
+        events.warning("properties_without_effect", properties=sorted(unused))
     if environment is not None and environment.without_effect:
         events.warning("variables_without_effect", variables=environment.without_effect)
     if environment is not None and environment.unknown:

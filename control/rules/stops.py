@@ -344,9 +344,8 @@ class Stops:
         def answered(answer: Any) -> Any:
             try:
                 parked = apply(AFTER, partial(send, connection, answer))
-            except (
-                StorageError
-            ) as fault:  # The response may be sent while another request is handled, which must not fail.
+            except StorageError as fault:
+                # The response may be sent while another request is handled, which must not fail.
                 connection.fail("request_failed", api_key=subject.key, api_version=version, reason=str(fault))
                 return None
             return None if parked else answer

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from stuntbroker.broker.cluster.gate import GATED, OF_EVERY_NODE
+from stuntbroker.broker.permissions.gate import CHECKS, NEEDING_NONE
 from stuntbroker.broker.requests.apis import SERVED
 from stuntbroker.broker.requests.personality import PERSONALITIES
 from stuntbroker.protocol.api_keys import APIS
@@ -31,6 +33,16 @@ def test_what_is_served_has_its_versions_in_older_releases() -> None:
     missing = set(SERVED) - set(PERSONALITIES["4.0"])
 
     assert not missing, "broker/requests/personality.py says which releases have an API, and up to which version"
+
+
+def test_every_api_has_permission_checks_or_needs_none() -> None:
+    assert set(SERVED) == CHECKS.keys() | NEEDING_NONE, "broker/permissions/gate.py has the permissions of each API"
+    assert CHECKS.keys() & NEEDING_NONE == set()
+
+
+def test_every_api_is_answered_by_every_node_or_by_one() -> None:
+    assert set(SERVED) == GATED | OF_EVERY_NODE, "broker/cluster/gate.py says which node answers each API"
+    assert set() == GATED & OF_EVERY_NODE
 
 
 @pytest.mark.parametrize("key", SERVED)

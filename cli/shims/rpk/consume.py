@@ -80,10 +80,8 @@ def _places(cluster: Cluster, options: argparse.Namespace) -> list[Place]:
 
 def _printed(topic: str, partition: int, batch: Batch, row: Row, number: int) -> Printed:
     header = batch.header
-    return Printed(
-        topic, partition, row, number,
-        header.leader_epoch, header.producer_id, header.producer_epoch, header.attributes,
-    )  # fmt: skip
+    producer = header.producer_id, header.producer_epoch
+    return Printed(topic, partition, row, number, header.leader_epoch, *producer, header.attributes)
 
 
 def _json_printer(indent: int | None, *, is_meta_only: bool) -> Write:

@@ -235,6 +235,21 @@ async def test_a_coordinator_that_loads_says_so_until_it_is_done(rig: Rig) -> No
     assert client.ask(ListGroupsRequest(), 4).error_code == 0
 
 
+@pytest.mark.parametrize("node", [1, 2])
+async def test_each_group_has_the_error_of_its_own(node: int, rig: Rig) -> None:
+    topic = rig.broker.topics.internal(OFFSETS)
+    names = ids_by_node(rig, OFFSETS)
+    change_leader(rig.broker, topic, topic.placements.index(coordinator_of(topic, names[1])), 2, load_ms=500)
+
+    answer = rig.client(node - 1).ask(DescribeGroupsRequest(list(names.values())), 5)
+
+    loading, elsewhere = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR
+    assert {group.group_id: group.error_code for group in answer.groups} == {
+        1: {names[1]: elsewhere, names[2]: elsewhere, names[3]: elsewhere},
+        2: {names[1]: loading, names[2]: 0, names[3]: elsewhere},
+    }[node]
+
+
 @pytest.mark.parametrize("version", range(7))
 async def test_every_node_says_which_one_coordinates(version: int, rig: Rig) -> None:
     for key_type, of in ((0, OFFSETS), (1, TXN_STATE)) if version else ((0, OFFSETS),):

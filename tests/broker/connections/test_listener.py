@@ -12,7 +12,7 @@ from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.dynamic_config import Change
 from stuntbroker.broker.configuration.properties import ConfigError
 from stuntbroker.broker.connections import listener
-from stuntbroker.broker.connections.listener import bind, listeners_of, parse_listener
+from stuntbroker.broker.connections.listener import bind, listeners_of, parse_listener, properties_of_no_listener
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -310,5 +310,4 @@ async def test_after_the_time_for_it_clients_from_outside_are_told_localhost(
 
 def test_a_property_of_a_listener_that_there_is_not_has_no_effect() -> None:
     config = BrokerConfig({"listeners": "A://:1", MAP: "A:PLAINTEXT", "listener.name.b.ssl.client.auth": "none"})
-    listeners_of(config)
-    assert config.unused == ["listener.name.b.ssl.client.auth"]
+    assert properties_of_no_listener(config, listeners_of(config)) == ["listener.name.b.ssl.client.auth"]

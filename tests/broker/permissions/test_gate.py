@@ -8,8 +8,6 @@ import pytest
 
 from stuntbroker.broker.configuration.properties import ConfigError
 from stuntbroker.broker.permissions.authorizer import ANONYMOUS, Principal
-from stuntbroker.broker.permissions.gate import CHECKS, NEEDING_NONE
-from stuntbroker.broker.requests.apis import SERVED
 from stuntbroker.protocol.acls import Operation, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
@@ -30,11 +28,6 @@ ANYTHING = (1, None, 1, None, None, 1, 1)
 
 def of_alice(resource: Resource, name: str, operation: Operation) -> AclCreation:
     return AclCreation(resource, name, 3, str(ALICE), "*", operation, 3)
-
-
-def test_every_api_has_its_checks_or_needs_none() -> None:
-    assert CHECKS.keys() | NEEDING_NONE == SERVED.keys()
-    assert CHECKS.keys() & NEEDING_NONE == set()
 
 
 async def test_acls_are_kept_over_a_restart_and_a_rewritten_journal(tmp_path: Path) -> None:

@@ -47,6 +47,8 @@ async def test_two_phase_commit_is_asked_of_the_authorizer_for_the_principal_of_
 
         resource = (Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, "payments")
         assert authorizer.requests == [(ANONYMOUS, *resource), (Principal("User", "alice"), *resource)]
+        (denied,) = [facts for event, facts in rig.events.kept if event == "permission_denied"]
+        assert (denied["operation"], denied["name"]) == ("TWO_PHASE_COMMIT", "payments")
 
 
 @pytest.mark.parametrize("operation", Operation)
