@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
@@ -12,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 from stuntbroker.broker.clock import Clock
 from stuntbroker.broker.cluster.nodes import Nodes
 from stuntbroker.broker.configuration.config import BrokerConfig
-from stuntbroker.broker.connections.client_connection import ClientConnection
 from stuntbroker.broker.connections.connection import Connection
 from stuntbroker.broker.connections.listener import CannotListen, Listener, bind_all, listeners_of
+from stuntbroker.broker.connections.open_connections import OpenConnections
 from stuntbroker.broker.connections.read_pace import ReadPace
-from stuntbroker.broker.connections.request_memory import RequestMemory
-from stuntbroker.broker.metadata.features import Features
-from stuntbroker.broker.metadata.image import ImageError, image_of
-from stuntbroker.broker.metadata.quotas import ClientQuotas
+from stuntbroker.broker.metadata.cluster_metadata import ClusterMetadata
+from stuntbroker.broker.metadata.identity import identity_of
 from stuntbroker.broker.metadata.topics import Topics
 from stuntbroker.broker.observation.events import Events
 from stuntbroker.broker.permissions.authorizer import Authorizer, ConfiguredAuthorizer
@@ -31,12 +28,11 @@ from stuntbroker.broker.temporary_folder import make_temporary_folder
 from stuntbroker.broker.timers import Timers
 from stuntbroker.broker.transactions.producer_ids import ProducerIds
 from stuntbroker.broker.transactions.registry import Transactions
-from stuntbroker.protocol.data_folder import JOURNAL
-from stuntbroker.protocol.features import TRANSACTION_VERSION
 from stuntbroker.protocol.topic_names import OFFSETS
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.points import Points
 from stuntbroker.storage.syncer import Executor, Syncer
 from stuntbroker.storage.turn import Turn
 
@@ -75,12 +71,10 @@ class Broker:
         self.events = events or Events()
         self.clock = clock or Clock()
         self.random_source = random_source or RandomSource()
-        self.node_id: int = config["node.id"]
-        """Id of the first node."""
         self.frame_size_max: int = config["socket.request.max.bytes"]
         self.listeners = listeners_of(config) if listeners is None else listeners
-        self.connections: set[ClientConnection] = set()
-        self.request_memory = RequestMemory(config["queued.max.request.bytes"], self.connections, self.events.warning)
+        self.connections = OpenConnections(config, self.clock, self.events)
+        self.request_memory = self.connections.request_memory
         self.read_pace = ReadPace(self._in_next_turn)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], self.random_source)
         self.long_requests = LongRequests(self._in_next_turn, self.events)
@@ -98,12 +92,22 @@ class Broker:
         self.is_temporary = data_dir is None
         """Whether the data folder is removed when the broker stops."""
         self._groups: GroupCoordinator | None = None
-        self._dynamic_config: DynamicConfig | None = None
-        self._scram_credentials: ScramCredentials | None = None
-        self._acls: Acls | None = None
         self.durability = durability
-        self._sync_executor: Executor = sync_executor or self._run_beside
-        self.data_dir = DataDir(data_dir or make_temporary_folder(), truncate_damaged, disk)
+        points = Points()
+        self.turn = Turn(self._in_next_turn, self._write_failed, self._answer_refused, points)
+        self.syncer = (
+            Syncer(sync_executor or self._run_beside, self._sync_failed, points, disk)
+            if durability == "power"
+            else None
+        )
+        self.data_dir = DataDir(
+            data_dir or make_temporary_folder(),
+            truncate_damaged,
+            disk,
+            points,
+            path_created=None if self.syncer is None else self.syncer.path_created,
+            check_writable=self.turn.check,
+        )
         try:
             self._open()
         except BaseException:  # The caller reports it; the folder must be free for the next try.
@@ -112,103 +116,18 @@ class Broker:
 
     def _open(self) -> None:
         """Restore the broker's state from the data folder."""
-        data_dir = self.data_dir
-        self.syncer: Syncer | None = None
-        if self.durability == "power":
-            self.syncer = Syncer(self._sync_executor, self._sync_failed, data_dir.points, data_dir.disk)
-        if self.syncer is not None:
-            self.data_dir.path_created = self.syncer.path_created
-        self.cluster_id = self._identify()
+        data_dir, config = self.data_dir, self.config
+        identity = identity_of(data_dir, config, self.random_source)
+        self.cluster_id, self.node_id, self.is_new = identity
         if self.syncer is not None and self.is_new:
-            self.syncer.path_created(os.path.dirname(os.path.abspath(self.data_dir.path)))
-        self.turn = Turn(self._in_next_turn, self._write_failed, self._answer_refused, self.data_dir.points)
-        self.data_dir.check_writable = self.turn.check
-        rack, are_many = self.config["broker.rack"], self.config["stuntbroker.nodes"] > 1
+            self.syncer.path_created(data_dir.parent)
+        rack, are_many = config["broker.rack"], config["stuntbroker.nodes"] > 1
         racks = [each.strip() for each in rack.split(",")] if are_many else [rack]
         self.nodes = Nodes(self.node_id, self.listeners, racks)
-        self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn, self.random_source, self.nodes)
-        try:
-            image = image_of(self.data_dir.read_journal())
-        except ImageError as fault:
-            raise self.data_dir.damaged(fault.line, str(fault)) from fault
-        self._broker_configs = image.broker_configs
-        if image.broker_configs:
-            self._load_dynamic_config()  # Before the logs are read, which follow it.
-        self.topics.restore(image, self.events)
-        if self.is_new:
-            if image.topics or image.others or image.quotas:
-                self.events.warning("cluster_id_lost", folder=self.data_dir.path, now=self.cluster_id)
-            self.data_dir.write_properties(
-                {"version": "1", "cluster.id": self.cluster_id, "node.id": str(self.node_id)}
-            )
-        first = max(image.others.get("producer_ids_below", 0), self.config["stuntbroker.initial.producer.id"])
-        self.features = Features(self.topics.journal, image.others)
-        self.quotas = ClientQuotas(self.topics.journal, image.quotas)
-        kept = [*self.topics.as_changes(), *self.features.as_changes(), *self.quotas.as_changes()]
-        self._image_acls = image.acls
-        if image.acls:
-            from stuntbroker.broker.metadata import acls
-
-            kept += map(acls.change_of, image.acls)
-        self._scram_users = image.scram_users
-        if image.scram_users:
-            from stuntbroker.broker.metadata.scram_credentials import change_of
-
-            kept += (change_of(user, credentials) for user, credentials in image.scram_users.items())
-        if image.broker_configs:
-            kept += self.dynamic_config.as_changes()
-        self.data_dir.compact_journal([*kept, {"producer_ids_below": first}])
-        self.data_dir.open_journal()
-        before = self.features.start_at(self.config)
-        if before is not None and not self.is_new:
-            after = self.features.transaction_version
-            self.events.warning(
-                "feature_set_by_property", feature=TRANSACTION_VERSION, from_level=before, to_level=after
-            )
-        self.transactions = Transactions(self, ProducerIds(first, self._reserve_producer_ids))
-
-    def _identify(self) -> str:
-        from stuntbroker.storage.ownership import uuid_text
-
-        properties = self.data_dir.properties()
-        cluster_id = (
-            properties.get("cluster.id")
-            or self.config["stuntbroker.cluster.id"]
-            or uuid_text(self.random_source.random_bytes(16))
-        )
-        known = properties.get("node.id")
-        self.is_new = known is None
-        """Whether the data folder has had no broker before."""
-        if known is not None and known != str(self.node_id) and "node.id" in self.config.given:
-            raise StorageError(
-                f"the data folder {self.data_dir.path} belongs to node {known}, not {self.node_id}: "
-                "give that node.id, or another --data-dir"
-            )
-        if known is not None:
-            self.node_id = int(known)
-        return cluster_id
-
-    def _reserve_producer_ids(self, below: int) -> None:
-        self.topics.journal({"producer_ids_below": below})
-
-    @property
-    def dynamic_config(self) -> DynamicConfig:
-        """Dynamic broker configuration; loaded on first use."""
-        return self._dynamic_config or self._load_dynamic_config()
-
-    def _load_dynamic_config(self) -> DynamicConfig:
-        from stuntbroker.broker.configuration.dynamic_config import DynamicConfig, Refusal
-
-        try:
-            dynamic_config = DynamicConfig(self.config, self.node_id, self._broker_configs, self.topics.journal)
-        except Refusal as refusal:
-            raise StorageError(
-                f"{self.data_dir.path}/{JOURNAL} sets a property of the broker that it cannot have: {refusal}; "
-                "put back a copy of that file, or give another --data-dir"
-            ) from refusal
-        dynamic_config.changed = self._config_changed
-        self._dynamic_config = dynamic_config
-        return dynamic_config
+        self.topics = Topics(data_dir, config, self.syncer, self.turn, self.random_source, self.nodes)
+        metadata = ClusterMetadata(identity, data_dir, config, self.topics, self.events, self._config_changed)
+        self._metadata, self.features, self.quotas = metadata, metadata.features, metadata.quotas
+        self.transactions = Transactions(self, ProducerIds(metadata.producer_ids_below, metadata.reserve_producer_ids))
 
     def _config_changed(self) -> None:
         self.topics.reconfigure()
@@ -216,26 +135,19 @@ class Broker:
             callback()
 
     @property
+    def dynamic_config(self) -> DynamicConfig:
+        """Dynamic broker configuration."""
+        return self._metadata.dynamic_config
+
+    @property
     def scram_credentials(self) -> ScramCredentials:
-        """SCRAM credentials of users; loaded on first use."""
-        return self._scram_credentials or self._load_scram_credentials()
-
-    def _load_scram_credentials(self) -> ScramCredentials:
-        from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
-
-        self._scram_credentials = ScramCredentials(self.topics.journal, self._scram_users)
-        return self._scram_credentials
+        """SCRAM credentials of users."""
+        return self._metadata.scram_credentials
 
     @property
     def acls(self) -> Acls:
-        """ACLs; loaded on first use."""
-        return self._acls or self._load_acls()
-
-    def _load_acls(self) -> Acls:
-        from stuntbroker.broker.metadata.acls import Acls
-
-        self._acls = Acls(self.topics.journal, self._image_acls)
-        return self._acls
+        """ACLs."""
+        return self._metadata.acls
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -417,9 +329,7 @@ class Broker:
         else:
             self.data_dir.close()
         if self.is_temporary:
-            import shutil
-
-            shutil.rmtree(self.data_dir.path, ignore_errors=True)
+            self.data_dir.remove()
 
     def remove_stale_folders(self) -> None:
         """Start a thread that removes the temporary folders of killed brokers."""
@@ -428,26 +338,7 @@ class Broker:
 
             from stuntbroker.broker.stale_folders import remove_stale_folders
 
-            Thread(target=remove_stale_folders, args=(os.path.dirname(self.data_dir.path),), daemon=True).start()
-
-    # --- what connections and handlers ask
-
-    def connected(self, connection: ClientConnection) -> bool:
-        """Register a connection; return False when there are `max.connections` already."""
-        # Unlike Kafka: in Kafka, a further connection waits until another one ends.
-        if len(self.connections) >= self.config["max.connections"]:
-            self.events.warning("connection_refused", client=connection.peer, max_connections=len(self.connections))
-            return False
-        connection.active_ms = self.clock.client_ms()
-        self.connections.add(connection)
-        self.request_memory.resize(connection, 0, connection.room)
-        return True
-
-    def disconnected(self, connection: ClientConnection) -> None:
-        """Unregister a closed connection."""
-        if connection in self.connections:
-            self.connections.remove(connection)
-            self.request_memory.forget(connection, connection.room)
+            Thread(target=remove_stale_folders, args=(self.data_dir.parent,), daemon=True).start()
 
     def topic_deleted(self, name: str) -> None:
         """Delete the committed offsets of a deleted topic."""

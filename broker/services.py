@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.configuration.config import BrokerConfig
     from stuntbroker.broker.configuration.dynamic_config import DynamicConfig
     from stuntbroker.broker.connections.listener import Listener
+    from stuntbroker.broker.connections.open_connections import OpenConnections
     from stuntbroker.broker.connections.read_pace import ReadPace
     from stuntbroker.broker.connections.request_memory import RequestMemory
     from stuntbroker.broker.metadata.acls import Acls
@@ -176,7 +177,7 @@ class HasConfigChanges(Protocol):
 class HasConnections(Protocol):
     """Open connections of clients."""
 
-    connections: set[ClientConnection]
+    connections: OpenConnections
 
 
 class HasRequestMemory(Protocol):
@@ -265,12 +266,6 @@ class Services(
 
     def load_groups(self, partition: int) -> None:
         """Load the groups of a partition of `__consumer_offsets` from its log, and coordinate them."""
-
-    def connected(self, connection: ClientConnection) -> bool:
-        """Register a connection; return False when there are `max.connections` already."""
-
-    def disconnected(self, connection: ClientConnection) -> None:
-        """Unregister a closed connection."""
 
 
 class AskingPart(Requester, Protocol[Uses]):

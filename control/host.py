@@ -16,6 +16,7 @@ from stuntbroker.control.control import Control
 from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.control.snapshot import Snapshot, take_snapshot, write_files
 from stuntbroker.protocol.data_folder import PROPERTIES
+from stuntbroker.storage.folder_files import foreign_entries, own_files, remove_empty_folder
 from stuntbroker.storage.memory_disk import MemoryDisk
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class BrokerHost:
     async def _replace(self, clock: TestClock, files: dict[str, bytes], snapshot: Snapshot | None) -> None:
         before = self.broker
         data_dir, config = before.data_dir, before.config.as_given()
-        if foreign := data_dir.foreign_entries():
+        if foreign := foreign_entries(data_dir):
             raise FaultError(
                 f"{data_dir.path}/{foreign[0]} does not belong to the broker", "move it out of the data folder"
             )
@@ -104,10 +105,10 @@ class BrokerHost:
         await before.abandon()
         self.control.injector.forget()
         try:
-            for path in data_dir.own_files():
+            for path in own_files(data_dir):
                 data_dir.disk.remove(f"{data_dir.path}/{path}")
             for topic, index in data_dir.logs:
-                data_dir.remove_empty_folder(topic, index)
+                remove_empty_folder(data_dir, topic, index)
             write_files(files, data_dir.disk, data_dir.path, sync=before.durability == "power")
             broker = Broker(
                 config,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from stuntbroker.control.rules.faults import Fault, FaultError
 from stuntbroker.control.rules.stops import ParkedTransaction, Stop
 from stuntbroker.storage.disk import Disk
+from stuntbroker.storage.folder_files import own_files
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control
@@ -116,7 +117,7 @@ def _aged(fault: Fault, now_ms: int) -> Fault:
 
 def _files_of(data_dir: DataDir) -> dict[str, bytes]:
     """Return the files of the data folder. Raises FaultError if they are larger than BYTES_MAX."""
-    disk, paths = data_dir.disk, data_dir.own_files()
+    disk, paths = data_dir.disk, own_files(data_dir)
     size = sum(disk.file_size(f"{data_dir.path}/{path}") for path in paths)
     if size > BYTES_MAX:
         raise FaultError(

@@ -50,9 +50,6 @@ LISTED_FROM: Final = 64
 JOURNAL_SLACK: Final = 1_000
 """The journal is compacted when it has more lines than twice the number of its live changes, plus this."""
 _PROPERTIES_ADVICE: Final = "put back a copy of that file, or delete it for a new cluster id"
-_OWN_NAME: Final = re.compile(
-    r"[0-9]{20}\.(log|index|timeindex|txnindex|crc|snapshot)|partition\.metadata|leader-epoch-checkpoint"
-)
 _NO_FOLDER: Final[dict[type[OSError], str]] = {
     FileExistsError: "it is a file, not a folder",
     NotADirectoryError: "a part of its path is a file, not a folder",
@@ -62,12 +59,23 @@ _NO_FOLDER: Final[dict[type[OSError], str]] = {
 class DataDir:
     """An open data folder, locked so that only one process uses it."""
 
-    def __init__(self, path: str, truncate_damaged: bool = False, disk: Disk = LOCAL_DISK) -> None:
+    def __init__(
+        self,
+        path: str,
+        truncate_damaged: bool = False,
+        disk: Disk = LOCAL_DISK,
+        points: Points | None = None,
+        path_created: Callable[[str], None] | None = None,
+        check_writable: Callable[[], None] = allow_writing,
+    ) -> None:
+        """Lock the folder, and create it if it does not exist. Raises StorageError.
+
+        `truncate_damaged`: truncate a damaged log where the damage begins, instead of refusing to start.
+        """
         self.path = path
         self.disk = disk
-        self.points = Points()
+        self.points = points or Points()
         self.truncate_damaged = truncate_damaged
-        """Truncate a damaged log where the damage begins, instead of refusing to start."""
         try:
             check_ownership(disk, path)
             disk.make_folder(path)
@@ -91,9 +99,9 @@ class DataDir:
             disk.close(self._lock)
             raise
         self.logs: dict[tuple[str, int], PartitionLog] = {}
-        self.path_created: Callable[[str], None] | None = None
+        self.path_created = path_created
         """Called with each new or changed path that must be synced; None unless acknowledged writes survive a power cut."""
-        self.check_writable: Callable[[], None] = allow_writing
+        self.check_writable = check_writable
         """Raises StorageError after a write has failed, so that nothing more is written."""
         self._journal = -1
         self._journal_lines = 0
@@ -104,6 +112,11 @@ class DataDir:
     def log_dir(self) -> str:
         """The folder as Kafka's protocol names a log directory: an absolute path."""
         return self.disk.absolute(self.path)
+
+    @property
+    def parent(self) -> str:
+        """Absolute path of the folder that contains this one."""
+        return self.log_dir.rpartition("/")[0] or "/"
 
     # --- cluster id and node id
 
@@ -423,41 +436,6 @@ class DataDir:
             ) from None
         return offsets
 
-    # --- copies
-
-    def own_files(self) -> list[str]:
-        """Return the broker's own files except the lock, as paths relative to the data folder. Raises OSError."""
-        kind = self.disk.kind
-        files = [
-            name
-            for name in (PROPERTIES, JOURNAL, START_OFFSETS, CLEAN_SHUTDOWN)
-            if kind(f"{self.path}/{name}") is Kind.FILE
-        ]
-        for topic, index in self.logs:
-            folder = f"{topic}-{index}"
-            if kind(f"{self.path}/{folder}") is Kind.FOLDER:
-                names = sorted(
-                    name for name in self.disk.names_in(f"{self.path}/{folder}") if _OWN_NAME.fullmatch(name)
-                )
-                files += [f"{folder}/{name}" for name in names if kind(f"{self.path}/{folder}/{name}") is Kind.FILE]
-        return files
-
-    def foreign_entries(self) -> list[str]:
-        """Return foreign entries in partition folders, as paths relative to the data folder. Raises OSError."""
-        own, foreign = set(self.own_files()), []
-        for topic, index in self.logs:
-            folder = f"{topic}-{index}"
-            if self.disk.kind(f"{self.path}/{folder}") is Kind.FOLDER:
-                paths = (f"{folder}/{name}" for name in self.disk.names_in(f"{self.path}/{folder}"))
-                foreign += [path for path in paths if path not in own]
-        return sorted(foreign)
-
-    def remove_empty_folder(self, topic: str, index: int) -> None:
-        """Remove a partition's folder after its files were removed. Raises OSError if the folder is not empty."""
-        folder = f"{self.path}/{topic}-{index}"
-        if self.disk.kind(folder) is Kind.FOLDER:
-            self.disk.remove_folder(folder)
-
     # --- closing
 
     def close(self) -> None:
@@ -481,6 +459,10 @@ class DataDir:
             self.disk.close(self._journal)
         self.disk.close(self._lock)
         self._lock = -1
+
+    def remove(self) -> None:
+        """Remove the whole folder, which must be closed."""
+        self.disk.remove_tree(self.path)
 
     def _replace(self, name: str, data: bytes, sync: bool = False) -> None:
         self.disk.replace_file(f"{self.path}/{name}", data, sync=sync or self.path_created is not None)

@@ -210,6 +210,12 @@ class Disk:
         """Remove an empty folder."""
         os.rmdir(path)
 
+    def remove_tree(self, path: str) -> None:
+        """Remove a folder with everything in it, as far as possible. Links are not followed."""
+        import shutil
+
+        shutil.rmtree(path, ignore_errors=True)
+
     def rename(self, path: str, new_path: str) -> None:
         """Rename a file or folder; an existing file of the new name is replaced."""
         os.replace(path, new_path)

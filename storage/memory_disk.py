@@ -346,6 +346,12 @@ class MemoryDisk(Disk):
             raise _refusal(errno.ENOTEMPTY, path)
         self._enter({path: _Gone.GONE})
 
+    def remove_tree(self, path: str) -> None:
+        """As Disk."""
+        path = _normal(path)
+        self._before("remove_tree", path)
+        self._enter({each: _Gone.GONE for each in self._entries if each == path or each.startswith(f"{path}/")})
+
     def rename(self, path: str, new_path: str) -> None:
         """As Disk."""
         path, new_path = _normal(path), _normal(new_path)

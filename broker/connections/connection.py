@@ -141,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
         self.host = peer[0]
         self.peer: str = f"{peer[0]}:{peer[1]}"
         self.local = (local[0], local[1])
-        if not self.broker.connected(self):
+        if not self.broker.connections.admit(self):
             transport.abort()
             return
         transport.set_write_buffer_limits(high=self.broker.config["stuntbroker.write.buffer.bytes"])
@@ -180,7 +180,7 @@ class Connection(asyncio.BufferedProtocol):
         """Forget the client, and notify the waiting request, if any. Called by the event loop."""
         self.open = False
         self.transport = self._leaving = None
-        self.broker.disconnected(self)
+        self.broker.connections.forget(self)
         if self.on_close is not None:
             on_close, self.on_close = self.on_close, None
             on_close()

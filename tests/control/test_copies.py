@@ -25,6 +25,7 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.disk import Kind
+from stuntbroker.storage.folder_files import own_files
 from stuntbroker.storage.memory_disk import MemoryDisk
 from tests.kit.control_rules import rule
 from tests.kit.rig import Client, Rig, frame, turn
@@ -69,7 +70,7 @@ def logs_of(control: Control) -> dict[str, bytes]:
     disk, path = data_dir.disk, data_dir.path
     return {
         name: disk.read_file(f"{path}/{name}")
-        for name in data_dir.own_files()
+        for name in own_files(data_dir)
         if name.endswith(".log") and disk.kind(f"{path}/{name}") is Kind.FILE and disk.file_size(f"{path}/{name}")
     }
 

@@ -174,7 +174,20 @@ DISKS = {Path("storage/disk.py"), Path("storage/memory_disk.py")}
 TOUCHES_FILES = ("os.", "mmap.", "fcntl.", "shutil.", "pathlib.", "tempfile.", "io.")
 
 
-USES_DISK = [path for path in files_of("storage", "broker/handlers", "broker/metadata") if path not in DISKS]
+OUTSIDE_THE_FOLDER = {
+    Path("broker/connections/connection.py"): "memory of large requests",
+    Path("broker/connections/listener.py"): "the container's addresses",
+    Path("broker/housekeeping.py"): "a spare file descriptor",
+    Path("broker/observation/events.py"): "an environment variable",
+    Path("broker/random_source.py"): "random bytes",
+    Path("broker/security/listener_security.py"): "the file of JAAS",
+    Path("broker/stale_folders.py"): "folders of other brokers",
+    Path("broker/temporary_folder.py"): "the folder for temporary files",
+    Path("control/documents.py"): "plans",
+    Path("control/rules/stops.py"): "ends the process",
+}
+"""Files that use the system for something else than the data folder."""
+USES_DISK = [path for path in files_of("storage", "broker", "control") if path not in DISKS | OUTSIDE_THE_FOLDER.keys()]
 
 
 @pytest.mark.parametrize("path", USES_DISK, ids=str)
