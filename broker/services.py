@@ -118,10 +118,22 @@ class HasFetchSessions(Protocol):
     fetch_sessions: FetchSessions
 
 
+class HasListeners(Protocol):
+    """Listeners of all nodes."""
+
+    listeners: list[Listener]
+
+
 class HasNodes(Protocol):
     """Nodes of the cluster."""
 
     nodes: Nodes
+
+
+class HasTurn(Protocol):
+    """Appends and responses of the current turn of the event loop."""
+
+    turn: Turn
 
 
 class HasTopics(Protocol):
@@ -201,6 +213,26 @@ class KnowsGroups(Protocol):
         """Return all consumer groups; empty before the group coordinator is created."""
 
 
+class LoadsGroups(Protocol):
+    """Loading and unloading of groups, when their coordinator moves to another node."""
+
+    def unload_groups(self, partition: int) -> None:
+        """Unload the groups of a partition of `__consumer_offsets`."""
+
+    def load_groups(self, partition: int) -> None:
+        """Load the groups of a partition of `__consumer_offsets` from its log, and coordinate them."""
+
+
+class OpensNodes(Protocol):
+    """Start and stop of single nodes."""
+
+    async def open_node(self, node_id: int) -> None:
+        """Listen again on the addresses of a node. Raises CannotListen."""
+
+    def close_node(self, node_id: int) -> None:
+        """Stop listening for a node, and close its connections."""
+
+
 class HasDynamicConfig(Protocol):
     """Configuration that clients changed while the broker ran."""
 
@@ -229,7 +261,9 @@ class Services(
     HasDataDir,
     HasLongRequests,
     HasFetchSessions,
+    HasListeners,
     HasNodes,
+    HasTurn,
     HasTopics,
     HasFeatures,
     HasQuotas,
@@ -242,6 +276,8 @@ class Services(
     HasRequestMemory,
     HasGroups,
     KnowsGroups,
+    LoadsGroups,
+    OpensNodes,
     HasDynamicConfig,
     ForgetsTopics,
     Protocol,
@@ -249,23 +285,7 @@ class Services(
     """All parts of one broker, for connections and for changes of the cluster."""
 
     frame_size_max: int
-    listeners: list[Listener]
-
-    turn: Turn
-
     read_pace: ReadPace
-
-    async def open_node(self, node_id: int) -> None:
-        """Listen again on the addresses of a node."""
-
-    def close_node(self, node_id: int) -> None:
-        """Stop listening for a node, and close its connections."""
-
-    def unload_groups(self, partition: int) -> None:
-        """Unload the groups of a partition of `__consumer_offsets`."""
-
-    def load_groups(self, partition: int) -> None:
-        """Load the groups of a partition of `__consumer_offsets` from its log, and coordinate them."""
 
 
 class AskingPart(Requester, Protocol[Uses]):

@@ -5,14 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.clock import Clock
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.connections.client_connection import ClientConnection
     from stuntbroker.broker.requests.router import Handler
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import (
+        HasClock,
+        HasConnections,
+        HasNodes,
+        HasTimers,
+        HasTurn,
+    )
+
+    class Uses(HasClock, HasConnections, HasNodes, HasTimers, HasTurn, Protocol):
+        """Parts of the broker that this module uses."""
+
 
 KEPT_MS_MAX: Final = 5_000
 """Maximum time in ms, by the system clock, to keep requests waiting; clients time out after 10 to 30 s."""
@@ -79,7 +89,7 @@ class ClockControl:
     of its client, and an hour would have 7,200 of them.
     """
 
-    def __init__(self, clock: TestClock, broker: Broker) -> None:
+    def __init__(self, clock: TestClock, broker: Uses) -> None:
         self.clock = clock
         self._broker = broker
         self._timers = broker.timers
@@ -91,7 +101,7 @@ class ClockControl:
         """Whether arriving requests are kept, for at most KEPT_MS_MAX."""
         self._is_over = False
         """Whether the broker has ended."""
-        self._waiting: list[tuple[Connection, Callable[[], None]]] = []
+        self._waiting: list[tuple[ClientConnection, Callable[[], None]]] = []
         """Kept requests in the order of arrival: (connection, function that handles the request)."""
 
     @property
@@ -99,7 +109,7 @@ class ClockControl:
         """Whether a test has paused the clock; a pause while it is advanced does not count."""
         return self._was_paused if self._is_moving else self.clock.is_paused
 
-    def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    def intercept(self, handle: Handler, connection: ClientConnection, request: Any, version: int) -> Any:
         """Handle a request, or keep it while the clock is advanced."""
         if self._is_over:
             return None

@@ -7,7 +7,7 @@ transaction (KIP-890). With version 2 a delayed request is refused.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.metadata.topics import coordinator_of
@@ -33,8 +33,20 @@ from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX, Message
 from stuntbroker.protocol.topic_names import TXN_STATE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import (
+        HasAuthorizer,
+        HasClock,
+        HasConfig,
+        HasListeners,
+        HasNodes,
+        HasTopics,
+        HasTransactions,
+    )
     from stuntbroker.control.observation.request_log import LoggedRequest, RequestLog
+
+    class Uses(HasAuthorizer, HasClock, HasConfig, HasListeners, HasNodes, HasTopics, HasTransactions, Protocol):
+        """Parts of the broker that this module uses."""
+
 
 CLIENT_ID: Final = "stuntbroker-late"
 END_TXN, PRODUCE, ADD_PARTITIONS, WRITE_MARKERS = KEYS = (26, 0, 24, 27)
@@ -66,7 +78,7 @@ class LateRequest:
     sequence: int
 
 
-def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
+def read_late(broker: Uses, log: RequestLog, rule: Any) -> LateRequest:
     """Return the request that a rule describes; defaults are from the last such request of the id. Raises FaultError."""
     given = part_of({"late": rule}, "late", FIELDS)
     name, id_ = given.get("api"), given.get("transactional_id")
@@ -129,7 +141,7 @@ def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
     )
 
 
-def _next_sequence(broker: Broker, places: list[tuple[str, int]], producer_id: int, producer_epoch: int) -> int:
+def _next_sequence(broker: Uses, places: list[tuple[str, int]], producer_id: int, producer_epoch: int) -> int:
     """Return the producer's next sequence in the first partition; 0 if the producer is unknown with this epoch."""
     log = broker.topics.log(*places[0]) if places else None
     producer = None if log is None else log.producers.producers.get(producer_id)
@@ -180,7 +192,7 @@ class SentFields(NamedTuple):
     places: list[tuple[str, int]]
 
 
-def _sent_fields(broker: Broker, last: LoggedRequest, id_: str, otherwise: SentFields) -> SentFields:
+def _sent_fields(broker: Uses, last: LoggedRequest, id_: str, otherwise: SentFields) -> SentFields:
     """Return the fields of a logged request, with defaults from `otherwise`."""
     fields = last.fields
     if "topic_data" in fields:
@@ -201,7 +213,7 @@ def _sent_fields(broker: Broker, last: LoggedRequest, id_: str, otherwise: SentF
     return SentFields(source[f"{prefix}producer_id"], source[f"{prefix}producer_epoch"], True, places)
 
 
-def request_of(broker: Broker, described: LateRequest) -> Message:
+def request_of(broker: Uses, described: LateRequest) -> Message:
     """Return the message of a delayed request."""
     ids = described.producer_id, described.producer_epoch
     if described.key == END_TXN:
@@ -237,7 +249,7 @@ def request_of(broker: Broker, described: LateRequest) -> Message:
     return ProduceRequest(described.transactional_id, -1, round(ANSWER_S_MAX * 1_000), [data])
 
 
-async def deliver(broker: Broker, described: LateRequest) -> dict[str, Any]:
+async def deliver(broker: Uses, described: LateRequest) -> dict[str, Any]:
     """Send a delayed request over a new connection; return the response and its errors. Raises NoResponseError."""
     answers = [
         await ask(broker, node_id, part.key, part.version, request_of(broker, part), CLIENT_ID)
@@ -248,7 +260,7 @@ async def deliver(broker: Broker, described: LateRequest) -> dict[str, Any]:
     return {"api": name, "version": described.version, "errors": errors, "answer": plain_message(answers[0])}
 
 
-def _by_node(broker: Broker, described: LateRequest) -> dict[int, LateRequest]:
+def _by_node(broker: Uses, described: LateRequest) -> dict[int, LateRequest]:
     """Split a request by node: by the leaders of its partitions, or all of it for the coordinator."""
     if described.key in (END_TXN, ADD_PARTITIONS):
         return {coordinator_of(broker.topics.internal(TXN_STATE), described.transactional_id).leader: described}

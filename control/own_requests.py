@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from struct import pack, unpack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.metadata.topics import coordinator_of
 from stuntbroker.broker.requests.personality import versions_of
@@ -17,8 +17,18 @@ from stuntbroker.protocol.primitives import DecodeError, Message, skip_tags
 from stuntbroker.protocol.topic_names import TXN_STATE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import (
+        HasAuthorizer,
+        HasConfig,
+        HasListeners,
+        HasNodes,
+        HasTopics,
+    )
     from stuntbroker.protocol.addresses import Address
+
+    class OwnRequestPorts(HasAuthorizer, HasConfig, HasListeners, HasNodes, HasTopics, Protocol):
+        """Parts of the broker that this module uses."""
+
 
 ANSWER_S_MAX: Final = 10.0
 RETRY_S: Final = 0.005
@@ -34,7 +44,7 @@ class NoResponseError(Exception):
     """A request without a response; the message has the reason."""
 
 
-def version_range(broker: Broker, key: int) -> tuple[int, int]:
+def version_range(broker: OwnRequestPorts, key: int) -> tuple[int, int]:
     """Return the lowest and highest version of an API on any listener; (0, -1) if none serves the API.
 
     A listener with the personality of an older Kafka serves fewer versions.
@@ -44,7 +54,7 @@ def version_range(broker: Broker, key: int) -> tuple[int, int]:
     return (min(low for low, _ in served), max(high for _, high in served)) if served else (0, -1)
 
 
-def _listener_name(broker: Broker, key: int, version: int) -> str:
+def _listener_name(broker: OwnRequestPorts, key: int, version: int) -> str:
     """Return the name of a listener that serves a version of an API. Raises NoResponseError.
 
     A listener without TLS and SASL whose clients may do everything comes before the others.
@@ -59,7 +69,9 @@ def _listener_name(broker: Broker, key: int, version: int) -> str:
     raise NoResponseError(f"no listener of this broker serves version {version} of {APIS[key].name}")
 
 
-async def ask(broker: Broker, node_id: int, key: int, version: int, request: Message, client_id: str) -> Message:
+async def ask(
+    broker: OwnRequestPorts, node_id: int, key: int, version: int, request: Message, client_id: str
+) -> Message:
     """Send a request to a node, or to the controller if there is no such node; return the response. Raises NoResponseError.
 
     The request uses a listener that serves the version.
@@ -78,7 +90,7 @@ async def ask(broker: Broker, node_id: int, key: int, version: int, request: Mes
         raise NoResponseError(f"the response cannot be decoded: {fault}") from fault
 
 
-async def begin_newer_instance(broker: Broker, transactional_id: str) -> None:
+async def begin_newer_instance(broker: OwnRequestPorts, transactional_id: str) -> None:
     """Call InitProducerId like a new instance of a producer, which fences the previous instance. Raises NoResponseError."""
     _, version = version_range(broker, INIT_PRODUCER_ID)
     timeout_ms = min(TIMEOUT_MS, broker.config["transaction.max.timeout.ms"])

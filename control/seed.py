@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.cluster.moves import change_leader
 from stuntbroker.control.rules.faults import FaultError, check_number, check_text, part_of
@@ -16,7 +16,16 @@ from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.producers import OPEN
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.cluster.moves import MovePorts
+    from stuntbroker.broker.services import (
+        HasClock,
+        HasSyncer,
+        HasTurn,
+    )
+
+    class SeedPorts(HasClock, HasSyncer, HasTurn, MovePorts, Protocol):
+        """Parts of the broker that this module uses."""
+
 
 KINDS: Final = {
     "ids": {"transactional_id", "producer_id", "producer_epoch"},
@@ -63,7 +72,7 @@ def read_seed(rule: Any) -> tuple[str, dict[str, Any]]:
     return kind, fields
 
 
-def seed(broker: Broker, rule: Any) -> dict[str, Any]:
+def seed(broker: SeedPorts, rule: Any) -> dict[str, Any]:
     """Set a rare state, and return it. Raises FaultError, after which nothing has changed, and StorageError.
 
     The state survives a restart once `wait_until_durable` has returned.
@@ -80,7 +89,7 @@ def seed(broker: Broker, rule: Any) -> dict[str, Any]:
     return (_hanging if kind == "hanging" else _next_offset)(broker, fields)
 
 
-def is_already_seeded(broker: Broker, rule: Any) -> bool:
+def is_already_seeded(broker: SeedPorts, rule: Any) -> bool:
     """Return whether the broker has reached or passed a seed's state, for example because an earlier start seeded it.
 
     Raises FaultError.
@@ -110,7 +119,7 @@ def is_already_seeded(broker: Broker, rule: Any) -> bool:
     return any(each.txn_first_offset >= 0 and _owner_of(broker, id_) is None for id_, each in known.items())
 
 
-def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
+def _ids(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     """Set the last producer id and epoch of a transactional id."""
     id_ = fields.get("transactional_id")
     if not id_:
@@ -132,7 +141,7 @@ def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     return {"transactional_id": id_, "producer_id": txn.producer_id, "producer_epoch": txn.producer_epoch}
 
 
-def _owner_of(broker: Broker, producer_id: int) -> str | None:
+def _owner_of(broker: SeedPorts, producer_id: int) -> str | None:
     """Return the transactional id that has, had or will have a producer id; None if there is none."""
     for id_ in broker.transactions.ids():
         txn = broker.transactions.state_of(id_)
@@ -141,7 +150,7 @@ def _owner_of(broker: Broker, producer_id: int) -> str | None:
     return None
 
 
-def _coordinator_epoch(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
+def _coordinator_epoch(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     """Raise the coordinator epoch of a transactional id: the leader epoch of its transaction log partition."""
     id_ = fields.get("transactional_id")
     if not id_:
@@ -157,7 +166,7 @@ def _coordinator_epoch(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]
     return {"transactional_id": id_, "partition": index, "epoch": epoch}
 
 
-def _hanging(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
+def _hanging(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     """Append records of a transaction that the coordinator does not know, so that the last stable offset stays before them."""
     log = _log(broker, fields)
     values = fields.get("values", ["hanging"])
@@ -170,13 +179,13 @@ def _hanging(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     return {"producer_id": producer_id, "producer_epoch": 0, "first_offset": log.append_own(batch)}
 
 
-def _next_producer_id(broker: Broker, given: dict[str, Any]) -> dict[str, Any]:
+def _next_producer_id(broker: SeedPorts, given: dict[str, Any]) -> dict[str, Any]:
     check_number(given, "seed", "next_producer_id", broker.transactions.producer_ids.next, PRODUCER_ID_MAX)
     _advance_producer_ids(broker, given["next_producer_id"])
     return {"next_producer_id": given["next_producer_id"]}
 
 
-def _advance_producer_ids(broker: Broker, producer_id: int) -> None:
+def _advance_producer_ids(broker: SeedPorts, producer_id: int) -> None:
     ids = broker.transactions.producer_ids
     before, ids.next = ids.next, producer_id
     try:
@@ -186,7 +195,7 @@ def _advance_producer_ids(broker: Broker, producer_id: int) -> None:
         raise
 
 
-def _next_offset(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
+def _next_offset(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     """Set the offset of the first record of an empty partition."""
     log = _log(broker, fields)
     offset = fields.get("offset", 0)
@@ -203,7 +212,7 @@ def _next_offset(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     return {"topic": log.topic, "partition": log.index, "next_offset": log.next_offset}
 
 
-def _next_sequence(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
+def _next_sequence(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     """Append a record with the preceding sequence, so that the producer's next one is `sequence`."""
     log = _log(broker, fields)
     producer_id = fields.get("producer_id")
@@ -227,7 +236,7 @@ def _next_sequence(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     return {"producer_id": producer_id, "producer_epoch": epoch, "next_sequence": sequence, "offset": offset}
 
 
-def _log(broker: Broker, fields: dict[str, Any]) -> Any:
+def _log(broker: SeedPorts, fields: dict[str, Any]) -> Any:
     name, index = fields.get("topic", ""), fields.get("partition", 0)
     topic, log = broker.topics.get(name), broker.topics.log(name, index)
     if topic is None or log is None:
@@ -237,7 +246,7 @@ def _log(broker: Broker, fields: dict[str, Any]) -> Any:
     return log
 
 
-async def wait_until_durable(broker: Broker) -> None:
+async def wait_until_durable(broker: SeedPorts) -> None:
     """Wait until the seeded records are written, and synced with durability power. Raises StorageError."""
     broker.turn.flush()
     if broker.syncer is not None:

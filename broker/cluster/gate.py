@@ -30,7 +30,7 @@ from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, ProduceFields
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.connections.client_connection import ClientConnection
     from stuntbroker.broker.requests.router import Handler
     from stuntbroker.broker.services import HasNodes, HasTopics
 
@@ -109,7 +109,7 @@ class NodeGate:
         self._broker = broker
         self._nodes = broker.nodes
 
-    def check(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    def check(self, handle: Handler, connection: ClientConnection, request: Any, version: int) -> Any:
         """Intercept a request: handle the part that belongs to this node, and refuse the rest."""
         key = connection.route.key
         if key == api_keys.PRODUCE:
@@ -126,7 +126,7 @@ class NodeGate:
 
     # --- coordinators
 
-    def _coordinated(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    def _coordinated(self, handle: Handler, connection: ClientConnection, request: Any, version: int) -> Any:
         key, node_id = connection.route.key, connection.listener.node_id
         names = (GROUP_OF.get(key) or TRANSACTIONAL_ID_OF[key])(request, version)
         topic = self._broker.topics.internal(OFFSETS if key in GROUP_OF else TXN_STATE)
@@ -153,7 +153,7 @@ class NodeGate:
 
     # --- leaders
 
-    def _led(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    def _led(self, handle: Handler, connection: ClientConnection, request: Any, version: int) -> Any:
         key, node_id = connection.route.key, connection.listener.node_id
         number = LEADER_APIS[key]
         own_topics, foreign_topics = [], []
@@ -175,7 +175,7 @@ class NodeGate:
             return refusal
         return handle_own_part(handle, connection, own_request, version, refusal, "topics")
 
-    def _produce(self, handle: Handler, connection: Connection, fields: ProduceFields, version: int) -> Any:
+    def _produce(self, handle: Handler, connection: ClientConnection, fields: ProduceFields, version: int) -> Any:
         transactional_id, acks, topic_batches = fields
         node_id, topics = connection.listener.node_id, self._broker.topics
         own, refused = [], []

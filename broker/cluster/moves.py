@@ -6,7 +6,7 @@ Every change of leader begins a leader epoch and wakes the requests that wait fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER, Node
 from stuntbroker.protocol.topic_names import OFFSETS
@@ -14,11 +14,25 @@ from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.metadata.topics import Topic
-    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.services import (
+        HasDataDir,
+        HasEvents,
+        HasNodes,
+        HasTimers,
+        HasTopics,
+        HasTransactions,
+        LoadsGroups,
+        OpensNodes,
+    )
+
+    class MovePorts(
+        HasDataDir, HasEvents, HasNodes, HasTimers, HasTopics, HasTransactions, LoadsGroups, OpensNodes, Protocol
+    ):
+        """Parts of the broker that this module uses."""
 
 
 def change_leader(
-    broker: Services, topic: Topic, index: int, leader: int, load_ms: int = 0, leader_epoch: int | None = None
+    broker: MovePorts, topic: Topic, index: int, leader: int, load_ms: int = 0, leader_epoch: int | None = None
 ) -> None:
     """Make a node the leader of a partition, or leave it without one (NO_LEADER). Raises StorageError.
 
@@ -44,7 +58,7 @@ def change_leader(
             broker.transactions.leader_elected(log.name)
 
 
-def _hand_over(broker: Services, topic: Topic, index: int, load_ms: int) -> None:
+def _hand_over(broker: MovePorts, topic: Topic, index: int, load_ms: int) -> None:
     """Unload the coordinators of an internal partition and reload their state from its log, after `load_ms`."""
     placement, epoch = topic.placements[index], topic.partitions[index].leader_epoch
     if topic.name == OFFSETS:
@@ -67,7 +81,7 @@ def _hand_over(broker: Services, topic: Topic, index: int, load_ms: int) -> None
         load()
 
 
-def reassign(broker: Services, topic: Topic, index: int, replicas: Sequence[int]) -> None:
+def reassign(broker: MovePorts, topic: Topic, index: int, replicas: Sequence[int]) -> None:
     """Reassign a partition to other nodes; its leader stays if it is among them. Raises StorageError."""
     # Unlike Kafka: a reassignment completes immediately, as there is nothing to copy.
     placement, before = topic.placements[index], topic.placements[index].replicas
@@ -87,7 +101,7 @@ def reassign(broker: Services, topic: Topic, index: int, replicas: Sequence[int]
         raise
 
 
-def stop_node(broker: Services, node: Node) -> None:
+def stop_node(broker: MovePorts, node: Node) -> None:
     """Stop a node as in a controlled shutdown: close its connections, move its leaderships. Raises StorageError.
 
     May be called again after a failure.
@@ -98,7 +112,7 @@ def stop_node(broker: Services, node: Node) -> None:
     _elect_leaders(broker, node)
 
 
-async def start_node(broker: Services, node: Node) -> None:
+async def start_node(broker: MovePorts, node: Node) -> None:
     """Restart a node; it leads its partitions that are without a leader. Raises CannotListen, StorageError."""
     if not node.is_up:
         await broker.open_node(node.id)
@@ -107,7 +121,7 @@ async def start_node(broker: Services, node: Node) -> None:
     _elect_leaders(broker, node)
 
 
-def _elect_leaders(broker: Services, node: Node) -> None:
+def _elect_leaders(broker: MovePorts, node: Node) -> None:
     """Elect a running replica as leader of each partition of a node. Raises the first StorageError, after all were tried."""
     failure: StorageError | None = None
     for topic in list(broker.topics):
@@ -124,7 +138,7 @@ def _elect_leaders(broker: Services, node: Node) -> None:
         raise failure
 
 
-def elect_preferred(broker: Services, topic: Topic, index: int) -> bool:
+def elect_preferred(broker: MovePorts, topic: Topic, index: int) -> bool:
     """Elect the preferred replica; return whether it is in sync and running. Raises StorageError."""
     placement = topic.placements[index]
     preferred = placement.preferred_leader
@@ -134,7 +148,7 @@ def elect_preferred(broker: Services, topic: Topic, index: int) -> bool:
     return True
 
 
-def elect_any(broker: Services, topic: Topic, index: int) -> bool:
+def elect_any(broker: MovePorts, topic: Topic, index: int) -> bool:
     """Elect any running replica of a leaderless partition (unclean election); return whether it did. Raises StorageError."""
     placement = topic.placements[index]
     up = [node_id for node_id in placement.replicas if broker.nodes.by_id[node_id].is_up]

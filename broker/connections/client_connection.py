@@ -39,7 +39,15 @@ class ClientConnection(Requester, Protocol):
     room: int
     active_ms: int
     is_paused: bool
+    correlation: int
     on_close: Callable[[], None] | None
+    before_reply: Callable[[Any], None] | None
+
+    def reply_encoded(self, out: bytes) -> None:
+        """Answer the current request with an encoded response frame."""
+
+    def handle_fault(self, fault: Exception) -> bool:
+        """Log an exception of a handler, and close the connection if necessary; return whether it stays open."""
 
     def handle_later(self, handle: Handler, request: Any, version: int) -> None:
         """Handle and answer the current request, which was held."""

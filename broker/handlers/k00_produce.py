@@ -6,7 +6,7 @@ v9 flexible. v11 may return TRANSACTION_ABORTABLE. v12 adds the partition to the
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.broker.metadata.unknown_topics import unknown_topic
 from stuntbroker.broker.produce import plain_produce
@@ -31,20 +31,9 @@ from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import NOT_OPEN, OPEN, STALE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.metadata.topics import Topic
-    from stuntbroker.broker.services import (
-        AskingPart,
-        HasClock,
-        HasConfig,
-        HasEvents,
-        HasLongRequests,
-        HasTopics,
-        HasTransactions,
-    )
-
-    class Uses(HasClock, HasConfig, HasEvents, HasLongRequests, HasTopics, HasTransactions, Protocol):
-        """Parts of the broker that this module uses."""
+    from stuntbroker.broker.produce.produce_ports import ProducePorts
+    from stuntbroker.broker.services import Asking, AskingPart
 
 
 KEY: Final = 0
@@ -64,7 +53,7 @@ class AcceptedBatch(NamedTuple):
     header: BatchHeader
 
 
-def handle(connection: Connection, fields: ProduceFields, version: int) -> Any:
+def handle(connection: Asking[ProducePorts], fields: ProduceFields, version: int) -> Any:
     """Append the batches of one request; return the response, NO_RESPONSE with acks=0, or None when it comes later."""
     _, _, topic_batches = fields
     if len(topic_batches) == 1:
@@ -77,7 +66,7 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> Any:
     return _plain_or_not(connection, fields, version)
 
 
-def _new_logs(broker: Uses, topic_batches: TopicBatches, version: int) -> list[PartitionLog]:
+def _new_logs(broker: ProducePorts, topic_batches: TopicBatches, version: int) -> list[PartitionLog]:
     """Return the logs of the request that have no file yet."""
     new = []
     for name, topic_id, parts in topic_batches:
@@ -88,7 +77,7 @@ def _new_logs(broker: Uses, topic_batches: TopicBatches, version: int) -> list[P
     return new
 
 
-def _plain_or_not(connection: Connection, fields: ProduceFields, version: int) -> Any:
+def _plain_or_not(connection: Asking[ProducePorts], fields: ProduceFields, version: int) -> Any:
     if version >= IMPLICIT_ADD_FROM and plain_produce.handle(connection, fields, version):
         return None
     now_ms = connection.broker.clock.now_ms()
@@ -98,7 +87,7 @@ def _plain_or_not(connection: Connection, fields: ProduceFields, version: int) -
     return _produce(connection, fields, version, batches, now_ms)
 
 
-def _produce_part(part: AskingPart[Uses], fields: ProduceFields, version: int) -> Any:
+def _produce_part(part: AskingPart[ProducePorts], fields: ProduceFields, version: int) -> Any:
     """Handle a part of a long request: `long_steps` has written its large batches ahead."""
     now_ms = part.broker.clock.now_ms()
     batches = _check(part.broker, fields, version, now_ms, is_part=True)
@@ -148,7 +137,9 @@ class _Batches:
         return len({(each.producer_id, each.producer_epoch) for each in headers if each.producer_id >= 0}) > 1
 
 
-def _produce(connection: AskingPart[Uses], fields: ProduceFields, version: int, batches: _Batches, now_ms: int) -> Any:
+def _produce(
+    connection: AskingPart[ProducePorts], fields: ProduceFields, version: int, batches: _Batches, now_ms: int
+) -> Any:
     """Append the batches of a request, or of a part of it, after asking the coordinator where necessary."""
     transactional_id, acks, topic_batches = fields
     answer = Answer(batches.responses)
@@ -170,7 +161,7 @@ def _produce(connection: AskingPart[Uses], fields: ProduceFields, version: int, 
     return answer
 
 
-def _check(broker: Uses, fields: ProduceFields, version: int, now_ms: int, *, is_part: bool) -> _Batches | None:
+def _check(broker: ProducePorts, fields: ProduceFields, version: int, now_ms: int, *, is_part: bool) -> _Batches | None:
     """Validate each batch of a request, or of a part of it; return None if a large batch requires handling in slices."""
     _, acks, topic_batches = fields
     batches = _Batches()
@@ -248,7 +239,7 @@ def _accept(
     return AcceptedBatch(response, log, records, header)
 
 
-def _append_all(broker: Uses, accepted_batches: list[AcceptedBatch], now_ms: int, implicit: bool) -> bool:
+def _append_all(broker: ProducePorts, accepted_batches: list[AcceptedBatch], now_ms: int, implicit: bool) -> bool:
     """Write the batches that have no error yet and complete their responses; True when there was an error.
 
     `implicit`: the request may have opened the transaction (KIP-890).
@@ -269,7 +260,7 @@ def _append_all(broker: Uses, accepted_batches: list[AcceptedBatch], now_ms: int
 
 
 def _log_fencing(
-    connection: AskingPart[Uses], transactional_id: str | None, accepted_batches: list[AcceptedBatch]
+    connection: AskingPart[ProducePorts], transactional_id: str | None, accepted_batches: list[AcceptedBatch]
 ) -> None:
     """Log one line if the batches are those of a fenced producer."""
     if transactional_id is not None:
@@ -279,7 +270,7 @@ def _log_fencing(
             connection.broker.transactions.fences.refuse(connection, transactional_id, identity, error)
 
 
-def _unacknowledged(connection: AskingPart[Uses], failed: bool) -> Any:
+def _unacknowledged(connection: AskingPart[ProducePorts], failed: bool) -> Any:
     """Return NO_RESPONSE, as acks=0 wants; close the connection after a failure, as there is no other way to report it."""
     if failed:
         connection.fail("unacknowledged_produce_failed")
@@ -292,7 +283,7 @@ def _refuse(response: PartitionProduceResponse, error: int) -> None:
     response.log_start_offset = -1
 
 
-def _refuse_all(connection: AskingPart[Uses], acks: int, answer: Answer, error: ErrorCode) -> Any:
+def _refuse_all(connection: AskingPart[ProducePorts], acks: int, answer: Answer, error: ErrorCode) -> Any:
     for topic in answer.responses:
         for part in topic.partition_responses:
             part.error_code = error
@@ -319,7 +310,7 @@ class _PendingProduce:
 
     def __init__(
         self,
-        connection: AskingPart[Uses],
+        connection: AskingPart[ProducePorts],
         acks: int,
         version: int,
         answer: Answer,

@@ -20,7 +20,7 @@ from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.primitives import Buffer
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.services import Asking, HasTransactions
 
 KEY: Final = 26
 VERSIONS = range(0, 6)
@@ -51,7 +51,7 @@ def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
     return EndTxnFields(message.transactional_id, message.producer_id, message.producer_epoch, message.committed)
 
 
-def handle(connection: Connection, fields: EndTxnFields, version: int) -> EndTxnResponse | None:
+def handle(connection: Asking[HasTransactions], fields: EndTxnFields, version: int) -> EndTxnResponse | None:
     """Commit or abort a transaction; None when the response comes later, or was sent by the coordinator."""
     transactional_id, producer_id, producer_epoch, committed = fields
     if not transactional_id:
@@ -68,7 +68,9 @@ def handle(connection: Connection, fields: EndTxnFields, version: int) -> EndTxn
     return None
 
 
-def _done(connection: Connection, request: EndTxn, transactional_id: str, version: int, reply: Reply) -> None:
+def _done(
+    connection: Asking[HasTransactions], request: EndTxn, transactional_id: str, version: int, reply: Reply
+) -> None:
     error, producer_id, producer_epoch, _, _ = reply
     if error:
         identity = Identity(request.producer_id, request.producer_epoch)

@@ -5,7 +5,7 @@ v1 election type, and an error of the whole request. v2 flexible.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.cluster.moves import elect_any, elect_preferred
 from stuntbroker.broker.cluster.nodes import NO_LEADER
@@ -20,7 +20,11 @@ from stuntbroker.protocol.messages.elect_leaders_response import (
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Asking, Services
+    from stuntbroker.broker.cluster.moves import MovePorts
+    from stuntbroker.broker.services import Asking, HasLongRequests
+
+    class Uses(HasLongRequests, MovePorts, Protocol):
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 43
@@ -32,13 +36,13 @@ NOT_PREFERRED: Final = "The preferred leader was not available."
 NO_ELIGIBLE_LEADER: Final = "Eligible topic partition leaders are not available."
 
 
-def handle(connection: Asking[Services], request: ElectLeadersRequest, version: int) -> ElectLeadersResponse | None:
+def handle(connection: Asking[Uses], request: ElectLeadersRequest, version: int) -> ElectLeadersResponse | None:
     """Elect the preferred or any replica as leader of partitions; return None if the response comes later."""
     response: ElectLeadersResponse | None = run_in_slices(connection, _elect(connection.broker, request))
     return response
 
 
-def _elect(broker: Services, request: ElectLeadersRequest) -> Steps:
+def _elect(broker: Uses, request: ElectLeadersRequest) -> Steps:
     error, message = _request_error(request)
     results: list[ReplicaElectionResult] = []
     if request.topic_partitions is None:
@@ -73,7 +77,7 @@ def _request_error(request: ElectLeadersRequest) -> tuple[ErrorCode, str | None]
     return ErrorCode.NONE, None
 
 
-def _partition_error(broker: Services, election_type: int, name: str, index: int) -> tuple[ErrorCode, str | None]:
+def _partition_error(broker: Uses, election_type: int, name: str, index: int) -> tuple[ErrorCode, str | None]:
     topic = broker.topics.get(name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"

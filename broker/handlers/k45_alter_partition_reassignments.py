@@ -5,7 +5,7 @@ v1 may forbid a change of the replication factor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.cluster.assignments import problem_of_replicas
 from stuntbroker.broker.cluster.moves import reassign
@@ -23,7 +23,11 @@ from stuntbroker.protocol.messages.alter_partition_reassignments_response import
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Asking, Services
+    from stuntbroker.broker.cluster.moves import MovePorts
+    from stuntbroker.broker.services import Asking, HasLongRequests
+
+    class Uses(HasLongRequests, MovePorts, Protocol):
+        """Parts of the broker that this module uses."""
 
 
 KEY: Final = 45
@@ -31,7 +35,7 @@ VERSIONS = range(0, 2)
 
 
 def handle(
-    connection: Asking[Services], request: AlterPartitionReassignmentsRequest, version: int
+    connection: Asking[Uses], request: AlterPartitionReassignmentsRequest, version: int
 ) -> AlterPartitionReassignmentsResponse | None:
     """Reassign partitions to other nodes; return None if the response comes later."""
     response: AlterPartitionReassignmentsResponse | None = run_in_slices(
@@ -40,7 +44,7 @@ def handle(
     return response
 
 
-def _reassign(broker: Services, request: AlterPartitionReassignmentsRequest) -> Steps:
+def _reassign(broker: Uses, request: AlterPartitionReassignmentsRequest) -> Steps:
     if not request.topics:
         return AlterPartitionReassignmentsResponse()
     timed_out = request.timeout_ms <= 0
@@ -62,7 +66,7 @@ def _reassign(broker: Services, request: AlterPartitionReassignmentsRequest) -> 
 
 
 def _reassign_partition(
-    broker: Services, name: str, partition: ReassignablePartition, may_change_factor: bool
+    broker: Uses, name: str, partition: ReassignablePartition, may_change_factor: bool
 ) -> tuple[ErrorCode, str | None]:
     topic, index = broker.topics.get(name), partition.partition_index
     if topic is None:

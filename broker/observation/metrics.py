@@ -21,7 +21,7 @@ from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.connections.client_connection import ClientConnection
     from stuntbroker.broker.requests.router import Handler
     from stuntbroker.broker.services import (
         HasClock,
@@ -73,7 +73,7 @@ class Metrics:
         """By API key and version."""
         broker.router.add_interceptor(self._count)
 
-    def _count(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    def _count(self, handle: Handler, connection: ClientConnection, request: Any, version: int) -> Any:
         self._requests[connection.route.key, version] += 1
         return handle(connection, request, version)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.permissions.permitted import may
 from stuntbroker.broker.requests.apis import NO_RESPONSE
@@ -38,12 +38,18 @@ from stuntbroker.protocol.messages.offset_delete_response import (
 from stuntbroker.protocol.primitives import Message
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.requests.router import Handler, Interceptor
+    from stuntbroker.broker.services import Asking, HasAuthorizer, HasConfig, HasEvents, HasTopics
+
+    class Uses(HasAuthorizer, HasConfig, HasEvents, HasTopics, Protocol):
+        """Parts of the broker that the checks use."""
+
+    Client = Asking[Uses]
+    """The connection of the client whose request is checked."""
 
     Names = Callable[[Any, int], Iterable[str]]
     """Returns the names of resources in a request of a version."""
-    NameOf = Callable[[Connection, Any, int], str | None]
+    NameOf = Callable[[Client, Any, int], str | None]
     """Returns the name of an element of a request of a version; None if its id is unknown."""
 
 GROUP_ERROR_FROM: Final = 2
@@ -128,7 +134,7 @@ def _without_reassignments(request: ListPartitionReassignmentsRequest) -> list[O
     ]
 
 
-def may_on_cluster(connection: Connection, *operations: Operation) -> bool:
+def may_on_cluster(connection: Client, *operations: Operation) -> bool:
     """Return whether the client may perform one of the operations on the cluster."""
     return any(connection.is_allowed(each, Resource.CLUSTER, CLUSTER_NAME) for each in operations)
 
@@ -136,7 +142,7 @@ def may_on_cluster(connection: Connection, *operations: Operation) -> bool:
 def for_cluster(*operations: Operation) -> Interceptor:
     """Return a check that refuses a request unless one of the operations on the cluster is permitted."""
 
-    def check(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    def check(handle: Handler, connection: Client, request: Any, version: int) -> Any:
         if may_on_cluster(connection, *operations[1:]) or may(
             connection, operations[0], Resource.CLUSTER, CLUSTER_NAME
         ):
@@ -162,7 +168,7 @@ def explain(message: Any, text: str | None) -> None:
 def unless_on_cluster(operation: Operation, check: Interceptor) -> Interceptor:
     """Return a check that is only made if an operation on the cluster is not permitted."""
 
-    def outer(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    def outer(handle: Handler, connection: Client, request: Any, version: int) -> Any:
         if may_on_cluster(connection, operation):
             return handle(connection, request, version)
         return check(handle, connection, request, version)
@@ -173,7 +179,7 @@ def unless_on_cluster(operation: Operation, check: Interceptor) -> Interceptor:
 def for_all(operation: Operation, resource: Resource, names: Names) -> Interceptor:
     """Return a check that refuses a request unless an operation is permitted on all resources that it names."""
 
-    def check(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    def check(handle: Handler, connection: Client, request: Any, version: int) -> Any:
         if all(may(connection, operation, resource, name) for name in names(request, version)):
             return handle(connection, request, version)
         return denial_of(connection.route.key, version, request, DENIED[resource])
@@ -198,7 +204,7 @@ def for_each(
     `handles_none`: the handler also gets a request of which everything is refused, for errors that are not about elements.
     """
 
-    def check(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    def check(handle: Handler, connection: Client, request: Any, version: int) -> Any:
         elements: Sequence[Any] = getattr(request, listed) or ()
         names = [name_of(connection, each, version) for each in elements]
         times = Counter(name for name in names if name is not None)
@@ -224,7 +230,7 @@ def shows_only(operation: Operation, resource: Resource, answered: str, name: st
     `answered`: name of the list of elements; `name`: field of an element with the name of the resource.
     """
 
-    def check(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    def check(handle: Handler, connection: Client, request: Any, version: int) -> Any:
         def hide(response: Any) -> None:
             elements = getattr(response, answered)
             shown = [each for each in elements if connection.is_allowed(operation, resource, getattr(each, name))]
@@ -235,12 +241,12 @@ def shows_only(operation: Operation, resource: Resource, answered: str, name: st
     return check
 
 
-def itself(connection: Connection, name: str, version: int) -> str:
+def itself(connection: Client, name: str, version: int) -> str:
     """Return the name of an element that is a name."""
     return name
 
 
-def topic_name(connection: Connection, topic: Any, version: int) -> str | None:
+def topic_name(connection: Client, topic: Any, version: int) -> str | None:
     """Return the name of a topic in a request, which has an id instead from some version of an API on; None if it is unknown."""
     if version < TOPIC_IDS_FROM.get(connection.route.key, version + 1):
         name: str = topic.topic if hasattr(topic, "topic") else topic.name
@@ -250,7 +256,7 @@ def topic_name(connection: Connection, topic: Any, version: int) -> str | None:
 
 
 def change_response(
-    handle: Handler, connection: Connection, request: Any, version: int, change: Callable[[Any], None]
+    handle: Handler, connection: Client, request: Any, version: int, change: Callable[[Any], None]
 ) -> Any:
     """Handle a request, and change its response before it is sent."""
     route = connection.route

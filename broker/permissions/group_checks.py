@@ -34,7 +34,7 @@ from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchReques
 from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchResponsePartitions, OffsetFetchResponseTopics
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.permissions.checks import Client
     from stuntbroker.broker.requests.router import Handler
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -49,9 +49,7 @@ BY_BROKERS_FROM: Final = 4
 NO_OFFSET: Final = -1
 
 
-def check_find_coordinator(
-    handle: Handler, connection: Connection, request: FindCoordinatorRequest, version: int
-) -> Any:
+def check_find_coordinator(handle: Handler, connection: Client, request: FindCoordinatorRequest, version: int) -> Any:
     """Refuse the groups and transactional ids that the client may not describe."""
     keys = request.coordinator_keys if version >= MANY_KEYS_FROM else [request.key]
     if request.key_type == SHARE and version >= SHARE_FROM:
@@ -77,7 +75,7 @@ def check_find_coordinator(
     return handle_own_part(handle, connection, own, version, refusal, "coordinators")
 
 
-def check_offset_fetch(handle: Handler, connection: Connection, request: OffsetFetchRequest, version: int) -> Any:
+def check_offset_fetch(handle: Handler, connection: Client, request: OffsetFetchRequest, version: int) -> Any:
     """Refuse the offsets of groups and topics that the client may not describe."""
     key = connection.route.key
     if version < MANY_GROUPS_FROM:
@@ -117,13 +115,13 @@ def check_offset_fetch(handle: Handler, connection: Connection, request: OffsetF
     return change_response(handle, connection, own, version, hide)
 
 
-def _is_known(connection: Connection, topic: Any, version: int) -> bool:
+def _is_known(connection: Client, topic: Any, version: int) -> bool:
     """Return whether the client may know of a topic; True for a topic of which only an unknown id is given."""
     name = topic_name(connection, topic, version)
     return name is None or may_describe(connection, name)
 
 
-def _split_topics(connection: Connection, topics: Any, version: int) -> tuple[Any, list[Any]]:
+def _split_topics(connection: Client, topics: Any, version: int) -> tuple[Any, list[Any]]:
     """Return the topics of a request of which the client may know (None: all), and the others."""
     if topics is None:
         return None, []
@@ -143,7 +141,7 @@ def _refused_in_group(topics: list[Any]) -> list[OffsetFetchResponseTopics]:
     ]
 
 
-def check_describe_groups(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+def check_describe_groups(handle: Handler, connection: Client, request: Any, version: int) -> Any:
     """Show the operations on each group that are permitted to the client."""
     if not request.include_authorized_operations:
         return handle(connection, request, version)
@@ -158,9 +156,7 @@ def check_describe_groups(handle: Handler, connection: Connection, request: Any,
     return change_response(handle, connection, request, version, show)
 
 
-def check_init_producer_id(
-    handle: Handler, connection: Connection, request: InitProducerIdRequest, version: int
-) -> Any:
+def check_init_producer_id(handle: Handler, connection: Client, request: InitProducerIdRequest, version: int) -> Any:
     """Refuse a transactional id to which the client may not write, and idempotence to a client that may write nowhere."""
     transactional_id = request.transactional_id
     if transactional_id is not None:
@@ -174,7 +170,7 @@ def check_init_producer_id(
 
 
 def check_add_partitions_to_txn(
-    handle: Handler, connection: Connection, request: AddPartitionsToTxnRequest, version: int
+    handle: Handler, connection: Client, request: AddPartitionsToTxnRequest, version: int
 ) -> Any:
     """Refuse a transaction that is not the client's, or that has a topic to which the client may not write."""
     if version >= BY_BROKERS_FROM:
@@ -205,7 +201,7 @@ def check_add_partitions_to_txn(
     )
 
 
-def check_describe_transactions(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+def check_describe_transactions(handle: Handler, connection: Client, request: Any, version: int) -> Any:
     """Hide the topics of a transaction of which the client may not know."""
 
     def hide(response: Any) -> None:

@@ -42,7 +42,7 @@ from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, ProduceFields, To
 from stuntbroker.protocol.topic_names import CLUSTER_METADATA
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.permissions.checks import Client
     from stuntbroker.broker.requests.router import Handler
 
 DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -56,7 +56,7 @@ NOT_SHOWN: Final = -1
 """Number of partitions, and replication factor, of a topic whose configuration the client may not see."""
 
 
-def may_describe(connection: Connection, name: str) -> bool:
+def may_describe(connection: Client, name: str) -> bool:
     """Return whether the client may know of a topic."""
     return connection.is_allowed(Operation.DESCRIBE, Resource.TOPIC, name)
 
@@ -64,7 +64,7 @@ def may_describe(connection: Connection, name: str) -> bool:
 # --- Produce
 
 
-def check_produce(handle: Handler, connection: Connection, fields: ProduceFields, version: int) -> Any:
+def check_produce(handle: Handler, connection: Client, fields: ProduceFields, version: int) -> Any:
     """Refuse the batches for topics to which the client may not write, and transactions that are not the client's."""
     transactional_id, acks, topic_batches = fields
     if has_transactional(topic_batches) and (
@@ -97,7 +97,7 @@ def check_produce(handle: Handler, connection: Connection, fields: ProduceFields
     return intercept_response(handle, connection, (transactional_id, acks, own), version, with_refused)
 
 
-def _name_to_write(connection: Connection, name: str, topic_id: bytes, version: int) -> str | None:
+def _name_to_write(connection: Client, name: str, topic_id: bytes, version: int) -> str | None:
     """Return the name of the topic of a Produce request; None if its id is unknown."""
     if version < TOPIC_IDS_FROM:
         return name
@@ -112,7 +112,7 @@ def _refused(topic_batches: TopicBatches, error: ErrorCode) -> list[TopicProduce
     ]
 
 
-def _closed(connection: Connection) -> Any:
+def _closed(connection: Client) -> Any:
     """Close the connection, as there is no other way to report the failure of a request with acks=0."""
     connection.fail("unacknowledged_produce_failed")
     return NO_RESPONSE
@@ -121,7 +121,7 @@ def _closed(connection: Connection) -> Any:
 # --- Metadata
 
 
-def check_metadata(handle: Handler, connection: Connection, request: MetadataRequest, version: int) -> Any:
+def check_metadata(handle: Handler, connection: Client, request: MetadataRequest, version: int) -> Any:
     """Hide the topics of which the client may not know; refuse to create those that it may not create."""
     named = named_topics(request, version)
     denied: list[MetadataResponseTopic] = []
@@ -156,7 +156,7 @@ def check_metadata(handle: Handler, connection: Connection, request: MetadataReq
     return change_response(handle, connection, own, version, hide)
 
 
-def _requested_name(connection: Connection, topic: MetadataRequestTopic | DeleteTopicState) -> str | None:
+def _requested_name(connection: Client, topic: MetadataRequestTopic | DeleteTopicState) -> str | None:
     """Return the name of a topic in a request that has names and ids; None if its id is unknown."""
     if topic.topic_id == ZERO_UUID:
         return topic.name
@@ -164,26 +164,26 @@ def _requested_name(connection: Connection, topic: MetadataRequestTopic | Delete
     return None if known is None else known.name
 
 
-def _may_create_if_missing(connection: Connection, request: MetadataRequest, name: str) -> bool:
+def _may_create_if_missing(connection: Client, request: MetadataRequest, name: str) -> bool:
     broker = connection.broker
     if not creates_missing(broker.config, request):
         return True
     return broker.topics.get(name) is not None or may_create(connection, name)
 
 
-def may_create(connection: Connection, name: str) -> bool:
+def may_create(connection: Client, name: str) -> bool:
     """Return whether the client may create a topic."""
     return may_on_cluster(connection, Operation.CREATE) or may(connection, Operation.CREATE, Resource.TOPIC, name)
 
 
-def cluster_operations(connection: Connection) -> int:
+def cluster_operations(connection: Client) -> int:
     """Return the operations on the cluster that the response shows; none if the client may not describe the cluster."""
     if not may_on_cluster(connection, Operation.DESCRIBE):
         return NO_CLUSTER_OPERATIONS
     return operations_of(connection.broker.authorizer, connection, Resource.CLUSTER, CLUSTER_NAME)
 
 
-def _show_operations(connection: Connection, topics: Iterable[Any]) -> None:
+def _show_operations(connection: Client, topics: Iterable[Any]) -> None:
     for topic in topics:
         if topic.name is not None:
             topic.topic_authorized_operations = operations_of(
@@ -191,7 +191,7 @@ def _show_operations(connection: Connection, topics: Iterable[Any]) -> None:
             )
 
 
-def check_describe_cluster(handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+def check_describe_cluster(handle: Handler, connection: Client, request: Any, version: int) -> Any:
     """Show the operations on the cluster that are permitted to the client."""
     if not request.include_cluster_authorized_operations:
         return handle(connection, request, version)
@@ -204,7 +204,7 @@ def check_describe_cluster(handle: Handler, connection: Connection, request: Any
 
 
 def check_describe_topic_partitions(
-    handle: Handler, connection: Connection, request: DescribeTopicPartitionsRequest, version: int
+    handle: Handler, connection: Client, request: DescribeTopicPartitionsRequest, version: int
 ) -> Any:
     """Hide the topics of which the client may not know, so that the pages have the others only."""
     requested = [topic.name for topic in request.topics]
@@ -234,7 +234,7 @@ def check_describe_topic_partitions(
 # --- CreateTopics and DeleteTopics
 
 
-def check_create_topics(handle: Handler, connection: Connection, request: CreateTopicsRequest, version: int) -> Any:
+def check_create_topics(handle: Handler, connection: Client, request: CreateTopicsRequest, version: int) -> Any:
     """Refuse the topics that the client may not create; hide the configurations that it may not see."""
     times = Counter(topic.name for topic in request.topics)
     unique = (name for name, count in times.items() if count == 1 and name != CLUSTER_METADATA)
@@ -258,7 +258,7 @@ def check_create_topics(handle: Handler, connection: Connection, request: Create
     return change_response(handle, connection, own, version, refuse)
 
 
-def check_delete_topics(handle: Handler, connection: Connection, request: DeleteTopicsRequest, version: int) -> Any:
+def check_delete_topics(handle: Handler, connection: Client, request: DeleteTopicsRequest, version: int) -> Any:
     """Refuse the topics that the client may not delete, without the names of those of which it may not know.
 
     What is invalid for another reason is passed on: topics that are requested twice, or by name and id, for example.
@@ -290,7 +290,7 @@ def check_delete_topics(handle: Handler, connection: Connection, request: Delete
     return change_response(handle, connection, own, version, add_refused)
 
 
-def _deletion_refusal(connection: Connection, topic: DeleteTopicState) -> DeletableTopicResult | None:
+def _deletion_refusal(connection: Client, topic: DeleteTopicState) -> DeletableTopicResult | None:
     """Return the refusal of a topic that the client may not delete; None if it may, or if there is none."""
     name = _requested_name(connection, topic)
     if name is None:

@@ -27,7 +27,9 @@ from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import NOT_OPEN, STALE, Producer
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.produce.produce_ports import ProducePorts
+    from stuntbroker.broker.services import Asking
+
 
 OK: Final = ErrorCode.NONE
 ALL: Final = -1
@@ -52,7 +54,7 @@ class PlainBatch:
         """State of the batch's producer in this partition; None if it has not written to the partition before."""
 
 
-def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
+def handle(connection: Asking[ProducePorts], fields: ProduceFields, version: int) -> bool:
     """Handle a request and answer it, now or later; return False and do nothing if the general handler must serve it."""
     transactional_id, acks, topic_batches = fields
     if acks != ALL or not transactional_id or len(topic_batches) != 1:
@@ -115,7 +117,7 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
 
 
 def _added(
-    connection: Connection,
+    connection: Asking[ProducePorts],
     transactional_id: str,
     version: int,
     head: bytes,
@@ -127,7 +129,9 @@ def _added(
     _write(connection, version, head, accepted_batches, True, False, refused, connection.broker.clock.now_ms())
 
 
-def _refusal(connection: Connection, transactional_id: str, header: BatchHeader, error: int, version: int) -> int:
+def _refusal(
+    connection: Asking[ProducePorts], transactional_id: str, header: BatchHeader, error: int, version: int
+) -> int:
     """Return the coordinator's error as Produce carries it; OK if there is none."""
     if not error:
         return OK
@@ -139,7 +143,7 @@ def _refusal(connection: Connection, transactional_id: str, header: BatchHeader,
 
 
 def _write(
-    connection: Connection,
+    connection: Asking[ProducePorts],
     version: int,
     head: bytes,
     accepted_batches: list[PlainBatch],

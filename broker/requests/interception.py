@@ -6,14 +6,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.connections.client_connection import ClientConnection
     from stuntbroker.broker.requests.router import Handler
 
 OnAnswer = Callable[[Any], Any]
 """Called with a response; returns the response to send instead, or None to send nothing, or to send one later."""
 
 
-def intercept_response(handle: Handler, connection: Connection, request: Any, version: int, on_answer: OnAnswer) -> Any:
+def intercept_response(
+    handle: Handler, connection: ClientConnection, request: Any, version: int, on_answer: OnAnswer
+) -> Any:
     """Handle a request and pass its response through `on_answer`; return the response, or None if it comes later."""
     outer = connection.before_reply
 
@@ -32,7 +34,7 @@ def intercept_response(handle: Handler, connection: Connection, request: Any, ve
     return on_answer(answer)
 
 
-def send(connection: Connection, answer: Any) -> None:
+def send(connection: ClientConnection, answer: Any) -> None:
     """Send a response that comes later; do nothing for None."""
     if isinstance(answer, bytes | bytearray):
         connection.reply_encoded(bytes(answer))

@@ -12,7 +12,7 @@ from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
+    from stuntbroker.broker.connections.client_connection import ClientConnection
     from stuntbroker.broker.requests.router import Handler
 
 MANY_GROUPS_FROM: Final = 8
@@ -24,7 +24,7 @@ PARTITIONS: Final = ("partition_responses", "partitions")
 
 
 def handle_own_part(
-    handle: Handler, connection: Connection, own: Any, version: int, refusal: Any, answered: str
+    handle: Handler, connection: ClientConnection, own: Any, version: int, refusal: Any, answered: str
 ) -> Any:
     """Handle the part of a request that is not refused, and merge its response with the refusal.
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from stuntbroker.control.observation.log_reading import batches_from, records_in
 from stuntbroker.control.observation.state import committed_offset
@@ -31,8 +31,13 @@ from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE, TopicPartition
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import HasDataDir
+    from stuntbroker.control.observation.state import StatePorts
     from stuntbroker.storage.partition import PartitionLog
+
+    class Uses(HasDataDir, StatePorts, Protocol):
+        """Parts of the broker that this module uses."""
+
 
 FINDINGS_MAX: Final = 1_000
 EXAMPLES_MAX: Final = 10
@@ -104,7 +109,7 @@ class _Offsets:
 class Oracle:
     """The checker of one broker, for what happens after its construction."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Uses) -> None:
         self._broker = broker
         self.findings: list[Finding] = []
         self.checks = 0

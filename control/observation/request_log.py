@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.plain_messages import Plain, decoded_answer, error_codes, error_name, plain_request
@@ -12,9 +12,15 @@ from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID, PRODUCE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientConnection
-    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.requests.router import Handler
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import (
+        HasClock,
+        HasConnections,
+    )
+
+    class Uses(HasClock, HasConnections, Protocol):
+        """Parts of the broker that this module uses."""
+
 
 REQUESTS_KEPT: Final = 1_000
 ELEMENTS_KEPT: Final = 20
@@ -54,16 +60,16 @@ class LoggedRequest:
 class RequestLog:
     """The last `REQUESTS_KEPT` requests, as an interceptor of all APIs."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Uses) -> None:
         self._broker = broker
         self._number = 0
         self._requests: deque[LoggedRequest] = deque(maxlen=REQUESTS_KEPT)
-        self.current: dict[Connection, LoggedRequest] = {}
+        self.current: dict[ClientConnection, LoggedRequest] = {}
         """The last request of each connection."""
         self._producers: dict[ClientConnection, str] = {}
         """Connection of a producer -> its transactional id, or empty."""
 
-    def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    def intercept(self, handle: Handler, connection: ClientConnection, request: Any, version: int) -> Any:
         """Log a request, and its response when it is sent."""
         route = connection.route
         self._number += 1

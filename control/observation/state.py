@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stuntbroker.broker.metadata.topics import coordinator_of
 from stuntbroker.coordinator.state import COMPLETED, EMPTY, Txn
@@ -13,24 +13,33 @@ from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 if TYPE_CHECKING:
     from stuntbroker.broker.cluster.nodes import Placement
     from stuntbroker.broker.metadata.topics import Topic
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import (
+        HasClock,
+        HasGroups,
+        HasTopics,
+        HasTransactions,
+        KnowsGroups,
+    )
     from stuntbroker.groups.classic.state import Group
     from stuntbroker.storage.partition import PartitionLog
 
+    class StatePorts(HasClock, HasGroups, HasTopics, HasTransactions, KnowsGroups, Protocol):
+        """Parts of the broker that this module uses."""
 
-def transactions(broker: Broker) -> list[dict[str, Any]]:
+
+def transactions(broker: StatePorts) -> list[dict[str, Any]]:
     """Return the state of every transactional id, sorted."""
     states = (broker.transactions.state_of(transactional_id) for transactional_id in sorted(broker.transactions.ids()))
     return [_transaction(broker, txn) for txn in states if txn is not None]
 
 
-def transaction(broker: Broker, transactional_id: str) -> dict[str, Any] | None:
+def transaction(broker: StatePorts, transactional_id: str) -> dict[str, Any] | None:
     """Return the state of a transactional id; None if it is unknown."""
     txn = broker.transactions.state_of(transactional_id)
     return None if txn is None else _transaction(broker, txn)
 
 
-def _transaction(broker: Broker, txn: Txn) -> dict[str, Any]:
+def _transaction(broker: StatePorts, txn: Txn) -> dict[str, Any]:
     is_open = txn.phase is not EMPTY and txn.phase not in COMPLETED
     shown: dict[str, Any] = {
         "transactional_id": txn.transactional_id,
@@ -47,18 +56,18 @@ def _transaction(broker: Broker, txn: Txn) -> dict[str, Any]:
     return shown
 
 
-def _coordinator(broker: Broker, topic: str, key: str) -> int:
+def _coordinator(broker: StatePorts, topic: str, key: str) -> int:
     """Return the coordinator of a group or a transactional id; -1 for none."""
     return coordinator_of(broker.topics.internal(topic), key).leader
 
 
-def topics(broker: Broker) -> list[dict[str, Any]]:
+def topics(broker: StatePorts) -> list[dict[str, Any]]:
     """Return every topic with its partitions, and their open transactions, which hold back the last stable offset."""
     owners = _owners(broker)
     return [_topic(topic, owners) for topic in sorted(broker.topics, key=lambda topic: topic.name)]
 
 
-def _owners(broker: Broker) -> dict[int, str]:
+def _owners(broker: StatePorts) -> dict[int, str]:
     """Return producer id -> transactional id of the coordinators' open transactions."""
     return {actor.txn.producer_id: actor.txn.transactional_id for actor in broker.transactions.open}
 
@@ -92,18 +101,18 @@ def _partition(log: PartitionLog, owners: dict[int, str]) -> dict[str, Any]:
     }
 
 
-def partition(broker: Broker, topic: str, index: int) -> dict[str, Any] | None:
+def partition(broker: StatePorts, topic: str, index: int) -> dict[str, Any] | None:
     """Return the state of a partition; None if it does not exist."""
     log = broker.topics.log(topic, index)
     return None if log is None else _partition(log, _owners(broker))
 
 
-def group(broker: Broker, group_id: str) -> dict[str, Any] | None:
+def group(broker: StatePorts, group_id: str) -> dict[str, Any] | None:
     """Return the state of a consumer group; None if it is unknown."""
     return next((_group(broker, each) for each in broker.known_groups() if each.group_id == group_id), None)
 
 
-def committed_offset(broker: Broker, group_id: str, place: tuple[str, int]) -> int | None:
+def committed_offset(broker: StatePorts, group_id: str, place: tuple[str, int]) -> int | None:
     """Return the committed offset of a group, None without one. Offsets staged in a transaction do not count."""
     if OFFSETS not in broker.topics.by_name:
         return None
@@ -113,12 +122,12 @@ def committed_offset(broker: Broker, group_id: str, place: tuple[str, int]) -> i
     return None if offset < 0 else offset
 
 
-def groups(broker: Broker) -> list[dict[str, Any]]:
+def groups(broker: StatePorts) -> list[dict[str, Any]]:
     """Return every consumer group with its members."""
     return [_group(broker, group) for group in sorted(broker.known_groups(), key=lambda group: group.group_id)]
 
 
-def _group(broker: Broker, group: Group) -> dict[str, Any]:
+def _group(broker: StatePorts, group: Group) -> dict[str, Any]:
     return {
         "group_id": group.group_id,
         "coordinator": _coordinator(broker, OFFSETS, group.group_id),

@@ -13,7 +13,8 @@ from stuntbroker.groups.classic.state import GroupState
 from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.control.observation.state import StatePorts
+
 
 POLL_S: Final = 0.005
 OF_TRANSACTION: Final = {"phase": str, "is_open": bool, "producer_epoch": int}
@@ -101,7 +102,7 @@ def _check(given: dict[str, Any], name: str, kind: type) -> None:
         )
 
 
-def value_of(broker: Broker, term: Term) -> Any:
+def value_of(broker: StatePorts, term: Term) -> Any:
     """Return the current value of a term; None if there is no such id, topic or group."""
     subject, value = term.subject
     shown: dict[str, Any] | None
@@ -118,7 +119,7 @@ def value_of(broker: Broker, term: Term) -> Any:
     return None if shown is None else shown[term.name]
 
 
-async def wait_until(current: Callable[[], Broker], terms: list[Term], timeout_s: float) -> list[str]:
+async def wait_until(current: Callable[[], StatePorts], terms: list[Term], timeout_s: float) -> list[str]:
     """Wait until all terms are true; after the time-out (system clock) return those that are not, as texts.
 
     `current` returns the present broker, which may be replaced while waiting.

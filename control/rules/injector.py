@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.fetch_sessions import INITIAL_EPOCH
@@ -38,17 +38,40 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.requests.router import Handler
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import (
+        Asking,
+        HasConnections,
+        HasEvents,
+        HasFetchSessions,
+        HasListeners,
+        HasNodes,
+        HasRouter,
+        HasTopics,
+    )
     from stuntbroker.control.clock import ClockControl
+    from stuntbroker.control.observation.state import StatePorts
+    from stuntbroker.control.own_requests import OwnRequestPorts
+    from stuntbroker.control.seed import SeedPorts
+
+    class Places(HasListeners, HasNodes, Protocol):
+        """Parts of the broker that `places_of` uses."""
+
+    class RequestPorts(HasFetchSessions, HasTopics, Protocol):
+        """Parts of the broker that describe a request."""
+
+    class Uses(
+        StatePorts, SeedPorts, OwnRequestPorts, RequestPorts, Places, HasConnections, HasEvents, HasRouter, Protocol
+    ):
+        """Parts of the broker that this module uses."""
+
 
 FAULTS_MAX: Final = 1_000
 """Maximum number of faults at the same time."""
 REORDER: Final = "reorder"
 
 
-def fields_of(connection: Connection, request: Any) -> Plain:
+def fields_of(connection: Asking[RequestPorts], request: Any) -> Plain:
     """Return the fields of a request; an incremental fetch includes the partitions of its session (KIP-227)."""
     fields = plain_request(connection.route.key, request)
     if fields.get("session_epoch", INITIAL_EPOCH) <= INITIAL_EPOCH:
@@ -74,7 +97,7 @@ def fields_of(connection: Connection, request: Any) -> Plain:
     return {**kept, "topics": [*fields["topics"], *topics]}
 
 
-def subject_of(connection: Connection, fields: Plain, version: int) -> Subject:
+def subject_of(connection: Asking[RequestPorts], fields: Plain, version: int) -> Subject:
     """Return the properties of a request that rules match; topics given by id get their names."""
     for name, value in fields.items():
         if isinstance(value, list) and value and isinstance(value[0], dict) and "topic_id" in value[0]:
@@ -89,7 +112,7 @@ def subject_of(connection: Connection, fields: Plain, version: int) -> Subject:
     return Subject(connection.route.key, version, connection.client_id, listener.name, fields, listener.node_id)
 
 
-def places_of(broker: Broker) -> tuple[dict[str, Versions], set[int]]:
+def places_of(broker: Places) -> tuple[dict[str, Versions], set[int]]:
     """Return what a broker's rules may refer to: the versions served by each listener, by name, and the node ids."""
     listeners = {listener.name: versions_of(listener.personality) for listener in broker.listeners}
     return listeners, set(broker.nodes.by_id)
@@ -107,7 +130,7 @@ def read_release(fault: Fault) -> list[Term]:
 class _Request:
     """An intercepted request, which a fault may hold."""
 
-    def __init__(self, handle: Handler, connection: Connection, request: Any, version: int, fields: Plain) -> None:
+    def __init__(self, handle: Handler, connection: Asking[Uses], request: Any, version: int, fields: Plain) -> None:
         self.handle = handle
         self.connection = connection
         self.request = request
@@ -126,7 +149,7 @@ class _Request:
 class Injector:
     """The faults of one broker. Intercepts the requests of all APIs while there are faults."""
 
-    def __init__(self, broker: Broker, log: RequestLog, clock: ClockControl) -> None:
+    def __init__(self, broker: Uses, log: RequestLog, clock: ClockControl) -> None:
         self._broker = broker
         self._log = log
         self._clock = clock
@@ -207,7 +230,7 @@ class Injector:
 
     # --- requests
 
-    def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    def intercept(self, handle: Handler, connection: Asking[Uses], request: Any, version: int) -> Any:
         """Apply the first fault that fires for a request."""
         logged = self._log.current.get(connection)
         fields = fields_of(connection, request)

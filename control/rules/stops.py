@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, get_args
 
 from stuntbroker.broker.requests.interception import intercept_response, send
 from stuntbroker.control.rules.faults import (
@@ -47,10 +47,22 @@ from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE, TopicPartition
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.connection import Connection
     from stuntbroker.broker.requests.router import Handler
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import (
+        Asking,
+        HasDataDir,
+        HasEvents,
+        HasRouter,
+        HasTimers,
+        HasTransactions,
+        HasTurn,
+    )
+    from stuntbroker.control.rules.injector import Places, RequestPorts
     from stuntbroker.coordinator.actor import Actor, Suspended
+
+    class Uses(Places, RequestPorts, HasDataDir, HasEvents, HasRouter, HasTimers, HasTransactions, HasTurn, Protocol):
+        """Parts of the broker that this module uses."""
+
 
 Resume = Callable[[], Any]
 STOPS_MAX: Final = 1_000
@@ -154,7 +166,7 @@ def _end_this_process() -> None:
     os._exit(128 + signal.SIGKILL)  # As process 1 of a container, the process is immune to its own signals.
 
 
-def arm_start(broker: Broker, rules: Iterable[tuple[str, Any]]) -> None:
+def arm_start(broker: Uses, rules: Iterable[tuple[str, Any]]) -> None:
     """Install a plan's stops at the points of a broker's start, before it starts: (point, rule). Raises FaultError."""
     stops = [read_stop("", point, rule) for point, rule in rules if point in START]
 
@@ -176,7 +188,7 @@ def _failure(name: str, point: str) -> StorageError:
 class Stops:
     """The stops of one broker."""
 
-    def __init__(self, broker: Broker, kill: Callable[[], None] | None = None, has_process: bool = True) -> None:
+    def __init__(self, broker: Uses, kill: Callable[[], None] | None = None, has_process: bool = True) -> None:
         """`kill` ends the process (replaced in unit tests). `has_process`: the broker is alone in its process, which may end."""
         self._broker = broker
         self._has_process = has_process
@@ -332,7 +344,7 @@ class Stops:
 
     # --- requests
 
-    def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+    def intercept(self, handle: Handler, connection: Asking[Uses], request: Any, version: int) -> Any:
         """Stop a request before it is carried out, or before it is answered."""
         fields = fields_of(connection, request)
         subject = subject_of(connection, fields, version)
@@ -350,7 +362,7 @@ class Stops:
                 return None
             return None if parked else answer
 
-        def carry_out(connection: Connection, request: Any, version: int) -> Any:
+        def carry_out(connection: Asking[Uses], request: Any, version: int) -> Any:
             return intercept_response(handle, connection, request, version, answered)
 
         if apply(BEFORE, partial(connection.handle_later, carry_out, request, version)):
@@ -428,7 +440,7 @@ class _MarkerWriting:
     def __init__(
         self,
         stops: Stops,
-        broker: Broker,
+        broker: Uses,
         txn: Txn,
         transaction: ParkedTransaction,
         write: Callable[[Iterable[TopicPartition]], None],

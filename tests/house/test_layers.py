@@ -121,11 +121,16 @@ def test_nothing_is_imported_from_a_file_of_tests() -> None:
 
 
 USES_THE_WHOLE_BROKER = {
+    Path("broker/server.py"),
     Path("broker/connections/connection.py"),  # It hands each handler the broker.
     Path("broker/connections/secured_connection.py"),
-    Path("broker/cluster/moves.py"),
-    Path("broker/handlers/k43_elect_leaders.py"),  # It moves leaders,
-    Path("broker/handlers/k45_alter_partition_reassignments.py"),  # and this one replicas.
+    Path("control/control.py"),  # They assemble the control of a broker,
+    Path("control/host.py"),  # and replace the broker.
+}
+WHOLE = {
+    "stuntbroker.broker.server.Broker",
+    "stuntbroker.broker.services.Services",
+    "stuntbroker.broker.connections.connection.Connection",  # Its `broker` is all of it.
 }
 
 
@@ -134,7 +139,7 @@ def test_a_part_of_the_broker_names_what_it_uses_of_it() -> None:
         path
         for path in files_of("broker", "control")
         for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.ImportFrom) and any(alias.name == "Services" for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and WHOLE & {f"{node.module}.{alias.name}" for alias in node.names}
     }
     assert whole == USES_THE_WHOLE_BROKER
 
