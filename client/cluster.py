@@ -32,12 +32,12 @@ from stuntbroker.protocol.messages.find_coordinator_response import FindCoordina
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.metadata_response import MetadataResponse
 from stuntbroker.protocol.primitives import INT16_MAX, Message
+from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.client.blocking import Connections, TransactionalProducer
     from stuntbroker.client.security import Security
 
-MANY_KEYS_FROM: Final = 4
 GROUP, TRANSACTION = 0, 1
 """Key types of FindCoordinator."""
 BACKOFF_S_MIN: Final = 0.05
@@ -277,7 +277,7 @@ class Cluster:
             if missing:
                 connection = self._any()
                 version = connection.version(FIND_COORDINATOR, least=1)
-                is_batched = version >= MANY_KEYS_FROM
+                is_batched = version >= SEVERAL_FROM[FIND_COORDINATOR]
                 for some in [missing] if is_batched else [[key] for key in missing]:
                     request = FindCoordinatorRequest(some[0], key_type, some)
                     answer = connection.ask(FIND_COORDINATOR, version, request, FindCoordinatorResponse, self._deadline)

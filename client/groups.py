@@ -38,6 +38,7 @@ from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchReques
 from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from stuntbroker.protocol.primitives import read_string
 from stuntbroker.protocol.topic_names import TopicPartition
+from stuntbroker.protocol.versions import SEVERAL_FROM
 
 STATES: Final = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 """States of groups of the classic protocol."""
@@ -45,8 +46,6 @@ NAMES_MAX: Final = 9
 """OffsetCommit and OffsetFetch name topics by id from version 10 on."""
 ALL_TOPICS_FROM: Final = 2
 """First version of OffsetFetch that returns all topics for a null list."""
-GROUPS_FROM: Final = 8
-"""First version of OffsetFetch with several groups (KIP-709)."""
 
 
 class GroupListing(NamedTuple):
@@ -173,7 +172,7 @@ def committed_offsets(
         least = 7 if require_stable else ALL_TOPICS_FROM
         version = min(cluster.version(node_id, OFFSET_FETCH, least), NAMES_MAX)
         answer = cluster.ask(node_id, OFFSET_FETCH, request, OffsetFetchResponse, least, NAMES_MAX)
-        result = answer.groups[0] if version >= GROUPS_FROM else answer
+        result = answer.groups[0] if version >= SEVERAL_FROM[OFFSET_FETCH] else answer
         check(f"the offsets of group {group_id!r}", result.error_code)
         offsets = {}
         for topic in result.topics:

@@ -30,7 +30,9 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WriteTxnMarkersRequest,
 )
 from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX, Message
+from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM
 from stuntbroker.protocol.topic_names import TXN_STATE
+from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import (
@@ -50,10 +52,6 @@ if TYPE_CHECKING:
 
 CLIENT_ID: Final = "stuntbroker-late"
 END_TXN, PRODUCE, ADD_PARTITIONS, WRITE_MARKERS = KEYS = (26, 0, 24, 27)
-VERSION_WITH_IDS: Final = 13
-"""First version of Produce with topic ids."""
-ADD_SEVERAL_FROM: Final = 4
-"""First version of AddPartitionsToTxn for brokers, with several transactional ids."""
 CLIENT_VERSION_MAX: Final = 3
 FIELDS: Final = {
     "api", "transactional_id", "version", "producer_id", "producer_epoch",
@@ -228,7 +226,7 @@ def request_of(broker: Uses, described: LateRequest) -> Message:
         )
     if described.key == ADD_PARTITIONS:
         added = [AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in by_topic.items()]
-        if described.version < ADD_SEVERAL_FROM:
+        if described.version < SEVERAL_FROM[ADD_PARTITIONS]:
             return AddPartitionsToTxnRequest((), described.transactional_id, *ids, added)
         return AddPartitionsToTxnRequest(
             [AddPartitionsToTxnTransaction(described.transactional_id, *ids, False, added)]
@@ -244,7 +242,7 @@ def request_of(broker: Uses, described: LateRequest) -> Message:
     )
     known = broker.topics.get(topic)
     data = TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])
-    if described.version >= VERSION_WITH_IDS and known is not None:
+    if described.version >= TOPIC_IDS_FROM and known is not None:
         data = TopicProduceData("", known.id, data.partition_data)
     return ProduceRequest(described.transactional_id, -1, round(ANSWER_S_MAX * 1_000), [data])
 

@@ -15,7 +15,7 @@ from stuntbroker.broker.cluster.nodes import Placement
 from stuntbroker.broker.metadata.topics import Topic, coordinator_of
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.interception import intercept_response
-from stuntbroker.broker.requests.partial_requests import MANY_GROUPS_FROM, handle_own_part, merged, refusal_of
+from stuntbroker.broker.requests.partial_requests import handle_own_part, merged, refusal_of
 from stuntbroker.broker.requests.plain_messages import decoded_answer, error_answer
 from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.errors import ErrorCode
@@ -28,6 +28,7 @@ from stuntbroker.protocol.messages.produce_response import (
 )
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, ProduceFields
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientConnection
@@ -48,7 +49,9 @@ Keys = Callable[[Any, int], list[str]]
 GROUP_OF: Final[dict[int, Keys]] = {
     api_keys.OFFSET_COMMIT: lambda request, version: [request.group_id],
     api_keys.OFFSET_FETCH: lambda request, version: (
-        [each.group_id for each in request.groups] if version >= MANY_GROUPS_FROM else [request.group_id]
+        [each.group_id for each in request.groups]
+        if version >= SEVERAL_FROM[api_keys.OFFSET_FETCH]
+        else [request.group_id]
     ),
     api_keys.JOIN_GROUP: lambda request, version: [request.group_id],
     api_keys.HEARTBEAT: lambda request, version: [request.group_id],
@@ -65,7 +68,7 @@ TRANSACTIONAL_ID_OF: Final[dict[int, Keys]] = {
     ),
     api_keys.ADD_PARTITIONS_TO_TXN: lambda request, version: (
         [each.transactional_id for each in request.transactions]
-        if version >= 4
+        if version >= SEVERAL_FROM[api_keys.ADD_PARTITIONS_TO_TXN]
         else [request.v3_and_below_transactional_id]
     ),
     api_keys.ADD_OFFSETS_TO_TXN: lambda request, version: [request.transactional_id],

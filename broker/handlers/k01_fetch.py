@@ -28,6 +28,7 @@ from stuntbroker.protocol.messages.fetch_response import (
     FetchResponse,
     PartitionData,
 )
+from stuntbroker.protocol.versions import TOPIC_IDS_FROM
 from stuntbroker.storage.leader_epochs import end_of_epoch
 from stuntbroker.storage.partition import PartitionLog
 
@@ -57,7 +58,7 @@ KEY: Final = 1
 VERSIONS = range(4, 19)
 SESSIONS_FROM: Final = 7
 ZSTD_FROM: Final = 10
-TOPIC_IDS_FROM: Final = 13
+IDS_FROM: Final = TOPIC_IDS_FROM[KEY]
 READ_COMMITTED: Final = 1
 OK = ErrorCode.NONE
 PARTITIONS_AT_ONCE: Final = 500
@@ -98,7 +99,7 @@ def handle(connection: Asking[Uses], request: FetchRequest, version: int) -> Fet
 def _unknown_isolation_level_response(request: FetchRequest, version: int) -> FetchResponse:
     """Return the response for an unknown isolation level, which is refused only if some requested partition exists."""
     error = ErrorCode.UNKNOWN_SERVER_ERROR
-    listed = request.topics if version < TOPIC_IDS_FROM else ()
+    listed = request.topics if version < IDS_FROM else ()
     topics = [
         FetchableTopicResponse(
             topic.topic, bytes(16), [PartitionData(part.partition, error, -1) for part in topic.partitions]
@@ -114,7 +115,7 @@ def _session(broker: Uses, request: FetchRequest, version: int) -> tuple[FetchSe
         if request.session_id:
             broker.fetch_sessions.close(request.session_id)
         return None, OK
-    uses_ids = version >= TOPIC_IDS_FROM
+    uses_ids = version >= IDS_FROM
     if request.session_epoch == INITIAL_EPOCH:
         if request.session_id:
             broker.fetch_sessions.close(request.session_id)
@@ -134,7 +135,7 @@ def _session(broker: Uses, request: FetchRequest, version: int) -> tuple[FetchSe
 
 def _update_session(session: FetchSession, request: FetchRequest, version: int) -> None:
     for topic in request.topics:
-        name: Any = topic.topic_id if version >= TOPIC_IDS_FROM else topic.topic
+        name: Any = topic.topic_id if version >= IDS_FROM else topic.topic
         for part in topic.partitions:
             known = session.partitions.get((name, part.partition))
             if known is None:
@@ -183,7 +184,7 @@ class _Fetch:
     def _wanted(self) -> Collection[tuple[Key, FetchPartition]]:
         if self.session is not None:
             return [(key, known.fetch_partition) for key, known in self.session.partitions.items()]
-        ids = self.version >= TOPIC_IDS_FROM
+        ids = self.version >= IDS_FROM
         return {  # The last entry of a repeated partition counts.
             (topic.topic_id if ids else topic.topic, part.partition): part
             for topic in self.request.topics
@@ -193,7 +194,7 @@ class _Fetch:
     def _find(self, name: Any) -> Topic | None:
         """Return a topic by name or id, depending on the version."""
         topics = self.connection.broker.topics
-        return topics.by_id(name) if self.version >= TOPIC_IDS_FROM else topics.get(name)
+        return topics.by_id(name) if self.version >= IDS_FROM else topics.get(name)
 
     def _may_read(self, name: Any, topic: Topic | None) -> bool:
         """Return whether the client may read a topic; True for an unknown id, as there is no name to decide by."""
@@ -201,7 +202,7 @@ class _Fetch:
 
         if _is_follower(self.request):
             return may(self.connection, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
-        if topic is None and self.version >= TOPIC_IDS_FROM:
+        if topic is None and self.version >= IDS_FROM:
             return True
         return may(self.connection, Operation.READ, Resource.TOPIC, topic.name if topic is not None else name)
 
@@ -248,7 +249,7 @@ class _Fetch:
                 unknown.append((key, PartitionData(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)))
                 continue
             if topic is None or not 0 <= index < len(topic.partitions):
-                error = unknown_topic(by_id=topic is None and self.version >= TOPIC_IDS_FROM)
+                error = unknown_topic(by_id=topic is None and self.version >= IDS_FROM)
                 failed = True
                 unknown.append((key, PartitionData(index, error, -1)))
                 continue
@@ -274,7 +275,7 @@ class _Fetch:
         session = self.session
         topics: list[FetchableTopicResponse] = []
         last: Any = None
-        ids = self.version >= TOPIC_IDS_FROM
+        ids = self.version >= IDS_FROM
         for number, (key, data) in enumerate(answered, 1):
             if not number % PARTITIONS_PER_STEP:
                 yield STEP_COST // 2

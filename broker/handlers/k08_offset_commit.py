@@ -6,7 +6,7 @@ v7 instance id. v8 flexible. v9 GROUP_ID_NOT_FOUND for an unknown group. v10 top
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from stuntbroker.broker.metadata.unknown_topics import unknown_topic
 from stuntbroker.broker.requests.slices import SLICE_COST, Steps, run_in_slices
@@ -19,6 +19,7 @@ from stuntbroker.protocol.messages.offset_commit_response import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from stuntbroker.protocol.versions import TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests, HasTopics
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
         """Parts of the broker that this module uses."""
 
 
-TOPIC_IDS_FROM: Final = 10
 KEY = 8
 VERSIONS = range(2, 11)
 
@@ -39,7 +39,7 @@ def handle(connection: Asking[Uses], request: OffsetCommitRequest, version: int)
 
 
 def _each(connection: Asking[Uses], request: OffsetCommitRequest, version: int) -> Steps:
-    topics, by_id = connection.broker.topics, version >= TOPIC_IDS_FROM
+    topics, by_id = connection.broker.topics, version >= TOPIC_IDS_FROM[KEY]
     commits: list[OffsetCommit] = []
     answered: list[OffsetCommitResponsePartition] = []
     answers: list[OffsetCommitResponseTopic] = []

@@ -25,6 +25,7 @@ from stuntbroker.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseTopics,
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
+from stuntbroker.protocol.versions import SEVERAL_FROM, TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests, HasTopics
@@ -47,7 +48,9 @@ RETRY_LATER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 def handle(connection: Asking[Uses], request: OffsetFetchRequest, version: int) -> OffsetFetchResponse | None:
     """Return the committed offsets of one group or several; None when the response comes later."""
-    steps = _single(connection, request, version) if version < 8 else _each(connection, request, version)
+    steps = (
+        _single(connection, request, version) if version < SEVERAL_FROM[KEY] else _each(connection, request, version)
+    )
     response: OffsetFetchResponse | None = run_in_slices(connection, steps)
     return response
 
@@ -109,12 +112,12 @@ def _group(
     unknown: list[OffsetFetchResponseTopics] = []
     if requested.topics is None:
         topics = groups.fetch_all(requested.group_id, require_stable)
-        if version >= 10:
+        if version >= TOPIC_IDS_FROM[KEY]:
             topics = _with_ids(connection, topics)
     else:
         wanted = []
         for topic in requested.topics:
-            name = topic.name if version < 10 else _name_of(connection, topic.topic_id)
+            name = topic.name if version < TOPIC_IDS_FROM[KEY] else _name_of(connection, topic.topic_id)
             if name is None:
                 unknown.append(_unknown_id(topic.topic_id, topic.partition_indexes))
             else:

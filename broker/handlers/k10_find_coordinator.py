@@ -14,6 +14,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasNodes, HasTopics
@@ -25,12 +26,11 @@ if TYPE_CHECKING:
 KEY: Final = 10
 VERSIONS = range(0, 7)
 GROUP, TRANSACTION = 0, 1
-MANY_FROM: Final = 4
 
 
 def handle(connection: Asking[Uses], request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse | None:
     """Return the coordinators of groups or transactional ids; None when the response comes later."""
-    if version >= MANY_FROM:
+    if version >= SEVERAL_FROM[KEY]:
         response: FindCoordinatorResponse | None = run_in_slices(connection, _each(connection, request))
         return response
     coordinator = _find(connection, request.key_type, request.key)

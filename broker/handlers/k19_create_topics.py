@@ -21,6 +21,7 @@ from stuntbroker.protocol.messages.create_topics_response import (
     CreatableTopicResult,
     CreateTopicsResponse,
 )
+from stuntbroker.protocol.versions import CREATED_TOPICS_DESCRIBED_FROM
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 19
 VERSIONS = range(2, 8)
-DETAILS_FROM: Final = 5
 CONFIG_COST: Final = 20
 """Cost, in slice units, of a topic whose configuration is in the response."""
 
@@ -105,7 +105,7 @@ def _create_topic(
             wanted.name, error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(fault), configs=[]
         )
     result = CreatableTopicResult(wanted.name, topic.id, ErrorCode.NONE, None, 0, count, topic.replication_factor, [])
-    if version >= DETAILS_FROM:
+    if version >= CREATED_TOPICS_DESCRIBED_FROM:
         # Values as given; only DescribeConfigs shows them as parsed.
         result.configs = [
             CreatableTopicConfigs(

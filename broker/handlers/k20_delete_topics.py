@@ -16,6 +16,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from stuntbroker.protocol.primitives import ZERO_UUID
+from stuntbroker.protocol.versions import TOPIC_IDS_FROM
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -36,13 +37,12 @@ if TYPE_CHECKING:
 
 KEY: Final = 20
 VERSIONS = range(1, 7)
-BY_ID_FROM: Final = 6
 
 
 def handle(connection: Asking[Uses], request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse | None:
     """Delete topics; None when the response comes later."""
     broker = connection.broker
-    if version >= BY_ID_FROM:
+    if version >= TOPIC_IDS_FROM[KEY]:
         wanted = list(request.topics)
     else:
         wanted = [DeleteTopicState(name) for name in request.topic_names]

@@ -26,6 +26,7 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasTopics, HasTransactions
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 KEY: Final = 24
 VERSIONS = range(0, 6)
-MANY_FROM: Final = 4
+MANY_FROM: Final = SEVERAL_FROM[KEY]
 PARTITIONS_PER_UNIT: Final = 5
 """Added partitions that cost one slice unit."""
 

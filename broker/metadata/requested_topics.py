@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from stuntbroker.protocol.api_keys import METADATA
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.primitives import ZERO_UUID
+from stuntbroker.protocol.versions import TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.configuration.config import BrokerConfig
-
-BY_ID_FROM: Final = 12
-"""First version in which a topic may be named by its id."""
 
 
 def named_topics(request: MetadataRequest, version: int) -> Sequence[MetadataRequestTopic] | None:
@@ -28,7 +27,9 @@ def creates_missing(config: BrokerConfig, request: MetadataRequest) -> bool:
 
 def request_error(topics: Sequence[MetadataRequestTopic], version: int) -> ErrorCode:
     """Return the error of the whole request: a topic is identified in a way that the version does not support."""
-    if version < BY_ID_FROM and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics):
+    if version < TOPIC_IDS_FROM[METADATA] and any(
+        topic.name is None or topic.topic_id != ZERO_UUID for topic in topics
+    ):
         return ErrorCode.INVALID_REQUEST
     by_id = any(topic.topic_id != ZERO_UUID for topic in topics)
     if not by_id and any(topic.name is None for topic in topics):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from stuntbroker.broker.permissions.permitted import may
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.interception import intercept_response
-from stuntbroker.broker.requests.partial_requests import MANY_GROUPS_FROM, handle_own_part, refusal_of
+from stuntbroker.broker.requests.partial_requests import handle_own_part, refusal_of
 from stuntbroker.broker.requests.plain_messages import whole_answer
 from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
@@ -36,6 +36,7 @@ from stuntbroker.protocol.messages.offset_delete_response import (
     OffsetDeleteResponseTopic,
 )
 from stuntbroker.protocol.primitives import Message
+from stuntbroker.protocol.versions import SEVERAL_FROM, TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.requests.router import Handler, Interceptor
@@ -54,8 +55,6 @@ if TYPE_CHECKING:
 
 GROUP_ERROR_FROM: Final = 2
 """First version of OffsetFetch that has an error of the group."""
-TOPIC_IDS_FROM: Final = {api_keys.OFFSET_COMMIT: 10, api_keys.OFFSET_FETCH: 10}
-"""API -> first version with ids of topics instead of names, where its check is one of those here."""
 DENIED: Final = {
     Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     Resource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -81,7 +80,7 @@ def denial_of(key: int, version: int, request: Any, error: ErrorCode) -> Any:
     answer = refusal_of(key, version, request, error)
     explain(answer, None if key in WITHOUT_MESSAGE else MESSAGES[error])
     match key:
-        case api_keys.OFFSET_FETCH if GROUP_ERROR_FROM <= version < MANY_GROUPS_FROM:
+        case api_keys.OFFSET_FETCH if GROUP_ERROR_FROM <= version < SEVERAL_FROM[api_keys.OFFSET_FETCH]:
             answer.topics = []
         case api_keys.JOIN_GROUP:
             answer.member_id = ""

@@ -17,7 +17,8 @@ from stuntbroker.broker.permissions.checks import (
 )
 from stuntbroker.broker.permissions.permitted import may
 from stuntbroker.broker.permissions.topic_checks import may_describe
-from stuntbroker.broker.requests.partial_requests import MANY_GROUPS_FROM, handle_own_part, refusal_of
+from stuntbroker.broker.requests.partial_requests import handle_own_part, refusal_of
+from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
@@ -32,6 +33,7 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchResponsePartitions, OffsetFetchResponseTopics
+from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.permissions.checks import Client
@@ -42,16 +44,12 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2
 COORDINATED: Final = {GROUP: Resource.GROUP, TRANSACTION: Resource.TRANSACTIONAL_ID}
 SHARE_FROM: Final = 6
 """First version of FindCoordinator with share groups."""
-MANY_KEYS_FROM: Final = 4
-"""First version of FindCoordinator with several keys."""
-BY_BROKERS_FROM: Final = 4
-"""First version of AddPartitionsToTxn that only brokers send."""
 NO_OFFSET: Final = -1
 
 
 def check_find_coordinator(handle: Handler, connection: Client, request: FindCoordinatorRequest, version: int) -> Any:
     """Refuse the groups and transactional ids that the client may not describe."""
-    keys = request.coordinator_keys if version >= MANY_KEYS_FROM else [request.key]
+    keys = request.coordinator_keys if version >= SEVERAL_FROM[api_keys.FIND_COORDINATOR] else [request.key]
     if request.key_type == SHARE and version >= SHARE_FROM:
         is_permitted = may(connection, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
         resource, denied = Resource.CLUSTER, set() if is_permitted else set(keys)
@@ -63,7 +61,7 @@ def check_find_coordinator(handle: Handler, connection: Client, request: FindCoo
     if not denied:
         return handle(connection, request, version)
     error = DENIED[resource]
-    if version < MANY_KEYS_FROM:
+    if version < SEVERAL_FROM[api_keys.FIND_COORDINATOR]:
         return FindCoordinatorResponse(0, error, MESSAGES[error], -1, "", -1)
     refusal = FindCoordinatorResponse(
         coordinators=[Coordinator(key, -1, "", -1, error, "") for key in keys if key in denied]
@@ -78,7 +76,7 @@ def check_find_coordinator(handle: Handler, connection: Client, request: FindCoo
 def check_offset_fetch(handle: Handler, connection: Client, request: OffsetFetchRequest, version: int) -> Any:
     """Refuse the offsets of groups and topics that the client may not describe."""
     key = connection.route.key
-    if version < MANY_GROUPS_FROM:
+    if version < SEVERAL_FROM[api_keys.OFFSET_FETCH]:
         if not may(connection, Operation.DESCRIBE, Resource.GROUP, request.group_id):
             return denial_of(key, version, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         own, refused = copy(request), copy(request)
@@ -173,7 +171,7 @@ def check_add_partitions_to_txn(
     handle: Handler, connection: Client, request: AddPartitionsToTxnRequest, version: int
 ) -> Any:
     """Refuse a transaction that is not the client's, or that has a topic to which the client may not write."""
-    if version >= BY_BROKERS_FROM:
+    if version >= SEVERAL_FROM[api_keys.ADD_PARTITIONS_TO_TXN]:  # Only brokers send it.
         if may(connection, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
             return handle(connection, request, version)
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

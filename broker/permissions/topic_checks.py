@@ -17,6 +17,7 @@ from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.partial_requests import merged
 from stuntbroker.broker.requests.plain_messages import whole_answer
 from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
+from stuntbroker.protocol.api_keys import DELETE_TOPICS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreateTopicsRequest
 from stuntbroker.protocol.messages.create_topics_response import CreatableTopicResult
@@ -38,8 +39,10 @@ from stuntbroker.protocol.messages.produce_response import (
     TopicProduceResponse,
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
-from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, ProduceFields, TopicBatches
+from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM as PRODUCE_IDS_FROM
+from stuntbroker.protocol.produce_codec import ProduceFields, TopicBatches
 from stuntbroker.protocol.topic_names import CLUSTER_METADATA
+from stuntbroker.protocol.versions import CREATED_TOPICS_DESCRIBED_FROM, TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.permissions.checks import Client
@@ -48,10 +51,6 @@ if TYPE_CHECKING:
 DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 AUTHORIZATION_FAILED: Final = "Authorization failed."
 NO_CLUSTER_OPERATIONS: Final = 0
-STATES_FROM: Final = 6
-"""First version of DeleteTopics with names and ids."""
-CONFIGS_FROM: Final = 5
-"""First version of CreateTopics whose response has the configuration of the topic."""
 NOT_SHOWN: Final = -1
 """Number of partitions, and replication factor, of a topic whose configuration the client may not see."""
 
@@ -99,7 +98,7 @@ def check_produce(handle: Handler, connection: Client, fields: ProduceFields, ve
 
 def _name_to_write(connection: Client, name: str, topic_id: bytes, version: int) -> str | None:
     """Return the name of the topic of a Produce request; None if its id is unknown."""
-    if version < TOPIC_IDS_FROM:
+    if version < PRODUCE_IDS_FROM:
         return name
     topic = connection.broker.topics.by_id(topic_id)
     return None if topic is None else topic.name
@@ -245,7 +244,7 @@ def check_create_topics(handle: Handler, connection: Client, request: CreateTopi
     def refuse(response: Any) -> None:
         for topic in response.topics:
             may_see = connection.is_allowed(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name)
-            if version >= CONFIGS_FROM and not topic.error_code and not may_see:
+            if version >= CREATED_TOPICS_DESCRIBED_FROM and not topic.error_code and not may_see:
                 topic.topic_config_error_code, topic.configs = DENIED, []
                 topic.num_partitions = topic.replication_factor = NOT_SHOWN
         refused = [
@@ -265,7 +264,7 @@ def check_delete_topics(handle: Handler, connection: Client, request: DeleteTopi
     """
     if request.timeout_ms <= 0 or not connection.broker.config["delete.topic.enable"]:
         return handle(connection, request, version)
-    by_state = version >= STATES_FROM
+    by_state = version >= TOPIC_IDS_FROM[DELETE_TOPICS]
     wanted = request.topics if by_state else [DeleteTopicState(name) for name in request.topic_names]
     times = Counter((topic.name, topic.topic_id) for topic in wanted)
     own, refused = copy(request), []

@@ -10,13 +10,12 @@ from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.plain_messages import error_answer, plain_request, whole_answer
 from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientConnection
     from stuntbroker.broker.requests.router import Handler
 
-MANY_GROUPS_FROM: Final = 8
-"""First version of OffsetFetch with several groups."""
 NO_PROTOCOL_FROM: Final = 7
 """First version of JoinGroup whose response may have a null protocol."""
 PARTITIONS: Final = ("partition_responses", "partitions")
@@ -48,7 +47,7 @@ def refusal_of(key: int, version: int, request: Any, error: ErrorCode) -> Any:
     """Return the response that refuses a whole request, with Kafka's values in the other fields."""
     answer: Any = error_answer(key, plain_request(key, request), error)
     match key:
-        case api_keys.OFFSET_FETCH if version >= MANY_GROUPS_FROM:
+        case api_keys.OFFSET_FETCH if version >= SEVERAL_FROM[api_keys.OFFSET_FETCH]:
             for group in answer.groups:
                 group.topics = []
         case api_keys.OFFSET_FETCH:

@@ -1,0 +1,22 @@
+"""First versions of requests and responses with a form of their own, where several modules have to tell the forms apart."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stuntbroker.protocol.api_keys import (
+    ADD_PARTITIONS_TO_TXN,
+    DELETE_TOPICS,
+    FETCH,
+    FIND_COORDINATOR,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+)
+
+SEVERAL_FROM: Final = {FIND_COORDINATOR: 4, ADD_PARTITIONS_TO_TXN: 4, OFFSET_FETCH: 8}
+"""API -> first version with several keys, transactions or groups in one request."""
+TOPIC_IDS_FROM: Final = {METADATA: 12, FETCH: 13, OFFSET_COMMIT: 10, OFFSET_FETCH: 10, DELETE_TOPICS: 6}
+"""API -> first version with ids of topics; that of Produce is in `produce_codec`."""
+CREATED_TOPICS_DESCRIBED_FROM: Final = 5
+"""First version of CreateTopics whose response describes the new topics."""
