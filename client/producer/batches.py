@@ -16,7 +16,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client.prepared_state import PreparedTxnState
-from stuntbroker.client.producer.errors import ProduceFailedError
+from stuntbroker.client.producer.errors import ProduceFailedError, ProducerError
 from stuntbroker.protocol.batches.records import HEADER_SIZE, TRANSACTIONAL, add_sequence, read_header, stamp_producer
 
 MAGIC: Final = 2
@@ -151,6 +151,7 @@ class Batch:
         "is_lingering",
         "is_open",
         "is_resolved",
+        "last_fault",
         "log_append_time_ms",
         "log_start_offset",
         "queue",
@@ -183,6 +184,8 @@ class Batch:
         """Whether records can still be added."""
         self.is_resolved = False
         self.error: ProduceFailedError | None = None
+        self.last_fault: ProducerError | None = None
+        """Why it is sent again, if it is."""
         self.base_offset = UNKNOWN_OFFSET
         self.log_append_time_ms = -1
         self.log_start_offset = -1

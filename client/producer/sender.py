@@ -25,6 +25,7 @@ from stuntbroker.client.producer.batches import (
     RecordFuture,
 )
 from stuntbroker.client.producer.connections import Connections
+from stuntbroker.client.producer.delivery_timeout import DeliveryTimeout
 from stuntbroker.client.producer.error_table import NO_FACTS, Fact, Kind, Request, failure_type, kind_of
 from stuntbroker.client.producer.errors import (
     ApplicationRecoverableError,
@@ -52,8 +53,6 @@ IN_FLIGHT_MAX: Final = 5
 """Maximum batches in flight per partition: a broker remembers as many to detect duplicates (KIP-98)."""
 PRODUCE_NAMES_MAX: Final = 12
 """Later versions name topics by id."""
-EXPIRY_S_MIN: Final = 0.05
-"""Minimum seconds between two checks for records that exceed the delivery time-out."""
 SENDING_STATES: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
 
 
@@ -76,7 +75,6 @@ class Sender:
         self._max_request_size = options.max_request_size
         self._linger_s = options.linger_ms / 1000
         self._request_timeout_ms = options.request_timeout_ms
-        self._delivery_timeout_s = options.delivery_timeout_ms / 1000
         self._retry_backoff_s = max(options.retry_backoff_ms, BACKOFF_MS_MIN) / 1000
         self._buffer_memory = options.buffer_memory
         self._telemetry = telemetry
@@ -96,7 +94,7 @@ class Sender:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pump_due = False
         self._flushing = 0
-        self._expiry: asyncio.TimerHandle | None = None
+        self._timeout = DeliveryTimeout(options.delivery_timeout_ms / 1000, self._oldest, self._expire, self.pump)
         self._waiting_for_room: deque[asyncio.Future[None]] = deque()
         self.add_partitions_needed = asyncio.Event()
         """Set when partitions have to be added to the transaction before their records can be sent."""
@@ -207,10 +205,11 @@ class Sender:
             self._send()
 
     def _send(self) -> None:
-        if not self._active or self._session.state not in SENDING_STATES:
+        if not self._active:
             return
-        if self._expiry is None:
-            self._watch_expiry()
+        self._timeout.watch()
+        if self._session.state not in SENDING_STATES:
+            return
         while True:
             requests: dict[int, list[Batch]] = {}
             for queue in self._active.values():
@@ -292,10 +291,11 @@ class Sender:
             raise
         for topic in answer.responses:
             for part in topic.partition_responses:
-                resolved = places.pop((topic.name, part.index), None)
-                if resolved is not None:
-                    resolved.mark_returned()
-                    self._handle_response(resolved, part)
+                returned = places.pop((topic.name, part.index), None)
+                if returned is not None:
+                    returned.mark_returned()
+                    if not returned.is_resolved:  # It may have expired meanwhile.
+                        self._handle_response(returned, part)
         for batch in places.values():
             batch.mark_returned()
             self._retry(batch, DisconnectedError("Produce: the response does not name the partition"), refresh=True)
@@ -313,11 +313,11 @@ class Sender:
             offset = part.base_offset if not code else -1
             self._resolve(batch, None, offset, part.log_append_time_ms, part.log_start_offset)
             return
-        if kind is Kind.SPLIT:
-            self._split(batch)
-            return
         what = f"Produce to {queue.topic}-{queue.partition}"
         cause = ResponseError(what, code, part.error_message)
+        if kind is Kind.SPLIT:
+            self._split(batch, cause)
+            return
         if kind in (Kind.RETRY, Kind.REFRESH):
             self._retry(batch, cause, refresh=kind is Kind.REFRESH)
             return
@@ -334,16 +334,22 @@ class Sender:
     def _retry(self, batch: Batch, cause: ProducerError, refresh: bool = False) -> None:
         """Resend a batch later, unless it has expired or its transaction has to be aborted."""
         queue = batch.queue
-        if batch.is_resolved:
+        if batch.is_resolved or self._has_failed(batch, cause):
             return
-        if self._session.state not in SENDING_STATES:
-            self._session.needs_new_epoch = True
-            self._resolve(batch, produce_failed(cause, FailureType.TRANSACTION_FAILED))
-        elif self._loop.time() >= batch.created_s + self._delivery_timeout_s:
-            self._expire(batch, cause)
+        batch.last_fault = cause
+        if self._timeout.is_over(batch):
+            self._expire(batch)
         else:
             queue.resend = True
             self._retry_later(queue, refresh)
+
+    def _has_failed(self, batch: Batch, cause: ProducerError) -> bool:
+        """Fail a batch that would be sent again, if its transaction has failed meanwhile; return whether that is so."""
+        if self._session.state in SENDING_STATES:
+            return False
+        self._session.needs_new_epoch = True
+        self._resolve(batch, produce_failed(cause, FailureType.TRANSACTION_FAILED))
+        return True
 
     def _retry_later(self, queue: PartitionQueue, refresh: bool) -> None:
         if not queue.is_backing_off:
@@ -366,8 +372,10 @@ class Sender:
         batch.is_lingering = False
         self.pump()
 
-    def _split(self, batch: Batch) -> None:
+    def _split(self, batch: Batch, cause: ProducerError) -> None:
         """Replace a batch that is too large with two smaller ones."""
+        if self._has_failed(batch, cause):
+            return
         with self.guard:
             place = batch.queue.batches.index(batch)
             del batch.queue.batches[place]
@@ -464,22 +472,13 @@ class Sender:
 
     # --- delivery time-out
 
-    def _watch_expiry(self) -> None:
-        oldest_s = min((queue.batches[0].created_s for queue in self._active.values() if queue.batches), default=0.0)
-        due_s = max(EXPIRY_S_MIN, oldest_s + self._delivery_timeout_s - self._loop.time())
-        self._expiry = self._loop.call_later(due_s, self._check_expiry)
-
-    def _check_expiry(self) -> None:
-        now_s = self._loop.time()
+    def _oldest(self) -> list[Batch]:
+        """Return the oldest batch of each partition."""
         with self.guard:
-            oldest = [queue.batches[0] for queue in self._active.values() if queue.batches]
-        for batch in oldest:
-            if not batch.in_flight and now_s >= batch.created_s + self._delivery_timeout_s and not batch.is_resolved:
-                self._expire(batch, ProducerError(f"not delivered within {self._delivery_timeout_s:g} s"))
-        self._expiry = None
-        self.pump()  # Watches the batches that are left.
+            return [queue.batches[0] for queue in self._active.values() if queue.batches]
 
-    def _expire(self, batch: Batch, cause: ProducerError) -> None:
+    def _expire(self, batch: Batch) -> None:
+        cause = self._timeout.error(batch)
         self._session.fail_abortable(cause)
         self._resolve(batch, produce_failed(cause, FailureType.DELIVERY_FAILED))
         self._session.needs_new_epoch |= batch.sequence != NO_SEQUENCE  # Now no other thread can seal it any more.
@@ -487,9 +486,6 @@ class Sender:
 
     async def close(self) -> None:
         """Stop the timers and cancel the requests. Records that are not resolved fail."""
-        if self._expiry is not None:
-            self._expiry.cancel()
-            self._expiry = None
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
@@ -498,3 +494,4 @@ class Sender:
         for batch in self._batches():
             batch.mark_returned()  # A task cancelled before its start has not done this.
         self.drop()
+        self._timeout.close()

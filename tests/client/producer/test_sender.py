@@ -91,9 +91,47 @@ async def test_a_record_that_is_not_delivered_in_time_costs_the_transaction(brok
         with pytest.raises(ProduceFailedError) as failed:
             await record
         assert failed.value.failure_type is FailureType.DELIVERY_FAILED
+        assert (
+            failed.value.args[0]
+            == "Produce to t-0: not delivered within 0.03 s; last error: NOT_LEADER_OR_FOLLOWER (6)"
+        )
         with pytest.raises(CommitFailedError):
             await producer.commit_transaction()
         broker.script = lambda request, count: None
+        await producer.abort_transaction()
+        async with producer.transaction():
+            await producer.send("t", b"next", partition=0)
+
+    assert broker.committed == [b"next"]
+
+
+async def test_a_record_whose_response_takes_too_long_fails_before_it_arrives(broker: ModelBroker) -> None:
+    gate = threading.Event()
+    broker.script = lambda request, count: gate.wait(20) and None if request == "Produce" else None
+    async with in_transaction(broker, delivery_timeout_ms=30) as producer:
+        with pytest.raises(ProduceFailedError) as failed:
+            await producer.send_and_wait("t", b"late", partition=0)
+        assert failed.value.failure_type is FailureType.DELIVERY_FAILED
+        gate.set()  # The broker takes the record: the transaction is aborted all the same.
+        await producer.abort_transaction()
+        async with producer.transaction():
+            await producer.send("t", b"next", partition=0)
+
+    assert broker.committed == [b"next"]
+
+
+async def test_a_batch_that_is_too_large_is_not_split_after_its_transaction_has_failed(broker: ModelBroker) -> None:
+    """Nothing would send its parts, and nothing would end the wait for them."""
+    broker.script = lambda request, count: (
+        {2: Fault(INVALID_RECORD), 3: Fault(TOO_LARGE)}.get(count) if request == "Produce" else None
+    )
+    async with in_transaction(broker, max_batch_size=100) as producer:
+        await producer.send_and_wait("t", b"acknowledged", partition=0)  # From now on, several batches are in flight.
+        first = await producer.send("t", b"x" * 100, partition=0)
+        others = [await producer.send("t", b"%d" % n, partition=0) for n in range(2)]
+        with pytest.raises(CommitFailedError):
+            await producer.commit_transaction()
+        assert first.done() and all(type(each.exception()) is ProduceFailedError for each in others)
         await producer.abort_transaction()
         async with producer.transaction():
             await producer.send("t", b"next", partition=0)
