@@ -8,49 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from aiokafka.client import ConnectionGroup
-from aiokafka.errors import ConsumerStoppedError, KafkaConnectionError, KafkaError, NoOffsetForPartitionError
-from aiokafka.errors import IllegalStateError as AiokafkaIllegalStateError
+from aiokafka.errors import KafkaConnectionError, KafkaError, NoOffsetForPartitionError
 from aiokafka.protocol.commit import OffsetFetchRequest
-from aiokafka.protocol.group import LeaveGroupRequest, SyncGroupRequest
+from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
-from stuntbroker.client.consumer_types import ConsumerBase, ConsumerOptions, ConsumerRecord, TopicPartition
+from stuntbroker.client.consumer_calls import CheckedConsumer
+from stuntbroker.client.consumer_types import ConsumerOptions, ConsumerRecord, TopicPartition
+from stuntbroker.client.coordinator_responses import fetch_stable_offsets, retriable_code
 from stuntbroker.client.producer.arguments import check_text
 from stuntbroker.client.producer.authentication import explained
 from stuntbroker.client.producer.connections import guard_connections, leader_address
 from stuntbroker.client.producer.coordination import GroupMetadata
-from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, UnsupportedVersionError
-from stuntbroker.client.requests import Call
+from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError
+from stuntbroker.client.producer.session import log
 from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
-from stuntbroker.protocol.api_keys import OFFSET_FETCH
-from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.messages import offset_fetch_request as requests
-from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchResponse
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
-STABLE_VERSION: Final = 7
-"""The first version with RequireStable, and the last that names a single group."""
 READ_COMMITTED: Final = "read_committed"
 RESETS: Final = ("earliest", "latest", "none")
-BACKOFF_S: Final = 0.02
-BACKOFF_S_MAX: Final = 1.0
-NO_OFFSET: Final = -1
 LEAVE_S: Final = 2.0
 """How long, in seconds, a start that failed or was cancelled tries to leave the group."""
-
-
-class StableOffsets(NamedTuple):
-    """A response to OffsetFetch in the form that aiokafka's consumer reads."""
-
-    topics: list[tuple[str, list[tuple[int, int, str, int]]]]
-    """[(topic, [(partition, offset, metadata, error code)])]"""
 
 
 def check_consumer_options(
@@ -77,7 +62,7 @@ def check_consumer_options(
     return reset
 
 
-class TransactionalConsumer(ConsumerBase):
+class TransactionalConsumer(CheckedConsumer):
     """Reads committed records, for an application that writes with a TransactionalProducer.
 
         async with TransactionalConsumer("orders", bootstrap_servers="localhost:9092", group_id="billing") as consumer:
@@ -127,6 +112,10 @@ class TransactionalConsumer(ConsumerBase):
         # aiokafka's coordinator sends all requests by the client's `send`; its OffsetFetch has no RequireStable.
         self._send_plainly = self._client.send
         self._client.send = self._send
+        self._subscription.fetch_context = partial(_fetch_context, self._subscription)
+        self._subscription.wait_for_assignment = partial(
+            _wait_for_assignment, self._subscription, self._subscription.wait_for_assignment
+        )
 
     async def __aenter__(self) -> Self:
         try:
@@ -203,10 +192,12 @@ class TransactionalConsumer(ConsumerBase):
             if pending:
                 await asyncio.wait(pending)
             await self._client.close()
+        except Exception as fault:  # A background task of aiokafka had failed, and `getmany` has raised its error.
+            log.warning("the consumer of group %r was stopped after a failure: %r", self._group_name, fault)
+            await self._client.close()
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
         """Return the next record, waiting without a time-out. Raises IllegalStateError before `start`."""
-        self._check_started("getone")
         since_ns = time.time_ns()
         record = await super().getone(*partitions)
         self._note({TopicPartition(record.topic, record.partition): [record]})
@@ -221,11 +212,15 @@ class TransactionalConsumer(ConsumerBase):
 
         Raises IllegalStateError before `start`.
         """
-        self._check_started("getmany")
         since_ns = time.time_ns()
-        records: dict[TopicPartition, list[ConsumerRecord]] = await super().getmany(
-            *partitions, timeout_ms=timeout_ms, max_records=max_records
-        )
+        records: dict[TopicPartition, list[ConsumerRecord]] = {}
+        deadline = asyncio.timeout(timeout_ms / 1000)
+        try:
+            async with deadline:  # During a rebalance, aiokafka waits for the new assignment without a time-out.
+                records = await super().getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
         if records:
             self._note(records)
         if self._telemetry is not None:
@@ -266,10 +261,6 @@ class TransactionalConsumer(ConsumerBase):
         super().unsubscribe()
         self._membership = GroupMetadata(self._group_name)
 
-    def _check_started(self, name: str) -> None:
-        if self._fetcher is None and not self._closed:
-            raise IllegalStateError(f"{name}(): the consumer of group {self._group_name!r} is not started")
-
     def group_metadata(self) -> GroupMetadata:
         """Return group id, generation, member id and instance id under which the last records were returned (KIP-447).
 
@@ -292,16 +283,19 @@ class TransactionalConsumer(ConsumerBase):
         OperationTimedOutError after `timeout_ms`, aiokafka's NoOffsetForPartitionError (without a committed offset, if
         `auto_offset_reset` is "none"), and after `stop` aiokafka's ConsumerStoppedError.
         """
-        if self._closed:
-            raise ConsumerStoppedError
+        self._check_open("reset_to_committed", needs_start=True)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 for partition in sorted(self.assignment()):
                     await self._reset(partition)
         except TimeoutError:
+            advice = (
+                "the group is being rebalanced, call it again"
+                if self._subscription.reassignment_in_progress
+                else "is a transaction open that has offsets of the group? Abort it first"
+            )
             raise OperationTimedOutError(
-                f"reset_to_committed() of group {self._group_name!r} has not ended within {timeout_ms / 1000:g} s: "
-                "is a transaction open that has offsets of the group? Abort it first"
+                f"reset_to_committed() of group {self._group_name!r} has not ended within {timeout_ms / 1000:g} s: {advice}"
             ) from None
 
     async def _reset(self, partition: TopicPartition) -> None:
@@ -313,14 +307,16 @@ class TransactionalConsumer(ConsumerBase):
                 self.seek(partition, first)
             elif self._begins_at == "none":
                 raise NoOffsetForPartitionError(partition)
-        except AiokafkaIllegalStateError:
+        except IllegalStateError:
             if partition in self.assignment():
                 raise
 
     async def _send(self, node_id: int, request: Any, *, group: int = ConnectionGroup.DEFAULT) -> Any:
         if isinstance(request, OffsetFetchRequest):
-            return await self._fetch_stable_offsets(node_id, request, group)
+            return await fetch_stable_offsets(self._client, self._send_plainly, node_id, request, group)
         answer = await self._send_plainly(node_id, request, group=group)
+        if isinstance(request, HeartbeatRequest | JoinGroupRequest):
+            answer.error_code = retriable_code(request, answer.error_code)
         if isinstance(request, SyncGroupRequest) and not answer.error_code:
             # No records are returned before the assignment in this response is in use.
             self._membership = GroupMetadata(
@@ -328,45 +324,23 @@ class TransactionalConsumer(ConsumerBase):
             )
         return answer
 
-    async def _fetch_stable_offsets(self, node_id: int, request: OffsetFetchRequest, group: int) -> StableOffsets:
-        """Send OffsetFetch until no offset is part of an open transaction. Raises UnsupportedVersionError, aiokafka's errors."""
-        topics = [requests.OffsetFetchRequestTopic(name, partitions) for name, partitions in request._partitions or ()]
-        message = requests.OffsetFetchRequest(request._consumer_group, topics, (), True)
-        backoff_s = BACKOFF_S
-        while True:
-            connection = await self._client._get_conn(node_id, group=group)
-            if connection is not None and connection._versions.get(OFFSET_FETCH, (0, 0))[1] < STABLE_VERSION:
-                raise UnsupportedVersionError(
-                    f"the broker at {connection.host}:{connection.port} has no OffsetFetch {STABLE_VERSION}: "
-                    "offsets of open transactions could be overlooked"
-                )
-            call = Call(OFFSET_FETCH, STABLE_VERSION, message, OffsetFetchResponse)
-            answer: OffsetFetchResponse = await self._send_plainly(node_id, call, group=group)
-            offsets = _as_aiokafka_reads(answer, message)
-            codes = {part[3] for _, parts in offsets.topics for part in parts}
-            if ErrorCode.UNSTABLE_OFFSET_COMMIT not in codes:
-                return offsets
-            await asyncio.sleep(backoff_s)
-            backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+
+@contextmanager
+def _fetch_context(subscription: Any) -> Iterator[None]:
+    """As aiokafka's, for `max_poll_interval_ms`, but also correct if the call is cancelled or fails."""
+    subscription._fetch_count += 1
+    try:
+        yield
+    finally:
+        subscription._fetch_count -= 1
+        if not subscription._fetch_count:
+            subscription._last_fetch_ended = time.monotonic()
 
 
-def _as_aiokafka_reads(answer: OffsetFetchResponse, request: requests.OffsetFetchRequest) -> StableOffsets:
-    """Convert a response for aiokafka, which knows versions 0 and 1: an error of the whole response is set on every partition."""
-    if answer.error_code:
-        whole = [
-            (topic.name, [(index, NO_OFFSET, "", answer.error_code) for index in topic.partition_indexes])
-            for topic in request.topics or ()
-        ]
-        return StableOffsets(whole)
-    return StableOffsets(
-        [
-            (
-                topic.name,
-                [
-                    (part.partition_index, part.committed_offset, part.metadata or "", part.error_code)
-                    for part in topic.partitions
-                ],
-            )
-            for topic in answer.topics
-        ]
-    )
+async def _wait_for_assignment(subscription: Any, wait: Callable[[], Awaitable[None]]) -> None:
+    """Wait until there is an assignment: aiokafka's tasks fail if it is gone again when they run."""
+    while True:
+        await wait()
+        current = subscription.subscription
+        if current is not None and current.assignment is not None:
+            return

@@ -19,6 +19,7 @@ from stuntbroker.broker.requests.partial_requests import handle_own_part, merged
 from stuntbroker.broker.requests.plain_messages import decoded_answer, error_answer
 from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.heartbeat_response import HeartbeatResponse
 from stuntbroker.protocol.messages.produce_response import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -92,16 +93,41 @@ LEADER_APIS: Final = {
 COORDINATOR_LIST_APIS: Final = {api_keys.LIST_GROUPS: OFFSETS, api_keys.LIST_TRANSACTIONS: TXN_STATE}
 """APIs that list the groups or ids of a coordinator -> the internal topic that holds them."""
 GATED: Final = frozenset({api_keys.PRODUCE, *GROUP_OF, *TRANSACTIONAL_ID_OF, *LEADER_APIS, *COORDINATOR_LIST_APIS})
-OF_EVERY_NODE: Final = frozenset({
-    api_keys.FETCH, api_keys.METADATA, api_keys.FIND_COORDINATOR, api_keys.SASL_HANDSHAKE, api_keys.API_VERSIONS,
-    api_keys.CREATE_TOPICS, api_keys.DELETE_TOPICS, api_keys.WRITE_TXN_MARKERS, api_keys.DESCRIBE_ACLS, api_keys.CREATE_ACLS,
-    api_keys.DELETE_ACLS, api_keys.DESCRIBE_CONFIGS, api_keys.ALTER_CONFIGS, api_keys.ALTER_REPLICA_LOG_DIRS,
-    api_keys.DESCRIBE_LOG_DIRS, api_keys.SASL_AUTHENTICATE, api_keys.CREATE_PARTITIONS, api_keys.ELECT_LEADERS,
-    api_keys.INCREMENTAL_ALTER_CONFIGS, api_keys.ALTER_PARTITION_REASSIGNMENTS, api_keys.LIST_PARTITION_REASSIGNMENTS,
-    api_keys.DESCRIBE_CLIENT_QUOTAS, api_keys.ALTER_CLIENT_QUOTAS, api_keys.DESCRIBE_USER_SCRAM_CREDENTIALS,
-    api_keys.ALTER_USER_SCRAM_CREDENTIALS, api_keys.DESCRIBE_QUORUM, api_keys.UPDATE_FEATURES, api_keys.DESCRIBE_CLUSTER,
-    api_keys.DESCRIBE_PRODUCERS, api_keys.LIST_CONFIG_RESOURCES, api_keys.DESCRIBE_TOPIC_PARTITIONS,
-})  # fmt: skip
+OF_EVERY_NODE: Final = frozenset(
+    {
+        api_keys.FETCH,
+        api_keys.METADATA,
+        api_keys.FIND_COORDINATOR,
+        api_keys.SASL_HANDSHAKE,
+        api_keys.API_VERSIONS,
+        api_keys.CREATE_TOPICS,
+        api_keys.DELETE_TOPICS,
+        api_keys.WRITE_TXN_MARKERS,
+        api_keys.DESCRIBE_ACLS,
+        api_keys.CREATE_ACLS,
+        api_keys.DELETE_ACLS,
+        api_keys.DESCRIBE_CONFIGS,
+        api_keys.ALTER_CONFIGS,
+        api_keys.ALTER_REPLICA_LOG_DIRS,
+        api_keys.DESCRIBE_LOG_DIRS,
+        api_keys.SASL_AUTHENTICATE,
+        api_keys.CREATE_PARTITIONS,
+        api_keys.ELECT_LEADERS,
+        api_keys.INCREMENTAL_ALTER_CONFIGS,
+        api_keys.ALTER_PARTITION_REASSIGNMENTS,
+        api_keys.LIST_PARTITION_REASSIGNMENTS,
+        api_keys.DESCRIBE_CLIENT_QUOTAS,
+        api_keys.ALTER_CLIENT_QUOTAS,
+        api_keys.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        api_keys.ALTER_USER_SCRAM_CREDENTIALS,
+        api_keys.DESCRIBE_QUORUM,
+        api_keys.UPDATE_FEATURES,
+        api_keys.DESCRIBE_CLUSTER,
+        api_keys.DESCRIBE_PRODUCERS,
+        api_keys.LIST_CONFIG_RESOURCES,
+        api_keys.DESCRIBE_TOPIC_PARTITIONS,
+    }
+)
 """APIs that are not gated: every node answers, or the handler itself checks the node."""
 
 
@@ -136,6 +162,8 @@ class NodeGate:
         errors = [_coordinator_error(coordinator_of(topic, name), node_id) for name in names]
         if not any(errors):
             return handle(connection, request, version)
+        if key == api_keys.HEARTBEAT and errors == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]:
+            return HeartbeatResponse()  # As in Kafka: the member is in the group again as soon as it is loaded.
         listed, answered = SPLITTABLE_LISTS.get(key, ("", ""))
         if not listed or len(names) == 1:
             return refusal_of(key, version, request, next(filter(None, errors)))

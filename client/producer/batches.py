@@ -16,6 +16,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client.prepared_state import PreparedTxnState
+from stuntbroker.client.producer.error_table import NO_FACTS, Fact
 from stuntbroker.client.producer.errors import ProduceFailedError, ProducerError
 from stuntbroker.protocol.batches.records import HEADER_SIZE, TRANSACTIONAL, add_sequence, read_header, stamp_producer
 
@@ -198,6 +199,12 @@ class Batch:
     def can_be_split(self) -> bool:
         """Whether its records may be sent in smaller batches."""
         return self.count > 1
+
+    @property
+    def facts(self) -> Fact:
+        """Facts about the batch on which the meaning of an error code depends."""
+        facts = NO_FACTS if self.queue.is_first(self) else Fact.EARLIER_BATCH_OPEN
+        return facts if self.can_be_split else facts | Fact.UNSPLITTABLE
 
     @property
     def is_intact(self) -> bool:
@@ -390,6 +397,10 @@ class PartitionQueue:
         """Whether a batch has to be resent: nothing new is sent until all in-flight batches have responses."""
         self.is_backing_off = False
         """Whether nothing is sent until the back-off of a retry is over."""
+
+    def is_first(self, batch: Batch) -> bool:
+        """Return whether no earlier batch of the partition is unresolved."""
+        return not self.batches or self.batches[0] is batch
 
     def open_batch(self) -> Batch | None:
         """Return the batch to which records can be added, or None."""

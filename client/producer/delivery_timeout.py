@@ -14,41 +14,30 @@ CHECK_S_MIN: Final = 0.05
 
 
 class DeliveryTimeout:
-    """A timer that is due when the oldest batch expires. It calls `expire` with each expired batch, then `checked`."""
+    """A timer that is due when the oldest batch expires."""
 
-    def __init__(
-        self,
-        timeout_s: float,
-        oldest: Callable[[], list[Batch]],
-        expire: Callable[[Batch], None],
-        checked: Callable[[], None],
-    ) -> None:
-        """`oldest`: returns the oldest batch of each partition. Needs a running event loop."""
+    def __init__(self, timeout_s: float, due: Callable[[], None]) -> None:
+        """`due`: called when batches may have expired. Needs a running event loop."""
         self._loop = asyncio.get_running_loop()
         self._timeout_s = timeout_s
-        self._oldest = oldest
-        self._expire = expire
-        self._checked = checked
+        self._due = due
         self._timer: asyncio.TimerHandle | None = None
 
-    def watch(self) -> None:
-        """Set the timer, unless it is set."""
+    def watch(self, oldest: Callable[[], list[Batch]]) -> None:
+        """Set the timer, unless it is set. `oldest`: returns the oldest batch of each partition."""
         if self._timer is None:
             now_s = self._loop.time()
-            oldest_s = min((batch.created_s for batch in self._oldest()), default=now_s)
+            oldest_s = min((batch.created_s for batch in oldest()), default=now_s)
             due_s = max(CHECK_S_MIN, oldest_s + self._timeout_s - now_s)
-            self._timer = self._loop.call_later(due_s, self._check)
+            self._timer = self._loop.call_later(due_s, self._is_due)
+
+    def _is_due(self) -> None:
+        self._timer = None
+        self._due()
 
     def is_over(self, batch: Batch) -> bool:
         """Return whether a batch has expired."""
         return self._loop.time() >= batch.created_s + self._timeout_s
-
-    def _check(self) -> None:
-        self._timer = None
-        for batch in self._oldest():
-            if self.is_over(batch) and not batch.is_resolved:
-                self._expire(batch)
-        self._checked()
 
     def error(self, batch: Batch) -> ProducerError:
         """Return the error for an expired batch."""

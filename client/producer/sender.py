@@ -26,7 +26,7 @@ from stuntbroker.client.producer.batches import (
 )
 from stuntbroker.client.producer.connections import Connections
 from stuntbroker.client.producer.delivery_timeout import DeliveryTimeout
-from stuntbroker.client.producer.error_table import NO_FACTS, Fact, Kind, Request, failure_type, kind_of
+from stuntbroker.client.producer.error_table import NO_FACTS, Kind, Request, failure_type, kind_of
 from stuntbroker.client.producer.errors import (
     ApplicationRecoverableError,
     DisconnectedError,
@@ -94,7 +94,7 @@ class Sender:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pump_due = False
         self._flushing = 0
-        self._timeout = DeliveryTimeout(options.delivery_timeout_ms / 1000, self._oldest, self._expire, self.pump)
+        self._timeout = DeliveryTimeout(options.delivery_timeout_ms / 1000, self._check_expiry)
         self._waiting_for_room: deque[asyncio.Future[None]] = deque()
         self.add_partitions_needed = asyncio.Event()
         """Set when partitions have to be added to the transaction before their records can be sent."""
@@ -207,7 +207,7 @@ class Sender:
     def _send(self) -> None:
         if not self._active:
             return
-        self._timeout.watch()
+        self._timeout.watch(self._oldest)
         if self._session.state not in SENDING_STATES:
             return
         while True:
@@ -305,7 +305,7 @@ class Sender:
     def _handle_response(self, batch: Batch, part: PartitionProduceResponse) -> None:
         """Handle the response for a batch according to the error table."""
         queue, code = batch.queue, part.error_code
-        facts = self._facts_of(batch) if code else NO_FACTS
+        facts = self._session.facts | batch.facts if code else NO_FACTS
         kind = kind_of(Request.PRODUCE, code, facts)
         if kind is Kind.SUCCESS:
             queue.acknowledged = True
@@ -325,11 +325,6 @@ class Sender:
         self._session.apply_error_code(Request.PRODUCE, code, what, part.error_message, facts)
         self._resolve(batch, produce_failed(cause, failure_type(code)))
         self.drop()
-
-    def _facts_of(self, batch: Batch) -> Fact:
-        facts, batches = self._session.facts, batch.queue.batches
-        facts |= Fact.EARLIER_BATCH_OPEN if batches and batches[0] is not batch else NO_FACTS
-        return facts if batch.can_be_split else facts | Fact.UNSPLITTABLE
 
     def _retry(self, batch: Batch, cause: ProducerError, refresh: bool = False) -> None:
         """Resend a batch later, unless it has expired or its transaction has to be aborted."""
@@ -473,9 +468,16 @@ class Sender:
     # --- delivery time-out
 
     def _oldest(self) -> list[Batch]:
-        """Return the oldest batch of each partition."""
+        """Return the oldest batch of each partition. The caller holds the lock."""
+        return [queue.batches[0] for queue in self._active.values() if queue.batches]
+
+    def _check_expiry(self) -> None:
         with self.guard:
-            return [queue.batches[0] for queue in self._active.values() if queue.batches]
+            oldest = self._oldest()
+        for batch in oldest:
+            if self._timeout.is_over(batch) and not batch.is_resolved:
+                self._expire(batch)
+        self.pump()  # Watches the batches that are left.
 
     def _expire(self, batch: Batch) -> None:
         cause = self._timeout.error(batch)

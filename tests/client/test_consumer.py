@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import ConsumerStoppedError, KafkaConnectionError, NoOffsetForPartitionError
+from aiokafka.errors import ConsumerStoppedError, KafkaConnectionError, KafkaError, NoOffsetForPartitionError
 
 from stuntbroker.client import (
     GroupMetadata,
@@ -107,6 +107,8 @@ async def test_a_reset_leaves_partitions_alone_that_another_member_has_by_now(
             await producer.commit_transaction()
             await reset
             await start
+            (left,) = first.assignment()
+            assert await first.position(left) == 0
             await second.stop()
 
 
@@ -259,4 +261,89 @@ async def test_a_consumer_that_is_stopped_goes_back_to_nothing_and_opens_no_conn
         await consumer.getmany(timeout_ms=100)
     with pytest.raises(ConsumerStoppedError):
         await consumer.reset_to_committed()
+    assert not any(connection.connected() for connection in consumer._client._conns.values())
+
+
+RETRIED = [
+    ("OffsetFetch", "COORDINATOR_LOAD_IN_PROGRESS"),
+    ("OffsetFetch", "COORDINATOR_NOT_AVAILABLE"),
+    ("OffsetFetch", "NOT_COORDINATOR"),
+    ("OffsetFetch", "REQUEST_TIMED_OUT"),
+    ("OffsetFetch", "UNSTABLE_OFFSET_COMMIT"),
+    ("JoinGroup", "REBALANCE_IN_PROGRESS"),
+    ("Heartbeat", "COORDINATOR_LOAD_IN_PROGRESS"),
+]
+
+
+@pytest.mark.parametrize(("api", "error"), RETRIED)
+async def test_an_error_of_the_coordinator_that_passes_does_not_end_the_consumer(
+    api: str, error: str, stuntbroker: Broker
+) -> None:
+    """aiokafka gives up on some of them, and raises the error from every later call."""
+    stuntbroker.create_topic("in")
+    fault = await asyncio.to_thread(stuntbroker.faults.add, api, error=error, times=1)
+    async with consumer_of(stuntbroker, retry_backoff_ms=5) as consumer:
+        await until_fired(fault)
+        await asyncio.to_thread(stuntbroker.produce, "in", b"record")
+        async with asyncio.timeout(20):
+            while not await consumer.getmany(timeout_ms=100):
+                pass
+        await consumer.reset_to_committed()
+
+
+async def test_getmany_keeps_its_time_out_during_a_rebalance_and_without_a_subscription(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("in")
+    async with consumer_of(stuntbroker, retry_backoff_ms=5) as consumer, asyncio.timeout(20):
+        joins = await asyncio.to_thread(stuntbroker.faults.add, "JoinGroup", error="COORDINATOR_LOAD_IN_PROGRESS")
+        await asyncio.to_thread(stuntbroker.faults.add, "Heartbeat", error="UNKNOWN_MEMBER_ID", times=1)
+        await until_fired(joins)
+        assert await consumer.getmany(timeout_ms=50) == {}
+        with pytest.raises(OperationTimedOutError, match="being rebalanced, call it again"):
+            await consumer.reset_to_committed(0)
+        await asyncio.to_thread(joins.remove)
+        await asyncio.to_thread(stuntbroker.produce, "in", b"record")
+        while not await consumer.getmany(timeout_ms=100):
+            pass
+        consumer.unsubscribe()
+        assert await consumer.getmany(timeout_ms=50) == {}
+    await asyncio.to_thread(stuntbroker.clock.advance, minutes=1)  # The group forgets the member that it was.
+
+
+OTHER = TopicPartition("in", 7)
+ILLEGAL: dict[str, Callable[[TransactionalConsumer], object]] = {
+    "seek": lambda consumer: consumer.seek(OTHER, 0),
+    "pause": lambda consumer: consumer.pause(OTHER),
+    "assign": lambda consumer: consumer.assign([OTHER]),
+    "highwater": lambda consumer: consumer.highwater(OTHER),
+    "position": lambda consumer: consumer.position(OTHER),
+    "commit": lambda consumer: consumer.commit({OTHER: 1}),
+    "seek_to_end": lambda consumer: consumer.seek_to_end(OTHER),
+}
+
+
+async def test_calls_at_the_wrong_time_are_bugs_and_no_errors_of_kafka(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("in")
+    consumer = consumer_of(stuntbroker)
+    with pytest.raises(IllegalStateError, match=r"^commit\(\): the consumer of group 'group' is not started"):
+        await consumer.commit()
+    async with consumer:
+        for name, call in ILLEGAL.items():
+            with pytest.raises(IllegalStateError, match=rf"^{name}\(\) of the consumer of group 'group': ") as raised:
+                if asyncio.iscoroutine(result := call(consumer)):
+                    await result
+            assert not isinstance(raised.value, KafkaError)
+    for name, call in ILLEGAL.items():
+        with pytest.raises(ConsumerStoppedError, match=rf"^{name}\(\): the consumer of group 'group' is stopped"):
+            if asyncio.iscoroutine(result := call(consumer)):
+                await result
+    assert not any(connection.connected() for connection in consumer._client._conns.values())
+
+
+async def test_who_unsubscribes_at_once_can_still_stop(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("in")
+    consumer = consumer_of(stuntbroker)
+    await consumer.start()
+    consumer.unsubscribe()
+    await asyncio.sleep(0)
+    await consumer.stop()
     assert not any(connection.connected() for connection in consumer._client._conns.values())

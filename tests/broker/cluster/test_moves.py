@@ -298,7 +298,7 @@ async def test_who_waits_in_a_group_looks_for_the_new_coordinator_and_members_st
     beat = HeartbeatRequest("g", joined.generation_id, joined.member_id)
     assert first.ask(beat, 2).error_code == ErrorCode.NOT_COORDINATOR
     newer = rig.client(other - 1)
-    assert newer.ask(beat, 2).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert newer.ask(beat, 2).error_code == 0  # As in Kafka, although the group is not loaded yet.
     rig.pass_time(100)
     assert newer.ask(beat, 2).error_code == 0
     rig.pass_time(29_999)
