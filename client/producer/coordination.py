@@ -91,6 +91,7 @@ class GroupMetadata(NamedTuple):
 
 
 _BEGINNING: Final = frozenset({Request.ADD_PARTITIONS, Request.ADD_OFFSETS})
+_ENDING: Final = frozenset({Request.END_TXN_COMMIT, Request.END_TXN_ABORT})
 _RUNNING: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
 _OF_TRANSACTION: Final = frozenset({Request.ADD_PARTITIONS, Request.ADD_OFFSETS, Request.TXN_OFFSET_COMMIT})
 
@@ -389,6 +390,7 @@ class Coordination:
             except DisconnectedError as fault:
                 log.debug("%r: %s: %s", self._session.transactional_id, kind.value, fault)
                 self._session.last_fault = fault
+                self._session.needs_new_epoch |= kind in _ENDING and self._late_end_is_dangerous
                 self._nodes.pop(group, None)
             except FatalError as fault:
                 self._session.fail_fatal(fault)
@@ -411,6 +413,14 @@ class Coordination:
             await asyncio.sleep(backoff_s)
             self._check_still_needed(kind)
             backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+
+    @property
+    def _late_end_is_dangerous(self) -> bool:
+        """Whether an EndTxn without a response could end the next transaction, and a new epoch can prevent it.
+
+        Under transaction version 2, every transaction has an epoch of its own (KIP-890).
+        """
+        return not self._session.is_version_2 and self._session.can_get_new_epoch
 
     def _final_error(self, kind: Request, code: int, reason: str | None) -> ProducerError:
         """Return the error for a response that is not retried."""

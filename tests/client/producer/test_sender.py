@@ -384,6 +384,27 @@ async def test_a_batch_in_doubt_makes_the_next_transaction_use_a_new_epoch_under
     assert broker.committed == [b"c"]
 
 
+@pytest.mark.parametrize("commit", [True, False])
+async def test_an_end_without_a_response_makes_the_next_transaction_use_a_new_epoch_under_version_1(
+    commit: bool,
+) -> None:
+    """A late EndTxn could commit the first half of the next transaction; under version 2 it has an old epoch."""
+    with ModelBroker(1) as broker:
+        lost = f"EndTxn ({'commit' if commit else 'abort'})"
+        async with in_transaction(broker) as producer:
+            broker.script = lambda request, count: Fault(None) if (request, count) == (lost, 1) else None
+            before = broker.epoch
+            await producer.send_and_wait("t", b"first", partition=0)
+            await (producer.commit_transaction() if commit else producer.abort_transaction())
+            assert broker.counts[lost] == 2
+            assert (broker.epoch, producer.identity.producer_epoch) == (before + 1, before + 1)
+            async with producer.transaction():
+                await producer.send("t", b"second", partition=0)
+            assert broker.epoch == before + 1
+
+    assert broker.committed == ([b"first", b"second"] if commit else [b"second"])
+
+
 async def test_a_cluster_that_is_upgraded_to_version_2_is_followed_with_a_new_epoch() -> None:
     with ModelBroker(1) as broker:
         async with in_transaction(broker) as producer:
