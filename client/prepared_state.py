@@ -28,7 +28,9 @@ class PreparedTxnState(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse text that `str` returned. Raises ValueError."""
+        """Parse text that `str` returned. Raises ValueError; TypeError for what is no text, such as a NULL of a database."""
+        if not isinstance(text, str):
+            raise TypeError(f"{text!r} is no prepared state: it has to be the text that was stored")
         if text in ("", "-1:-1"):
             return cls(-1, -1)
         producer_id, colon, epoch = text.partition(":")

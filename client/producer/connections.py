@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -60,8 +61,10 @@ class Link:
             raise UnsupportedVersionError(str(fault)) from None
 
 
-def guard_connections(client: AIOKafkaClient) -> None:
+def guard_connections(client: AIOKafkaClient, wanted_topics: Collection[str] | None = None) -> None:
     """Keep connection errors from ending aiokafka's background tasks, which would not be restarted.
+
+    `wanted_topics`: the topics that a broker may create when metadata are read; None for all that are read.
 
     A write to a connection that was just closed raises KafkaConnectionError on every event loop: asyncio's own loops ignore
     such a write, uvloop raises RuntimeError. Any other failure to connect is treated as if the broker were down.
@@ -76,7 +79,7 @@ def guard_connections(client: AIOKafkaClient) -> None:
             client.force_metadata_update()
             return None
         if connection is not None and "send" not in vars(connection):
-            connection.send = partial(_send, connection, connection.send)
+            connection.send = partial(_send, connection, connection.send, wanted_topics)
         return connection
 
     client._get_conn = get_guarded
@@ -93,7 +96,16 @@ async def close_client(client: AIOKafkaClient) -> None:
     await client.close()
 
 
-def _send(connection: AIOKafkaConnection, send: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+def _send(
+    connection: AIOKafkaConnection,
+    send: Callable[..., Any],
+    wanted_topics: Collection[str] | None,
+    *arguments: Any,
+    **options: Any,
+) -> Any:
+    if wanted_topics is not None and isinstance(request := arguments[0], MetadataRequest):
+        # A topic that was deleted would be created again at each refresh.
+        request._allow_auto_topic_creation = not set(wanted_topics).isdisjoint(request._topics or ())
     try:
         answer = send(*arguments, **options)
     except RuntimeError as fault:
@@ -143,7 +155,9 @@ class Connections:
         self._client = AIOKafkaClient(
             bootstrap_servers=bootstrap_servers, client_id=client_id or f"stuntbroker-{next(_numbers)}", **options
         )
-        guard_connections(self._client)
+        self._wanted_topics: Counter[str] = Counter()
+        """Topics without metadata that records are waiting for -> number of waiting calls."""
+        guard_connections(self._client, self._wanted_topics)
         self.is_open = False
         """Whether the connections are started, and not closed."""
         self._links: dict[int, Link] = {}
@@ -193,6 +207,15 @@ class Connections:
 
         Raises AuthenticationError, or aiokafka's TopicAuthorizationFailedError.
         """
+        self._wanted_topics[topic] += 1
+        try:
+            return await self._wait_for_topic(topic)
+        finally:
+            self._wanted_topics[topic] -= 1
+            if not self._wanted_topics[topic]:
+                del self._wanted_topics[topic]
+
+    async def _wait_for_topic(self, topic: str) -> tuple[int, ...]:
         while not self.partitions.of(topic):
             if is_authenticated(self._client) and (node_id := self.any_node()) is not None:
                 with suppress(DisconnectedError):

@@ -254,6 +254,7 @@ _FATAL_CLASSES: Final[dict[int, type[FatalError]]] = {
         (
             _E.INVALID_TOPIC_EXCEPTION,
             _E.RECORD_LIST_TOO_LARGE,
+            _E.OFFSET_METADATA_TOO_LARGE,
             _E.INVALID_REQUIRED_ACKS,
             _E.UNSUPPORTED_SASL_MECHANISM,
             _E.ILLEGAL_SASL_STATE,

@@ -157,6 +157,13 @@ def test_what_is_no_prepared_state_is_refused(text: str) -> None:
         PreparedTxnState.parse(text)
 
 
+@pytest.mark.parametrize("value", [None, b"1:2", 7])
+def test_what_is_no_text_is_no_prepared_state_either(value: Any) -> None:
+    """A database returns None for a column that was never set."""
+    with pytest.raises(TypeError, match="is no prepared state"):
+        PreparedTxnState.parse(value)
+
+
 def test_a_busy_coordinator_is_asked_again_on_the_same_connection(broker: FakeBroker) -> None:
     """CONCURRENT_TRANSACTIONS says that all is where it was: nothing has to be looked up."""
     clock, codes = HandClock(), [51, 51, 0]

@@ -11,9 +11,12 @@ import pytest
 from model_broker import ModelBroker
 
 from stuntbroker.client import TransactionalProducer
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.producer.connections import Connections
 from stuntbroker.client.producer.errors import DisconnectedError
+from stuntbroker.client.topics import delete_topic
 from stuntbroker.fixture.broker import Broker
+from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.api_keys import FIND_COORDINATOR
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.find_coordinator_response import FindCoordinatorResponse
@@ -112,3 +115,23 @@ async def test_connections_that_nobody_closes_are_warned_of_by_name() -> None:
             connections.clear()
             gc.collect()
         await client.close()
+
+
+async def test_a_deleted_topic_is_created_again_by_a_record_and_not_by_a_refresh_of_metadata(
+    stuntbroker: Broker,
+) -> None:
+    def delete() -> None:
+        with Cluster(parse_bootstrap(stuntbroker.bootstrap)) as cluster:
+            delete_topic(cluster, "once")
+
+    async with TransactionalProducer(bootstrap_servers=stuntbroker.bootstrap, transactional_id="id") as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            await producer.send("once", b"first")
+        await asyncio.to_thread(delete)
+        for _ in range(2):  # The first may have been requested before.
+            await producer._connections.read_metadata()
+        assert await asyncio.to_thread(stuntbroker.topics) == {}
+        async with producer.transaction():
+            await producer.send("once", b"second")
+        assert await asyncio.to_thread(stuntbroker.values, "once") == [b"second"]
