@@ -124,9 +124,12 @@ def _run(arguments: list[str]) -> int:
 
             sys.stdout.write(help_of(others[0] if others else ""))
             return 0
-    from stuntbroker.cli.shims import is_shim, run_shim
+    from stuntbroker.cli.shims import KAFKA_VERSION, is_shim, run_shim
 
     if is_shim(command):
-        # Unlike Kafka: the version is ours.
-        return run(["version"]) if "--version" in others else run_shim(command, others)
+        if "--version" in others:
+            # Unlike Kafka: our version follows that of the Kafka whose command it imitates.
+            sys.stdout.write(f"{KAFKA_VERSION} (stuntbroker {VERSION})\n")
+            return 0
+        return run_shim(command, others)
     raise unknown_command(command, COMMANDS)

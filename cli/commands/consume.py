@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from base64 import b64encode
 from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError, bootstrap, choice, non_empty_value, options, seconds, single
@@ -176,15 +177,14 @@ class _Printer:
     def _record(self, topic: str, partition: int, row: Row, batch: Batch) -> str:
         if self._json:
             return json.dumps(record_document(topic, partition, row, batch))
-        value = _text_or_null(row.value)
-        if not self._verbose:
-            return value
-        headers = " ".join(f"{name}={_text_or_null(header)}" for name, header in row.headers)
+        if not self._verbose:  # Byte by byte, as it was written.
+            return "(null)" if row.value is None else row.value.decode("utf-8", "surrogateescape")
+        headers = " ".join(f"{name}={_escaped(header)}" for name, header in row.headers)
         words = [
             f"{topic}-{partition}@{row.offset}",
             instant(row.timestamp_ms),
-            shown(_text_or_null(row.key)),
-            shown(value),
+            shown(_escaped(row.key)),
+            shown(_escaped(row.value)),
             shown(headers),
         ]
         if batch.header.producer_id >= 0:
@@ -201,25 +201,28 @@ class _Printer:
 
 
 def record_document(topic: str, partition: int, row: Row, batch: Batch) -> dict[str, Any]:
-    """Return a record as a JSON document. Bytes that are not UTF-8 become lone surrogates, as `produce --from-json` reads."""
+    """Return a record as a JSON document. Bytes that are not UTF-8 become `{"base64": ...}`, as `produce --from-json` reads."""
     return {
         "topic": topic,
         "partition": partition,
         "offset": row.offset,
         "timestamp_ms": row.timestamp_ms,
-        "key": _text(row.key),
-        "value": _text(row.value),
-        "headers": [[name, _text(value)] for name, value in row.headers],
+        "key": _json_value(row.key),
+        "value": _json_value(row.value),
+        "headers": [[name, _json_value(value)] for name, value in row.headers],
         "producer_id": batch.header.producer_id,
         "producer_epoch": batch.header.producer_epoch,
         "transactional": batch.header.transactional,
     }
 
 
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "surrogateescape")
+def _json_value(data: bytes | None) -> str | dict[str, str] | None:
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data or b"").decode()}
 
 
-def _text_or_null(data: bytes | None) -> str:
-    text = _text(data)
-    return "(null)" if text is None else text
+def _escaped(data: bytes | None) -> str:
+    """Return bytes as text for people."""
+    return "(null)" if data is None else data.decode("utf-8", "backslashreplace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -257,6 +258,12 @@ def _from_json(text: str, partition: int | None) -> NewRecord:
 
 
 def _content(name: str, value: object) -> bytes | None:
+    """Return the bytes of a text, of null, or of `{"base64": ...}`. Raises ValueError."""
+    if isinstance(value, dict) and value.keys() == {"base64"} and isinstance(encoded := value["base64"], str):
+        try:
+            return b64decode(encoded, validate=True)
+        except ValueError as fault:
+            raise ValueError(f"{name} is no base64: {fault}") from None
     if value is not None and not isinstance(value, str):
-        raise ValueError(f"{name} must be text or null, not {value!r:.80}")
+        raise ValueError(f'{name} must be text, null or {{"base64": ...}}, not {value!r:.80}')
     return _bytes(value)

@@ -12,18 +12,30 @@ from typing import Final, NamedTuple
 
 LISTENERS: Final = "PLAINTEXT://0.0.0.0:9092"
 DATA_DIR: Final = "/var/lib/kafka/data"
-OTHER_DATA_DIRS: Final = ("/bitnami/kafka/data", "/bitnami/kafka", "/var/lib/redpanda/data")
+OTHER_DATA_DIRS: Final = (
+    "/bitnami/kafka/data",
+    "/bitnami/kafka",
+    "/var/lib/redpanda/data",
+    "/kafka",
+    "/tmp/kraft-combined-logs",
+    "/tmp/kafka-logs",
+    "/tmp/kafka",
+)
 """Data folders of other images, used if a volume is mounted there."""
 TEMPORARY: Final = ("/tmp", "/dev/shm")
 """Folders for temporary files; /dev/shm is writable even if the container's file system is read-only."""
 READY_FILES: Final = tuple(f"{folder}/stuntbroker.ready" for folder in TEMPORARY)
 """Files for the broker's address once it is ready; the first that is writable is used."""
-SHARED_CONFIG: Final = "/mnt/shared/config/server.properties"
+CONFIG_FILES: Final = tuple(
+    f"{folder}/server.properties"
+    for folder in ("/mnt/shared/config", "/bitnami/kafka/config", "/opt/bitnami/kafka/config", "/opt/kafka/config")
+)
+"""Properties files of other images. The last one is also in this image, without properties."""
 
 
 def config_file() -> str:
-    """Return the properties file that apache/kafka reads if it is mounted, else an empty string."""
-    return SHARED_CONFIG if os.path.exists(SHARED_CONFIG) else ""
+    """Return the first of CONFIG_FILES that exists, else an empty string."""
+    return next(filter(os.path.exists, CONFIG_FILES), "")
 
 
 def data_dir(log_dirs: str) -> str | None:

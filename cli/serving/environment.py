@@ -47,7 +47,12 @@ BITNAMI_USERS: Final = (
     ("KAFKA_INTER_BROKER_USER", "KAFKA_INTER_BROKER_PASSWORD"),
 )
 """Variables with lists of names, and with their passwords."""
+HOME: Final = "/opt/kafka"
+"""Value of KAFKA_HOME in the image."""
+PORT_DEFAULT: Final = "9092"
 CLUSTER_IDS: Final = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
+ONLY_ADVERTISED: Final = frozenset({"KAFKA_ADVERTISED_HOST_NAME", "KAFKA_CFG_ADVERTISED_LISTENERS"})
+"""Variables of wurstmeister's image and of bitnami's, which do not change the port on which the broker listens."""
 LOG_LEVELS: Final = {
     "TRACE": "debug",
     "DEBUG": "debug",
@@ -144,18 +149,21 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
             continue
         elif name == "KAFKA_CREATE_TOPICS":
             options.setdefault("--topic", []).extend(_created_topics(value))
+        elif name == "KAFKA_HOME" and value == HOME:
+            continue
         elif re.fullmatch(OF_OTHER_IMAGES, name):
             without_effect.append(name)
         elif name in CLUSTER_IDS:
             properties.setdefault("stuntbroker.cluster.id", value)
         elif name == "KAFKA_ADVERTISED_HOST_NAME":
             host = f"[{value}]" if ":" in value else value
-            properties.setdefault(
-                "advertised.listeners", f"PLAINTEXT://{host}:{environ.get('KAFKA_ADVERTISED_PORT', '9092')}"
-            )
+            port = environ.get("KAFKA_ADVERTISED_PORT", PORT_DEFAULT)
+            properties.setdefault("advertised.listeners", f"PLAINTEXT://{host}:{port}")
         elif name == "KAFKA_ADVERTISED_PORT":
             if "KAFKA_ADVERTISED_HOST_NAME" not in environ:
                 without_effect.append(name)
+        elif name == "KAFKA_PORT" and value.isdigit():  # In Kubernetes, it is the URL of a service.
+            continue
         elif name.startswith(KAFKA):
             property_name = property_of(name, BITNAMI if name.startswith(BITNAMI) else KAFKA)
             if _is_property(property_name):
@@ -171,7 +179,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
             del properties[name]
     if "advertised.listeners" in properties:  # Some scripts leave a trailing comma.
         properties["advertised.listeners"] = properties["advertised.listeners"].strip().rstrip(",")
-    _add_listeners(properties)
+    _add_listeners(properties, environ)
     log_dirs = properties.pop("log.dirs", "") or properties.pop("log.dir", "")
     first, *other_dirs = (path.strip() for path in log_dirs.split(","))
     # Unlike Kafka: all data are in one folder.
@@ -231,15 +239,23 @@ def _is_property(name: str) -> bool:
     return name in BROKER or is_kafka_property(name)
 
 
-def _add_listeners(properties: dict[str, str]) -> None:
+def _add_listeners(properties: dict[str, str], environ: Mapping[str, str]) -> None:
     """Add missing `listeners`: each advertised listener listens on its port at every address, as in other images.
 
-    A listener named CONTROLLER is taken for the controller's, whose name some start scripts do not set.
+    With the variables of wurstmeister's image and with a single one of bitnami's, the advertised port is only advertised. A
+    listener named CONTROLLER is taken for the controller's, whose name some start scripts do not set.
     """
     if "CONTROLLER://" in properties.get("listeners", "").upper():
         properties.setdefault("controller.listener.names", "CONTROLLER")
+    if properties.get("listeners"):
+        return
     advertised = properties.get("advertised.listeners", "")
-    if advertised and not properties.get("listeners"):
+    port = environ.get("KAFKA_PORT", "")
+    is_only_advertised = "KAFKA_ADVERTISED_LISTENERS" not in environ and "," not in advertised
+    if port.isdigit() or (is_only_advertised and environ.keys() & ONLY_ADVERTISED):
+        name = advertised.partition("://")[0] or "PLAINTEXT"
+        properties["listeners"] = f"{name}://0.0.0.0:{port if port.isdigit() else PORT_DEFAULT}"
+    elif advertised:
         entries = []
         for entry in filter(None, map(str.strip, advertised.split(","))):
             name, separator, address = entry.partition("://")

@@ -6,9 +6,12 @@ they use the same client as `stuntbroker topic` and similar commands.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Final
 
+KAFKA_VERSION: Final = "4.3.1"
+"""Version of Apache Kafka whose commands are imitated."""
 COMMANDS: Final = {
     "kafka-topics": "topics",
     "kafka-console-producer": "console_producer",
@@ -20,6 +23,7 @@ COMMANDS: Final = {
     "kafka-broker-api-versions": "cluster",
     "kafka-cluster": "cluster",
     "kafka-get-offsets": "cluster",
+    "kafka-features": "features",
     "kafka-storage": "storage",
     "kafka-server-start": "server_start",
     "zookeeper-server-start": "storage",
@@ -29,9 +33,35 @@ COMMANDS: Final = {
 """Command -> module. Each module has `run(command, arguments)`, which returns the exit status."""
 
 
+MISSING: Final = frozenset(
+    [
+        "kafka-client-metrics",
+        "kafka-consumer-perf-test",
+        "kafka-delegation-tokens",
+        "kafka-delete-records",
+        "kafka-dump-log",
+        "kafka-e2e-latency",
+        "kafka-groups",
+        "kafka-leader-election",
+        "kafka-log-dirs",
+        "kafka-metadata-quorum",
+        "kafka-metadata-shell",
+        "kafka-mirror-maker",
+        "kafka-producer-perf-test",
+        "kafka-reassign-partitions",
+        "kafka-run-class",
+        "kafka-server-stop",
+        "kafka-share-groups",
+        "kafka-streams-groups",
+        "zookeeper-shell",
+    ]
+)
+"""Commands of Kafka that are not here, and say so: the image has links with their names."""
+
+
 def is_shim(command: str) -> bool:
     """Return whether this is the name of one of Kafka's commands, with or without `.sh`."""
-    return command.removesuffix(".sh") in COMMANDS
+    return command.removesuffix(".sh") in COMMANDS.keys() | MISSING
 
 
 def run_shim(command: str, arguments: list[str]) -> int:
@@ -39,6 +69,10 @@ def run_shim(command: str, arguments: list[str]) -> int:
     from stuntbroker.cli.signals import exit_at_sigterm
 
     name = command.removesuffix(".sh")
+    if name in MISSING:
+        available = ", ".join(sorted(COMMANDS))
+        sys.stderr.write(f"{command}: this command of Apache Kafka is not available here; these are: {available}\n")
+        return 1
     with exit_at_sigterm():
         status: int = import_module(f"stuntbroker.cli.shims.{COMMANDS[name]}").run(name, arguments)
     return status

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
-from stuntbroker.cli.shims.arguments import CommandError, Parser, guarded, run_with_cluster
+from stuntbroker.cli.shims.arguments import Parser, UsageFault, guarded, run_with_cluster
 from stuntbroker.client.acls import (
     CONSUMER_OF,
     PRODUCER_OF,
@@ -54,25 +54,26 @@ Pattern = tuple[int, str, int]
 
 def run(command: str, arguments: list[str]) -> int:
     """Run the command; return the exit status."""
-    return guarded("", lambda: _run(command, arguments))
+    what = "Error while executing ACL command: "
+    return guarded(what, lambda: _run(command, arguments), failures_on_stdout=True)
 
 
 def _run(command: str, arguments: list[str]) -> int:
     options = _parsed(command, arguments)
     if options.add + options.remove + options.list != 1:
-        raise CommandError("Command must include exactly one action: --list, --add, --remove. ")
+        raise UsageFault("Command must include exactly one action: --list, --add, --remove. ")
     patterns = _patterns(options)
     if options.list:
         return run_with_cluster(options, lambda cluster: _list(cluster, options, patterns))
     if not patterns:
-        raise CommandError(NO_RESOURCE)
+        raise UsageFault(NO_RESOURCE)
     acls = _acls(options, patterns)
     if options.remove:
         return run_with_cluster(options, lambda cluster: _remove(cluster, options, patterns, acls))
     if not acls:
-        raise CommandError("You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.")
+        raise UsageFault("You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.")
     if options.resource_pattern_type in ("ANY", "MATCH"):
-        raise CommandError(
+        raise UsageFault(
             f"A '--resource-pattern-type' value of '{options.resource_pattern_type}' is not valid when adding acls."
         )
     return run_with_cluster(options, lambda cluster: _add(cluster, acls))
@@ -91,18 +92,18 @@ def _parsed(command: str, arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     is_producer_wrong = options.producer and not options.topic
     if is_producer_wrong:
-        raise CommandError("With --producer you must specify a --topic")
+        raise UsageFault("With --producer you must specify a --topic")
     if options.idempotent and not options.producer:
-        raise CommandError("The --idempotent option is only available if --producer is set")
+        raise UsageFault("The --idempotent option is only available if --producer is set")
     is_consumer_wrong = not options.topic or not options.group or options.cluster or options.transactional_id
     if options.consumer and is_consumer_wrong and not (options.producer and options.topic and options.group):
-        raise CommandError(
+        raise UsageFault(
             "With --consumer you must specify a --topic and a --group and no --cluster or --transactional-id option "
             "should be specified."
         )
     for principal in (*options.allow_principal, *options.deny_principal, *options.principal):
         if ":" not in principal:
-            raise CommandError(f"expected a string in format principalType:principalName but got {principal}")
+            raise UsageFault(f"expected a string in format principalType:principalName but got {principal}")
     return options
 
 
@@ -146,7 +147,7 @@ def _operations(options: argparse.Namespace, resource: Resource) -> list[Operati
     wanted = [known.get(name.upper().replace("_", "")) for name in options.operation or ["ALL"]]
     if None in wanted:
         names = ", ".join(each.name for each in known.values())
-        raise CommandError(f"ResourceType {resource.name} only supports operations [{names}]")
+        raise UsageFault(f"ResourceType {resource.name} only supports operations [{names}]")
     return [each for each in wanted if each is not None]
 
 

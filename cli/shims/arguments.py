@@ -29,6 +29,10 @@ class CommandError(Exception):
     """An error that Kafka's command prints before it exits with 1."""
 
 
+class UsageFault(CommandError):
+    """An error in the options, which Kafka's command prints without saying that it was executing."""
+
+
 class Parser(argparse.ArgumentParser):
     """Parser of options like those of Kafka's commands: `--name value`, `--name=value`, and unambiguous abbreviations."""
 
@@ -36,13 +40,14 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=f"{command}{suffix}", add_help=True)
 
     def error(self, message: str) -> NoReturn:
-        """Raise CommandError: Kafka's commands exit with 1, not 2, on a usage error."""
-        raise CommandError(message)
+        """Raise UsageFault: Kafka's commands exit with 1, not 2, on a usage error."""
+        raise UsageFault(message)
 
     def add_cluster_options(self, *names: str) -> None:
         """Add `--bootstrap-server`, its former names, and options for a file of client properties."""
         # Unlike Kafka: the option is optional, and defaults to the address in most images.
-        self.add_argument("--bootstrap-server", *names, dest="bootstrap", default=BOOTSTRAP_DEFAULT)
+        self.add_argument("--bootstrap-server", *names, dest="bootstrap")
+        self.add_argument("--zookeeper", help="an option of older versions: there is no ZooKeeper")
         # Unlike Kafka: of the properties, those of security have an effect, and a few more.
         self.add_argument(
             "--command-config", "--consumer.config", "--producer.config", dest="command_config", type=client_properties
@@ -62,8 +67,13 @@ def run_with_cluster(
     arguments: argparse.Namespace, operation: Callable[[Cluster], int], wait_s: float | None = None
 ) -> int:
     """Wait for a broker, run an operation, and return its exit status. Raises CommandError, and ClientError."""
+    bootstrap = arguments.bootstrap or BOOTSTRAP_DEFAULT
+    if (zookeeper := getattr(arguments, "zookeeper", None)) is not None:
+        sys.stderr.write(
+            f"--zookeeper {zookeeper}: there is no ZooKeeper; the command uses the broker at {bootstrap}\n"
+        )
     try:
-        addresses = parse_bootstrap(_PROTOCOL.sub("", arguments.bootstrap))
+        addresses = parse_bootstrap(_PROTOCOL.sub("", bootstrap))
     except ValueError as fault:
         raise CommandError(f"--bootstrap-server: {fault}") from None
     try:
@@ -102,13 +112,19 @@ def client_properties(path: str) -> dict[str, str]:
         raise argparse.ArgumentTypeError(f"{path}: {getattr(fault, 'strerror', None) or fault}") from None
 
 
-def guarded(what: str, call: Callable[[], int]) -> int:
-    """Run a command; return its exit status. Prints a failure as one line on standard error that begins with `what`."""
+def guarded(what: str, call: Callable[[], int], *, failures_on_stdout: bool = False) -> int:
+    """Run a command; return its exit status. Prints a failure as one line that begins with `what`, unless the usage is wrong.
+
+    `failures_on_stdout`: print failures on standard output, as some of Kafka's commands do. Wrong usage goes to standard error.
+    """
     try:
         return call()
+    except UsageFault as fault:
+        sys.stderr.write(f"{fault}\n")
+        return 1
     except (CommandError, ClientError) as fault:
         text = isinstance(fault, BrokerError) and fault.message
-        sys.stderr.write(f"{what}{text or fault}\n")
+        (sys.stdout if failures_on_stdout else sys.stderr).write(f"{what}{text or fault}\n")
         return 1
 
 

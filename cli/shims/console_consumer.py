@@ -62,7 +62,7 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_argument("--formatter-config", type=client_properties, default={})
     parser.add_argument("--key-deserializer")
     parser.add_argument("--value-deserializer")
-    parser.add_flags("--from-beginning", "--skip-message-on-error", "--enable-systest-events")
+    parser.add_flags("--from-beginning", "--skip-message-on-error", "--enable-systest-events", "--new-consumer")
     options = parser.parse_args(arguments)
     if (options.topic is None) == (options.include is None):
         raise CommandError("Exactly one of --include/--topic is required.")
@@ -84,6 +84,8 @@ def _run(command: str, arguments: list[str]) -> int:
         raise CommandError(
             f"The provided offset value '{options.offset}' is incorrect: earliest, latest or a whole number"
         )
+    if options.offset is not None and options.partition is None:
+        raise CommandError("The partition is required when offset is specified.")
     shown = options.formatter_config | properties_of(options.formatter_properties)
     for what in ("key", "value"):
         if deserializer := getattr(options, f"{what}_deserializer"):

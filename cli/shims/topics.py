@@ -7,11 +7,11 @@ import sys
 
 from stuntbroker.cli.commands.topic import topic_id_text
 from stuntbroker.cli.shims.arguments import (
-    BOOTSTRAP_DEFAULT,
     PARTITION_COUNT,
     REPLICATION_FACTOR,
     CommandError,
     Parser,
+    UsageFault,
     guarded,
     pattern,
     run_with_cluster,
@@ -49,13 +49,13 @@ OVERRIDDEN = (
 
 def run(command: str, arguments: list[str]) -> int:
     """Run the command; return the exit status."""
-    return guarded("Error while executing topic command : ", lambda: _run(command, arguments))
+    what = "Error while executing topic command : "
+    return guarded(what, lambda: _run(command, arguments), failures_on_stdout=True)
 
 
 def _run(command: str, arguments: list[str]) -> int:
     parser = Parser(command)
     parser.add_cluster_options()
-    parser.add_argument("--zookeeper")
     parser.add_argument("--topic")
     parser.add_argument("--topic-id")
     parser.add_argument("--partitions", type=PARTITION_COUNT)
@@ -63,25 +63,20 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_argument("--replica-assignment", type=_assignment)
     parser.add_argument("--config", action="append", default=[])
     parser.add_flags(*(f"--{action}" for action in ACTIONS), "--if-not-exists", "--if-exists", "--exclude-internal")
-    parser.add_flags(*LIMITS, "--topics-with-overrides", "--force")
+    parser.add_flags(*LIMITS, "--topics-with-overrides", "--force", "--disable-rack-aware")
     options = parser.parse_args(arguments)
     actions = [action for action in ACTIONS if getattr(options, action)]
     if len(actions) != 1:
-        raise CommandError("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
+        raise UsageFault("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
     if actions[0] in ("create", "alter", "delete") and not options.topic:
-        raise CommandError('Missing required argument "[topic]"')
-    if options.zookeeper is not None:
-        options.bootstrap = BOOTSTRAP_DEFAULT
-        sys.stderr.write(
-            f"--zookeeper {options.zookeeper}: there is no ZooKeeper; the command uses the broker at {options.bootstrap}\n"
-        )
+        raise UsageFault('Missing required argument "[topic]"')
     return run_with_cluster(options, lambda cluster: _ACTIONS[actions[0]](cluster, options))
 
 
 def _create(cluster: Cluster, options: argparse.Namespace) -> int:
     configs = dict(text.partition("=")[::2] for text in options.config)
     if options.replica_assignment and (options.partitions or options.replication_factor):
-        raise CommandError(
+        raise UsageFault(
             "--replica-assignment determines the numbers of partitions and replicas: omit --partitions and --replication-factor"
         )
     if any(character in options.topic for character in "._"):
@@ -180,9 +175,9 @@ def _is_wanted(partition: PartitionDescription, options: argparse.Namespace, min
 
 def _alter(cluster: Cluster, options: argparse.Namespace) -> int:
     if options.config:
-        raise CommandError('Option "[config]" can\'t be used with option "[alter]": kafka-configs changes properties')
+        raise UsageFault('Option "[config]" can\'t be used with option "[alter]": kafka-configs changes properties')
     if options.partitions is None:
-        raise CommandError('Missing required argument "[partitions]"')
+        raise UsageFault('Missing required argument "[partitions]"')
     for topic in _matching(cluster, options, options.if_exists):
         grow_topic(cluster, topic.name, options.partitions)
     return 0

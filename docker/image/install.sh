@@ -3,9 +3,14 @@
 set -eu
 root=$1
 here=$(cd "$(dirname "$0")" && pwd)
+# Commands of Kafka that are not here: they say so, and name those that are.
+missing="kafka-client-metrics kafka-consumer-perf-test kafka-delegation-tokens kafka-delete-records kafka-dump-log kafka-e2e-latency \
+  kafka-groups kafka-leader-election kafka-log-dirs kafka-metadata-quorum kafka-metadata-shell kafka-mirror-maker \
+  kafka-producer-perf-test kafka-reassign-partitions kafka-run-class kafka-server-stop kafka-share-groups kafka-streams-groups \
+  zookeeper-shell"
 
 mkdir -p "$root/etc/kafka/docker" "$root/etc/confluent/docker" "$root/etc/redpanda" "$root/opt/kafka/bin" "$root/usr/bin" \
-  "$root/var/lib/kafka/data" "$root/var/lib/redpanda/data" "$root/var/lib/stuntbroker" "$root/bitnami/kafka/data"
+  "$root/opt/kafka/config" "$root/var/lib/kafka/data" "$root/var/lib/redpanda/data" "$root/var/lib/stuntbroker" "$root/bitnami/kafka/data"
 
 # Start scripts of apache/kafka, cp-kafka and Redpanda.
 install -m 755 "$here/run" "$root/etc/kafka/docker/run"
@@ -17,13 +22,17 @@ install -m 755 "$here/entrypoint.sh" "$root/entrypoint.sh"
 # Kafka's commands, with and without .sh: links to one script, which takes the command from its own name.
 install -m 755 "$here/shim" "$root/opt/kafka/bin/stuntbroker-shim"
 for command in kafka-topics kafka-console-producer kafka-console-consumer kafka-consumer-groups kafka-configs kafka-transactions \
-  kafka-acls kafka-broker-api-versions kafka-cluster kafka-get-offsets kafka-storage kafka-server-start zookeeper-server-start; do
+  kafka-acls kafka-broker-api-versions kafka-cluster kafka-features kafka-get-offsets kafka-storage kafka-server-start \
+  zookeeper-server-start $missing; do
   ln -s stuntbroker-shim "$root/opt/kafka/bin/$command.sh"
   ln -s stuntbroker-shim "$root/opt/kafka/bin/$command"
 done
+printf '# Properties of the broker, one NAME=VALUE a line. Variables such as KAFKA_NUM_PARTITIONS override them.\n' \
+  > "$root/opt/kafka/config/server.properties"
 # Paths of commands and start scripts in bitnami/kafka and wurstmeister/kafka.
 mkdir -p "$root/opt/bitnami/kafka" "$root/opt/bitnami/scripts/kafka"
 ln -s /opt/kafka/bin "$root/opt/bitnami/kafka/bin"
+ln -s /opt/kafka/config "$root/opt/bitnami/kafka/config"
 install -m 755 "$here/bitnami/entrypoint.sh" "$root/opt/bitnami/scripts/kafka/entrypoint.sh"
 ln -s /etc/kafka/docker/run "$root/opt/bitnami/scripts/kafka/run.sh"
 ln -s /etc/kafka/docker/run "$root/usr/bin/start-kafka.sh"
@@ -42,8 +51,10 @@ fi
 for command in "$root"/opt/kafka/bin/kafka-* ; do
   ln -s "/opt/kafka/bin/$(basename "$command")" "$root/usr/bin/$(basename "$command")"
 done
-ln -s /opt/kafka/bin/zookeeper-server-start "$root/usr/bin/zookeeper-server-start"
+for command in zookeeper-server-start zookeeper-shell; do
+  ln -s "/opt/kafka/bin/$command" "$root/usr/bin/$command"
+done
 ln -s /opt/stuntbroker/bin/stuntbroker "$root/usr/bin/stuntbroker"
 
 # When the container runs as another user, as in Kubernetes and OpenShift, the user is in group 0.
-chmod -R g=u "$root/etc/confluent" "$root/etc/kafka" "$root/etc/redpanda" "$root/var/lib" "$root/bitnami"
+chmod -R g=u "$root/opt/kafka/config" "$root/etc/confluent" "$root/etc/kafka" "$root/etc/redpanda" "$root/var/lib" "$root/bitnami"

@@ -44,8 +44,18 @@ TABLE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     ),
     "a host and a port of before": (
         {"KAFKA_ADVERTISED_HOST_NAME": "here", "KAFKA_ADVERTISED_PORT": "1234"},
-        {"advertised.listeners": "PLAINTEXT://here:1234", "listeners": "PLAINTEXT://0.0.0.0:1234"},
+        {"advertised.listeners": "PLAINTEXT://here:1234", "listeners": "PLAINTEXT://0.0.0.0:9092"},
     ),
+    "a port of before": (
+        {"KAFKA_ADVERTISED_HOST_NAME": "here", "KAFKA_PORT": "9093"},
+        {"advertised.listeners": "PLAINTEXT://here:9092", "listeners": "PLAINTEXT://0.0.0.0:9093"},
+    ),
+    "a port alone": ({"KAFKA_PORT": "9093"}, {"listeners": "PLAINTEXT://0.0.0.0:9093"}),
+    "bitnami's advertised listener is not the one that it listens on": (
+        {"KAFKA_CFG_ADVERTISED_LISTENERS": "OUT://here:29094"},
+        {"advertised.listeners": "OUT://here:29094", "listeners": "OUT://0.0.0.0:9092"},
+    ),
+    "the folder of Kafka": ({"KAFKA_HOME": "/opt/kafka"}, {}),
     "an id to be generated, as in older images": ({"KAFKA_BROKER_ID": "-1", "KAFKA_NODE_ID": "-1"}, {}),
     "a listener without encryption is allowed, as it is the only kind": ({"ALLOW_PLAINTEXT_LISTENER": "yes"}, {}),
     "a JAAS file": (

@@ -86,7 +86,15 @@ def test_what_is_no_text_is_shown_byte_by_byte(call: Any, own: str) -> None:
     assert call("produce", topic, "v\udcfe", "--key", "k\udcff", "--header", "h=\udcfd")[0] == 0
 
     (line,) = values(call("consume", topic, "--verbose"))
-    assert line.split("  ")[2:5] == [r"k\udcff", r"v\udcfe", r"h=\udcfd"]
+    assert line.split("  ")[2:5] == [r"k\xff", r"v\xfe", r"h=\xfd"]
+    document = call("consume", topic, "--json")[1].strip()
+    assert json.loads(document)["value"] == {"base64": "dv4="}
+    assert call("produce", topic, document, "--from-json")[0] == 0
+    first, second = (json.loads(each) for each in call("consume", topic, "--json")[1].splitlines())
+    assert [second[name] for name in ("key", "value", "headers")] == [
+        first[name] for name in ("key", "value", "headers")
+    ]
+    assert call("produce", topic, '{"value": {"base64": "!"}}', "--from-json")[0] == 2
 
 
 def test_consume_shows_what_committed_and_on_demand_also_what_did_not_with_the_markers(call: Any, own: str) -> None:

@@ -43,7 +43,7 @@ WRONG = {
     "produce t v --from-json": "the value 'v': it is no JSON",
     "produce t {} --from-json": "it has no value; null is one, which deletes its key",
     'produce t {"valu":"x"} --from-json': "there is no field 'valu'; there are key, value, headers, partition",
-    'produce t {"value":5} --from-json': "value must be text or null, not 5",
+    'produce t {"value":5} --from-json': 'value must be text, null or {"base64": ...}, not 5',
     'produce t {"marker":{}} --from-json': "a transaction marker cannot be produced",
     "produce t [] --from-json": "it must be a JSON object with a value",
     "consume t --group=": "--group is empty",

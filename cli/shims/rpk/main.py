@@ -117,9 +117,11 @@ def _start(arguments: list[str]) -> NoReturn:
     parser.add_argument("--kafka-addr")
     parser.add_argument("--advertise-kafka-addr")
     parser.add_argument("--node-id")
+    parser.add_argument("--set", dest="cluster_properties", action="append", default=[])
     # In compose files, an option and its value are often one word, which Redpanda's entry point splits.
     options, others = parser.parse_known_args([part for word in arguments for part in word.split()])
-    if others:
+    own, unknown = _cluster_properties(options.cluster_properties)
+    if others := others + [f"--set {text}" for text in unknown]:
         sys.stderr.write(f"rpk: ignored: {' '.join(others)}\n")
     listeners, advertised = options.kafka_addr, options.advertise_kafka_addr
     if listeners is None and advertised is None:
@@ -134,11 +136,31 @@ def _start(arguments: list[str]) -> NoReturn:
     settings["node.id"] = options.node_id or ""
     settings["listener.security.protocol.map"] = ",".join(f"{name}:PLAINTEXT" for name in sorted(names))
     words = ["stuntbroker", "serve", "--container", "--not-found-ports", WITHOUT_KAFKA]
-    for name, value in settings.items():
+    for name, value in (settings | own).items():
         if value:
             words += ["--set", f"{name}={value}"]
     sys.stderr.flush()
     os.execvp(sys.executable, [sys.executable, "-m", *words])
+
+
+CLUSTER_PROPERTIES: Final = {
+    "auto_create_topics_enabled": "auto.create.topics.enable",
+    "default_topic_partitions": "num.partitions",
+}
+"""Property of Redpanda's cluster -> Kafka's property."""
+
+
+def _cluster_properties(texts: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Return Kafka's properties for `redpanda.NAME=VALUE`, and those that have no effect here."""
+    properties, unknown = {}, []
+    for text in texts:
+        name, _, value = text.partition("=")
+        known = CLUSTER_PROPERTIES.get(name.removeprefix("redpanda."))
+        if known is None:
+            unknown.append(text)
+        else:
+            properties[known] = value
+    return properties, unknown
 
 
 def _listening_for(advertised: str) -> str:

@@ -15,6 +15,7 @@ CLASSES = {
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
 }
 
 

@@ -437,6 +437,7 @@ def reading(text: bytes, chunk: int = 1000) -> Callable[[int], bytes]:
 def test_rpk_starts_the_broker_that_its_options_describe(tmp_path: Path) -> None:
     words = ["--mode dev-container", "--smp=1", "--kafka-addr inside://127.0.0.1:0,outside://127.0.0.1:0"]
     words += ["--advertise-kafka-addr inside://broker,outside://localhost:19092", "--node-id 3"]
+    words += ["--set redpanda.default_topic_partitions=3", "--set redpanda.nosuch=1"]
     environment = os.environ | {"KAFKA_LOG_DIRS": str(tmp_path / "data")}
     command = [sys.executable, "-m", "stuntbroker", "redpanda", "start", *words]
     broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
@@ -448,5 +449,6 @@ def test_rpk_starts_the_broker_that_its_options_describe(tmp_path: Path) -> None
         assert "Started Kafka API server" in "".join(broker.stdout.readline() for _ in range(5))
     finally:
         broker.terminate()
-        broker.communicate(timeout=DEADLINE_S)
+        _, err = broker.communicate(timeout=DEADLINE_S)
     assert broker.returncode == 0
+    assert "rpk: ignored: --mode dev-container --smp=1 --set redpanda.nosuch=1" in err
