@@ -73,7 +73,7 @@ BLOCKS = {
     # Compared with the programs of tests/frameworks; tests/spark runs Spark's.
     "jvm.md": {"sh": 1, "java": 3, "properties": 2, "python": 1},
     "outbox.md": {"sql": 1, "python": 1},
-    "pytest.md": {"python": 3},
+    "pytest.md": {"python": 4},
     "security.md": {"python": 2, "yaml": 1, "properties": 1, "sh": 1},
     "why-was-i-fenced.md": {"python": 1},
 }
@@ -98,12 +98,13 @@ def test_the_variable_for_spring_is_the_one_of_the_program_that_is_run() -> None
 
 
 def test_the_tests_of_the_pytest_page_pass(tmp_path: Path) -> None:
-    first, second, script = blocks("pytest.md", "python")
+    first, second, of_a_module, script = blocks("pytest.md", "python")
     (tmp_path / "test_page.py").write_text(first + second, encoding="utf-8")
+    (tmp_path / "test_module.py").write_text(of_a_module, encoding="utf-8")
     (tmp_path / "script.py").write_text(script, encoding="utf-8")
 
     done = run([sys.executable, "-m", *PYTEST, "-q"], tmp_path)
-    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    assert "5 passed" in done.stdout, done.stdout + done.stderr
 
     done = run([sys.executable, "script.py"], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
