@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
 
-    from tests.peers.programs.kafka_tools import KafkaTools
+    from tests.kit.programs.kafka_tools import KafkaTools
 
 ROOT: Final = Path(__file__).parents[1]
 sys.path.extend(str(folder) for folder in (ROOT, ROOT / "tools") if str(folder) not in sys.path)
@@ -78,7 +78,7 @@ def group_of(path: str) -> tuple[int, str]:
 @pytest.fixture(scope="session")
 def kafka_tools() -> Iterator[KafkaTools]:
     """Apache Kafka's own commands; skips where there is no JDK."""
-    from tests.peers.programs.kafka_tools import running_kafka_tools
+    from tests.kit.programs.kafka_tools import running_kafka_tools
 
     with running_kafka_tools() as tools:
         yield tools

@@ -13,8 +13,8 @@ if str(Path(__file__).parent) not in sys.path:
 
 from producers import Hand
 
-from tests.peers.brokers.kafka_broker import apache_kafka
-from tests.peers.brokers.our_broker import our_broker
+from tests.kit.brokers.kafka_broker import apache_kafka
+from tests.kit.brokers.our_broker import our_broker
 
 PROPERTIES = {
     "transaction.partition.verification.enable": "false",  # Else no transaction can be left hanging.

@@ -11,10 +11,10 @@ import pytest
 
 from stuntbroker.cli.main import run
 from tests.cli.shims.kafka_commands import CLASSES, settled, with_bootstrap
+from tests.kit.brokers.kafka_broker import apache_kafka
+from tests.kit.brokers.our_broker import our_broker
 from tests.kit.processes.process import until
-from tests.peers.brokers.kafka_broker import apache_kafka
-from tests.peers.brokers.our_broker import our_broker
-from tests.peers.programs.kafka_tools import KafkaTools
+from tests.kit.programs.kafka_tools import KafkaTools
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

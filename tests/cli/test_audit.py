@@ -16,7 +16,7 @@ from stuntbroker.cli.data_folder import audit as audit_command
 from stuntbroker.cli.data_folder.audit import parse
 from stuntbroker.cli.data_folder.audit_report import lines_of_findings, text_of
 from stuntbroker.pipeline.audit.findings import FINDINGS
-from tests.peers.brokers.our_broker import our_broker
+from tests.kit.brokers.our_broker import our_broker
 
 TOPIC = "audited"
 ONE = (

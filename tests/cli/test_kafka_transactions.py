@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from producers import Hand, Producer
 
-from tests.peers.programs.kafka_tools import KafkaTools
+from tests.kit.programs.kafka_tools import KafkaTools
 
 # The first time the jars are fetched.
 pytestmark = pytest.mark.timeout(900)

@@ -10,13 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from free_ports import free_port
-
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.reader import READ_COMMITTED, READ_UNCOMMITTED, end_offset, read_partition
 from stuntbroker.client.topics import create_topic
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.batches.records import build_batch
+from tests.kit.processes.free_ports import free_port
 
 DEADLINE_S = 30.0
 START_MS = 1_700_000_000_000

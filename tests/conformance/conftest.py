@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.client.free_ports import free_ports
 from tests.conformance.side import Side, errors_of, prepare
-from tests.peers.brokers.kafka_broker import apache_kafka
-from tests.peers.brokers.our_broker import our_broker
+from tests.kit.brokers.kafka_broker import apache_kafka
+from tests.kit.brokers.our_broker import our_broker
+from tests.kit.processes.free_ports import free_ports
 
 SETTINGS = {
     "node.id": "1",

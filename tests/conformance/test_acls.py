@@ -14,11 +14,11 @@ from uuid import uuid4
 
 import pytest
 
-from tests.client.free_ports import free_ports
 from tests.conformance.acl_requests import requests
 from tests.conformance.compare import compared, run_case, transcript
 from tests.conformance.conftest import SETTINGS, SWEEP, SWEEP_MS, USERS, Pair, both
 from tests.conformance.side import Side, Step, errors_of
+from tests.kit.processes.free_ports import free_ports
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
 USER, CREATE_TOKENS = 7, 13

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from tests.client.free_ports import free_ports
 from tests.kit.keystore_files import PASSWORD, write_keystores
 from tests.kit.processes.engine import DEADLINE_S, docker
+from tests.kit.processes.free_ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Producer
 
 from stuntbroker.fixture.control import ControlClient
-from tests.client.free_ports import free_ports
 from tests.kit.keystore_files import PASSWORD, write_keystores
 from tests.kit.processes.engine import DEADLINE_S, docker
+from tests.kit.processes.free_ports import free_ports
 
 Start = Callable[..., str]
 

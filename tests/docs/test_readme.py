@@ -16,10 +16,10 @@ import pytest
 from confluent_kafka import Consumer
 
 from stuntbroker.cli.data_folder.audit_spark import SparkError, need_java
+from tests.kit.brokers.kafka_broker import class_path, java_tool
 from tests.kit.processes.process import serving
-from tests.peers.brokers.kafka_broker import class_path, java_tool
-from tests.peers.programs.go_tool import go_tool
-from tests.peers.programs.programs import go_program
+from tests.kit.programs.go_tool import go_tool
+from tests.kit.programs.programs import go_program
 from tests.spark.spark_cluster import java_options
 
 ROOT = Path(__file__).parents[2]

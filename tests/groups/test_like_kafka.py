@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.kit.brokers.kafka_broker import apache_kafka
+from tests.kit.brokers.our_broker import our_broker
 from tests.kit.groups.group_wire import Transcript, Wire, commit_fields, join_fields, leavers, message, sync_fields
-from tests.peers.brokers.kafka_broker import apache_kafka
-from tests.peers.brokers.our_broker import our_broker
 
 pytestmark = pytest.mark.timeout(300)
 Walk = Callable[[str, Transcript], None]

@@ -9,7 +9,11 @@
 | `transactions/` | steps of transactions: two calls, two-phase commit, expiring transactional ids |
 | `transactions/faulty_world` | random producers, a randomly failing broker (from a seed), and the oracle |
 | `groups/` | a group coordinator over a log in memory; groups in each state; requests of members and producers; frames |
-| `processes/` | `stuntbroker serve` as a process, pytest on generated files, a container engine, fast-starting JVMs |
+| `processes/` | `stuntbroker serve`, pytest, PostgreSQL, a container engine and fast-starting JVMs as processes; free ports |
+| `brokers/` | the broker under test or Apache Kafka as a process, clusters of them, and what their logs must contain |
+| `programs/` | programs of other languages and Kafka's own commands, run against a broker; the scenarios that they play |
+| `keystore_files`, `scram_client` | keys and certificates, and the client's half of SCRAM |
+| `stopping` | ends of the broker in the middle of a step |
 | `logs` | batches, and partition logs in a folder, without a broker |
 | `message_samples` | random values of every message, generated from the schemas |
 | `cases` | many small cases in one test |

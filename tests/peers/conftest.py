@@ -14,8 +14,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.peers.brokers.books import wrong_in
-from tests.peers.brokers.clusters import OURS, Clusters
+from tests.kit.brokers.books import wrong_in
+from tests.kit.brokers.clusters import OURS, Clusters
 
 LOG_LINES_MAX = 80
 CLUSTERS = pytest.StashKey[Clusters]()

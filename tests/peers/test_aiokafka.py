@@ -10,9 +10,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, ProducerFenced
 
+from tests.kit.brokers.clusters import Clusters
+from tests.kit.brokers.judge import check_identities, check_nothing_is_open, identity_of
 from tests.peers.aiokafka_steps import create_topic, send, transactional_producer, write
-from tests.peers.brokers.clusters import Clusters
-from tests.peers.brokers.judge import check_identities, check_nothing_is_open, identity_of
 
 DEADLINE_S = 30
 TXN_TIMEOUT_MS = 2_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.programs.scenarios import build
+from tests.kit.programs.scenarios import build
 
 # Notes that it began, does its work in two steps, and takes its time between them.
 COMPILER = """
@@ -24,7 +24,7 @@ out.write_text("whole")
 def test_those_who_build_at_once_get_one_whole_program(tmp_path: Path) -> None:
     log, program = tmp_path / "log", tmp_path / "cache" / "program"
     each = (
-        "import sys; from pathlib import Path; from tests.peers.programs.scenarios import build;"
+        "import sys; from pathlib import Path; from tests.kit.programs.scenarios import build;"
         f"print(build(Path({str(program)!r}), [sys.executable, '-c', {COMPILER!r}, '{{out}}', {str(log)!r}], Path('/'))"
         ".read_text())"
     )

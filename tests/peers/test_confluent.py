@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from tests.peers.brokers.clusters import Clusters
-from tests.peers.brokers.judge import check_identities, check_nothing_is_open, identity_of
+from tests.kit.brokers.clusters import Clusters
+from tests.kit.brokers.judge import check_identities, check_nothing_is_open, identity_of
 from tests.peers.watching import Watch
 
 DEADLINE_S = 30

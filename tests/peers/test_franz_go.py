@@ -6,9 +6,9 @@ takes half a minute of computing from an empty cache, modules and Go's own libra
 
 import pytest
 
-from tests.peers.brokers.clusters import Clusters
-from tests.peers.programs.programs import go_program
-from tests.peers.programs.scenarios import Outcomes, run_scenarios
+from tests.kit.brokers.clusters import Clusters
+from tests.kit.programs.programs import go_program
+from tests.kit.programs.scenarios import Outcomes, run_scenarios
 
 # The first run fetches the modules and compiles.
 pytestmark = pytest.mark.timeout(600)

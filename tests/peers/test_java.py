@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.peers.brokers.clusters import Clusters
-from tests.peers.programs.programs import java_program
-from tests.peers.programs.scenarios import Outcomes, run_scenarios
+from tests.kit.brokers.clusters import Clusters
+from tests.kit.programs.programs import java_program
+from tests.kit.programs.scenarios import Outcomes, run_scenarios
 
 # The first run fetches the jars and compiles.
 pytestmark = pytest.mark.timeout(600)

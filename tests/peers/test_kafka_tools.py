@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.programs.kafka_tools import KafkaTools
+from tests.kit.programs.kafka_tools import KafkaTools
 
 # The first run fetches the jars.
 pytestmark = pytest.mark.timeout(600)

@@ -14,8 +14,8 @@ from stuntbroker import run_broker
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.fixture.control import ControlClient
 from stuntbroker.fixture.nodes import Nodes
-from tests.peers.programs.programs import go_program, java_program
-from tests.peers.programs.scenarios import Outcomes, run_scenarios
+from tests.kit.programs.programs import go_program, java_program
+from tests.kit.programs.scenarios import Outcomes, run_scenarios
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -18,8 +18,8 @@ from stuntbroker import run_broker
 from stuntbroker.client.admin import Admin
 from stuntbroker.control.plan import PLANS
 from stuntbroker.fixture.broker import Broker
-from tests.peers.programs.by_command import CALL_S_MAX, AioKafka, CallError, Client, ConfluentKafka, Program
-from tests.peers.programs.programs import go_program, java_program, node_program
+from tests.kit.programs.by_command import CALL_S_MAX, AioKafka, CallError, Client, ConfluentKafka, Program
+from tests.kit.programs.programs import go_program, java_program, node_program
 
 pytestmark = pytest.mark.timeout(600)
 

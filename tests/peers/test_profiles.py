@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from tests.kit.brokers.clusters import OURS
+from tests.kit.brokers.our_broker import our_broker
 from tests.peers.aiokafka_steps import create_topic, transactional_producer, write
-from tests.peers.brokers.clusters import OURS
-from tests.peers.brokers.our_broker import our_broker
 
 DEADLINE_S = 30
 LOOK_S = 0.5

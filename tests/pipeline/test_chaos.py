@@ -17,7 +17,7 @@ from stuntbroker.client.transactions import End, end_all, init_producer
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import DecisionError, DecisionFolder, Decisions, Transaction
 from stuntbroker.pipeline.recovery import transactional_id
-from tests.peers.brokers.books import wrong_in
+from tests.kit.brokers.books import wrong_in
 
 SEEDS = range(12)
 BATCHES = 8

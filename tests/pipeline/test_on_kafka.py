@@ -24,7 +24,7 @@ from stuntbroker.pipeline.decisions import Superseded
 from stuntbroker.pipeline.encode import encode
 from stuntbroker.pipeline.writer import TransactionalWriter
 from stuntbroker.protocol.addresses import parse_bootstrap
-from tests.peers.brokers.kafka_broker import apache_kafka
+from tests.kit.brokers.kafka_broker import apache_kafka
 
 pytestmark = pytest.mark.timeout(300)
 TWO_PHASE = {"unstable_api_versions_enable": "true", "transaction_two_phase_commit_enable": "true"}

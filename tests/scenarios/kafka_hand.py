@@ -20,7 +20,7 @@ from stuntbroker.coordinator.state import Phase, Txn, new_txn
 from tests.conformance.batches import batch, record
 from tests.conformance.side import BUSY, Side, errors_of, prepare
 from tests.conformance.wire import APIS_BY_NAME, Link, header, read_reply, request_body
-from tests.peers.brokers.kafka_broker import apache_kafka
+from tests.kit.brokers.kafka_broker import apache_kafka
 from tests.scenarios.observer import PAUSE_S, SETTLE_S_MAX, TXN_STATE, Names, Observer
 from tests.scenarios.player import Player
 from tests.scenarios.script import Command, Script

@@ -16,8 +16,8 @@ from typing import Any, Self
 
 import pyspark
 
-from tests.client.free_ports import free_ports
 from tests.kit.processes.class_archive import archived
+from tests.kit.processes.free_ports import free_ports
 from tests.spark.dies_with_parent import dies_with_parent
 
 HOSTS = ("127.0.0.1", "127.0.0.2")

@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 from stuntbroker.protocol.batches.records import CODECS, read_header
 from stuntbroker.storage.compaction import Cleaning
 from tests.kit.logs import NOW_MS, batch, killed, mark, new_log, put, reopened
-from tests.peers.programs.kafka_tools import KafkaTools
+from tests.kit.programs.kafka_tools import KafkaTools
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 COMPLAINTS = re.compile(

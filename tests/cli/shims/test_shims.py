@@ -16,7 +16,7 @@ import pytest
 from stuntbroker.cli.main import run
 from tests.cli.shims.kafka_commands import CLASSES, settled, with_bootstrap
 from tests.kit.processes.process import DEADLINE_S
-from tests.peers.programs.kafka_tools import KafkaTools
+from tests.kit.programs.kafka_tools import KafkaTools
 
 TOPIC, GROUP = "shims-orders", "shims-group"
 READ = [

@@ -22,7 +22,7 @@ from tests.conformance.sequences.random_acts import EPILOGUE, WAITS, Act, has_le
 from tests.conformance.sequences.random_epochs import FIRST_EPOCH, plant, prefixes, transactional_ids
 from tests.conformance.sequences.random_play import Player
 from tests.conformance.side import Side, prepare
-from tests.peers.brokers.kafka_broker import apache_kafka
+from tests.kit.brokers.kafka_broker import apache_kafka
 
 TOPICS = ("t0", "t1")
 SHRINK_RUNS_MAX = 120

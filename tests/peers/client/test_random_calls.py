@@ -7,9 +7,9 @@ import random
 
 import pytest
 
+from tests.kit.brokers.judge import check_nothing_is_open
 from tests.kit.transactions.random_calls import PARTITIONS, RandomCalls
 from tests.peers.aiokafka_steps import create_topic
-from tests.peers.brokers.judge import check_nothing_is_open
 from tests.peers.client.committed import committed, producing
 from tests.peers.client.faulty_wire import FaultyWire
 

@@ -21,9 +21,9 @@ from stuntbroker.client import (
     TransactionalProducer,
 )
 from stuntbroker.protocol.batches.records import build_batch
+from tests.kit.brokers.clusters import Clusters
+from tests.kit.brokers.judge import check_nothing_is_open, identity_of
 from tests.peers.aiokafka_steps import create_topic, write
-from tests.peers.brokers.clusters import Clusters
-from tests.peers.brokers.judge import check_nothing_is_open, identity_of
 from tests.peers.client.committed import BEHIND, committed, producing, records
 
 TIMEOUT_MS = 1_500

@@ -8,10 +8,10 @@ import pytest
 
 from stuntbroker import run_broker
 from stuntbroker.fixture.broker import Broker
+from tests.kit.programs.by_command import Client
 from tests.peers.control.payer import (
     CLIENTS,
 )
-from tests.peers.programs.by_command import Client
 
 
 @pytest.fixture(scope="module", params=CLIENTS)

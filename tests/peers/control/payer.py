@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from stuntbroker.fixture.broker import Broker
-from tests.peers.programs.by_command import AioKafka, CallError, Client, ConfluentKafka, Program
-from tests.peers.programs.programs import go_program, java_program
+from tests.kit.programs.by_command import AioKafka, CallError, Client, ConfluentKafka, Program
+from tests.kit.programs.programs import go_program, java_program
 
 CLIENTS: dict[str, Callable[[], Client]] = {
     "java": lambda: Program(java_program()),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.fixture.broker import Broker
+from tests.kit.programs.by_command import CALL_S_MAX, CallError, Client
 from tests.peers.control.payer import (
     BOTH,
     MINUTE_MS,
@@ -19,7 +20,6 @@ from tests.peers.control.payer import (
     Payer,
     values,
 )
-from tests.peers.programs.by_command import CALL_S_MAX, CallError, Client
 
 # --- nodes
 

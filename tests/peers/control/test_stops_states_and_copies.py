@@ -10,13 +10,13 @@ import pytest
 from stuntbroker.client.admin import Admin
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.fixture.control import transaction
+from tests.kit.programs.by_command import CallError, Client
 from tests.peers.control.payer import (
     BOTH,
     GIVES_UP_WITHOUT_A_BROKER,
     Payer,
     values,
 )
-from tests.peers.programs.by_command import CallError, Client
 
 # --- stops
 

@@ -9,6 +9,7 @@ import pytest
 
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.fixture.control import transaction
+from tests.kit.programs.by_command import Client
 from tests.peers.control.payer import (
     BOTH,
     MINUTE_MS,
@@ -16,7 +17,6 @@ from tests.peers.control.payer import (
     Payer,
     values,
 )
-from tests.peers.programs.by_command import Client
 
 # --- time
 

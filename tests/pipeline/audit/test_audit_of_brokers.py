@@ -15,8 +15,8 @@ from stuntbroker.pipeline.audit.folder import read_folder
 from stuntbroker.pipeline.audit.reports import aborted_of, fencing_of, last_stable_offsets, latencies_of
 from stuntbroker.pipeline.audit.result import Audit
 from stuntbroker.pipeline.audit.run import audit
+from tests.kit.brokers.kafka_broker import apache_kafka
 from tests.kit.processes.process import serving
-from tests.peers.brokers.kafka_broker import apache_kafka
 
 TOPICS = ("in", "out", "other")
 

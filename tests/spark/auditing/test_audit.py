@@ -22,8 +22,8 @@ from stuntbroker.pipeline.audit.tables import TableWriter
 from stuntbroker.pipeline.spark import audit as on_spark
 from stuntbroker.pipeline.spark.segments import BUNCH_BYTES, NAME, SegmentSource, bunches_of
 from stuntbroker.protocol.batches.records import seal
+from tests.kit.brokers.kafka_broker import apache_kafka
 from tests.kit.processes.process import serving
-from tests.peers.brokers.kafka_broker import apache_kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,7 +26,7 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         broker: LiveBroker = request.getfixturevalue("broker")
         yield str(broker.address)
         return
-    from tests.peers.brokers.kafka_broker import apache_kafka
+    from tests.kit.brokers.kafka_broker import apache_kafka
 
     with apache_kafka(tmp_path_factory.mktemp("kafka")) as created:
         yield created

@@ -13,7 +13,7 @@ from source_query import Query, produce
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.protocol.addresses import parse_bootstrap
-from tests.peers.brokers.kafka_broker import apache_kafka
+from tests.kit.brokers.kafka_broker import apache_kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-MODULE = Path(__file__).parent.with_name("go")
+MODULE = Path(__file__).parents[2] / "peers" / "go"
 
 
 def go_tool() -> str:

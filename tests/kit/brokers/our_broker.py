@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.peers.brokers.kafka_broker import stop
+from tests.kit.brokers.kafka_broker import stop
 
 READY_S_MAX = 30
 

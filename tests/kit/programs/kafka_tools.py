@@ -9,8 +9,8 @@ import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.peers.brokers.kafka_broker import stop
-from tests.peers.programs.programs import java_command
+from tests.kit.brokers.kafka_broker import stop
+from tests.kit.programs.programs import java_command
 
 
 class ToolResult(NamedTuple):

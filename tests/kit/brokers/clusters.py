@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers import late_epochs
-from tests.peers.brokers.kafka_broker import apache_kafka
-from tests.peers.brokers.our_broker import our_broker
+from tests.kit.brokers import late_epochs
+from tests.kit.brokers.kafka_broker import apache_kafka
+from tests.kit.brokers.our_broker import our_broker
 
 OURS = "stuntbroker"
 KAFKA = "kafka"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.brokers.kafka_broker import class_path, java_tool, kafka_java
-from tests.peers.programs.go_tool import MODULE, go_tool
-from tests.peers.programs.scenarios import build, build_folder
+from tests.kit.brokers.kafka_broker import class_path, java_tool, kafka_java
+from tests.kit.programs.go_tool import MODULE, go_tool
+from tests.kit.programs.scenarios import build, build_folder
 
-JAVA_SOURCES = sorted(Path(__file__).parent.with_name("java").glob("*.java"))
+JAVA_SOURCES = sorted((Path(__file__).parents[2] / "peers" / "java").glob("*.java"))
 GO_SOURCES = sorted([*MODULE.glob("*.go"), *MODULE.glob("go.*")])
-NODE_FOLDER = Path(__file__).parent.with_name("node")
+NODE_FOLDER = Path(__file__).parents[2] / "peers" / "node"
 
 
 def java_program() -> list[str]:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.free_ports import free_ports
 from tests.kit.processes.class_archive import archived
+from tests.kit.processes.free_ports import free_ports
 from tests.kit.processes.process import serving
 
 REPOSITORY = Path(__file__).parents[3]
