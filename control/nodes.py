@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node, stop_node
 from stuntbroker.broker.cluster.nodes import Node
 from stuntbroker.control.rules.faults import DELAY, TIMES_MS_MAX, Fault, FaultError, check_number, check_text, part_of
-from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.primitives import INT32_MAX
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 
@@ -141,7 +140,7 @@ def _place(control: Control, given: dict[str, Any]) -> tuple[Topic, int]:
     for kind, log in (("group", OFFSETS), ("transactional_id", TXN_STATE)):
         if kind in given:
             topic = topics.internal(log)
-            return topic, partition_for(given[kind], len(topic.partitions))
+            return topic, topic.partition_of(given[kind])
     name, index = given["topic"], given.get("partition", 0)
     known = topics.get(name)
     if known is None or index >= len(known.partitions):

@@ -9,7 +9,6 @@ from stuntbroker.broker.cluster.moves import change_leader
 from stuntbroker.control.rules.faults import FaultError, check_number, check_text, part_of
 from stuntbroker.coordinator.state import EPOCH_LAST
 from stuntbroker.protocol.batches.records import SEQUENCE_MAX, TRANSACTIONAL, build_batch
-from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 from stuntbroker.protocol.topic_names import TXN_STATE
 from stuntbroker.storage.errors import StorageError
@@ -100,8 +99,8 @@ def is_already_seeded(broker: SeedPorts, rule: Any) -> bool:
     if kind == "coordinator_epoch":
         if "transactional_id" not in fields or "epoch" not in fields:
             return False
-        partitions = broker.topics.internal(TXN_STATE).partitions
-        epoch = partitions[partition_for(fields["transactional_id"], len(partitions))].leader_epoch
+        topic = broker.topics.internal(TXN_STATE)
+        epoch = topic.partitions[topic.partition_of(fields["transactional_id"])].leader_epoch
         return bool(epoch >= fields["epoch"])
     if kind == "ids":
         txn = broker.transactions.state_of(fields.get("transactional_id", ""))
@@ -116,7 +115,7 @@ def is_already_seeded(broker: SeedPorts, rule: Any) -> bool:
     if kind == "next_sequence":
         producer = known.get(fields.get("producer_id", -1))
         return producer is not None and producer.epoch >= fields.get("producer_epoch", 0)
-    return any(each.txn_first_offset >= 0 and _owner_of(broker, id_) is None for id_, each in known.items())
+    return any(each.has_open_txn and _owner_of(broker, id_) is None for id_, each in known.items())
 
 
 def _ids(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
@@ -158,7 +157,7 @@ def _coordinator_epoch(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, A
             "coordinator_epoch.transactional_id is missing", 'as {"transactional_id": "pay-1", "epoch": 5}'
         )
     topic = broker.topics.internal(TXN_STATE)
-    index = partition_for(id_, len(topic.partitions))
+    index = topic.partition_of(id_)
     lowest = topic.partitions[index].leader_epoch + 1
     check_number(fields, "coordinator_epoch", "epoch", lowest, COORDINATOR_EPOCH_MAX)
     epoch = fields.get("epoch", lowest)

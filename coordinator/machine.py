@@ -47,10 +47,7 @@ from stuntbroker.coordinator.state import (
     advance,
 )
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
-
-EPOCH_FENCE: Final = 32_767
-"""Epoch of markers that fence a producer with the last epoch; no client ever holds it."""
+from stuntbroker.protocol.transaction_states import EPOCH_MAX, TIMEOUT_NONE
 
 _FENCED: Final = Reply(ErrorCode.PRODUCER_FENCED)
 _CONCURRENT: Final = Reply(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -343,7 +340,7 @@ def _prepare_with_bump(txn: Txn, prepare: Phase, context: Context) -> Decision:
 
 def _marker_epoch(txn: Txn) -> int:
     """Return the epoch of markers under transaction version 2 and of fencing markers: above the transaction's records."""
-    return min(txn.producer_epoch + 1, EPOCH_FENCE)
+    return min(txn.producer_epoch + 1, EPOCH_MAX)
 
 
 def _prepare(

@@ -75,6 +75,8 @@ SUCCESSORS: Final[dict[Phase, frozenset[Phase]]] = {
 
 COMPLETED: Final = frozenset({COMPLETE_COMMIT, COMPLETE_ABORT})
 PREPARED: Final = frozenset({PREPARE_COMMIT, PREPARE_ABORT})
+OPEN: Final = frozenset({ONGOING, *PREPARED})
+"""Phases of a transaction that is not complete."""
 MAY_EXPIRE: Final = frozenset({EMPTY, *COMPLETED})
 
 

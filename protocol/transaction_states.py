@@ -10,5 +10,7 @@ RUNNING: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 """States of a transaction that is not complete."""
 STATES: Final = ("Empty", *RUNNING, "CompleteCommit", "CompleteAbort")
 """Names of all states, as in ListTransactions; the index is the number in the transaction log."""
+EPOCH_MAX: Final = 32_767
+"""Largest producer epoch, that of markers that fence a producer with the last epoch; no client ever holds it."""
 TIMEOUT_NONE: Final = INT32_MAX
 """Time-out in ms of a two-phase commit transaction (KIP-939), which never times out."""

@@ -15,9 +15,9 @@ from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.producer_snapshot import ProducerEntry, ProducerSnapshot
 from stuntbroker.protocol.primitives import DecodeError
+from stuntbroker.protocol.transaction_states import EPOCH_MAX
 
 BATCHES_REMEMBERED: Final = 5
-EPOCH_MAX: Final = 32_767
 SNAPSHOT_VERSION: Final = 1
 
 OK = ErrorCode.NONE
@@ -65,6 +65,11 @@ class Producer:
     def last_sequence(self) -> int:
         """Sequence number of the producer's last record, -1 when none is known."""
         return self.batches[-1][1] if self.batches else -1
+
+    @property
+    def has_open_txn(self) -> bool:
+        """Whether the producer has an open transaction in this partition."""
+        return self.txn_first_offset >= 0
 
     def txn_status(self, epoch: int) -> int:
         """Return OPEN, STALE or NOT_OPEN, as `ProducerStates.txn_status`."""
@@ -169,7 +174,7 @@ class ProducerStates:
         elif sequence and stored != -1:
             # A marker bumped the epoch; no batch of this epoch is known.
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        if producer.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
+        if producer.has_open_txn and not header.attributes & TRANSACTIONAL:
             return ErrorCode.INVALID_TXN_STATE
         return OK
 
@@ -216,7 +221,7 @@ class ProducerStates:
     def has_open_txn(self, header: BatchHeader) -> bool:
         """Whether the batch's transaction is open in this partition (Kafka: hasOngoingTransaction)."""
         producer = self.producers.get(header.producer_id)
-        return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == header.producer_epoch
+        return producer is not None and producer.has_open_txn and producer.epoch == header.producer_epoch
 
     def txn_status(self, producer_id: int, epoch: int) -> int:
         """Return OPEN, STALE or NOT_OPEN: whether the producer may append without its coordinator's verification."""
@@ -274,7 +279,7 @@ class ProducerStates:
         if producer is None:
             return OK
         if transaction_version >= 2:
-            repeats = epoch == producer.epoch and (producer.txn_first_offset < 0 or epoch == EPOCH_MAX)
+            repeats = epoch == producer.epoch and (not producer.has_open_txn or epoch == EPOCH_MAX)
             if epoch <= producer.epoch and not repeats:
                 return ErrorCode.INVALID_PRODUCER_EPOCH
         elif epoch < producer.epoch:
@@ -318,7 +323,7 @@ class ProducerStates:
         old = [
             producer_id
             for producer_id, producer in self.producers.items()
-            if producer.txn_first_offset < 0 and now_ms - producer.last_timestamp >= expiration_ms
+            if not producer.has_open_txn and now_ms - producer.last_timestamp >= expiration_ms
         ]
         for producer_id in old:
             del self.producers[producer_id]
@@ -330,7 +335,7 @@ class ProducerStates:
 
     def expiry_due_ms(self, expiration_ms: int) -> int | None:
         """Return the time in ms since 1970 from which `expire` may forget a producer; None if no producer can expire."""
-        last_ms = [each.last_timestamp for each in self.producers.values() if each.txn_first_offset < 0]
+        last_ms = [each.last_timestamp for each in self.producers.values() if not each.has_open_txn]
         last_ms += [each.since_ms for each in self.unresolved_batches.values()]
         return min(last_ms) + expiration_ms if last_ms else None
 
@@ -381,7 +386,7 @@ class ProducerStates:
                     )
                 )
             states.producers[entry.producer_id] = producer
-            if producer.txn_first_offset >= 0:
+            if producer.has_open_txn:
                 opened.append((producer.txn_first_offset, entry.producer_id))
         states.open_txns = {producer_id: offset for offset, producer_id in sorted(opened)}
         return states

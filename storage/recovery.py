@@ -224,7 +224,7 @@ def _restore_cleaned(log: PartitionLog) -> None:
     """Restore producers whose batches were removed by compaction, from the newest snapshot."""
     _, known = _snapshot_before(log, log.next_offset)
     for producer_id, producer in known.producers.items():
-        if producer_id not in log.producers.producers and producer.txn_first_offset < 0:
+        if producer_id not in log.producers.producers and not producer.has_open_txn:
             log.producers.producers[producer_id] = producer
 
 

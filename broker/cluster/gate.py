@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.cluster.nodes import Placement
 from stuntbroker.broker.metadata.topics import Topic, coordinator_of
-from stuntbroker.broker.requests.apis import NO_RESPONSE
-from stuntbroker.broker.requests.interception import intercept_response
-from stuntbroker.broker.requests.partial_requests import handle_own_part, merged, refusal_of
-from stuntbroker.broker.requests.plain_messages import decoded_answer, error_answer
+from stuntbroker.broker.requests.partial_requests import handle_own_part, handle_own_produce, refusal_of
+from stuntbroker.broker.requests.plain_messages import error_answer
 from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -24,7 +22,6 @@ from stuntbroker.protocol.messages.produce_response import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
-    ProduceResponse,
     TopicProduceResponse,
 )
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, ProduceFields
@@ -223,20 +220,7 @@ class NodeGate:
             return handle(connection, fields, version)
         named = [part for topic in refused for part in topic.partition_responses]
         endpoints = [NodeEndpoint(*each) for each in self._nodes.endpoints_of_leaders(named, connection)]
-        if not own and acks:
-            return ProduceResponse(refused, 0, endpoints)
-
-        def with_refusal(answer: Any) -> Any:
-            if not acks:
-                connection.fail("unacknowledged_produce_failed")
-                return NO_RESPONSE
-            if isinstance(answer, bytes | bytearray):
-                answer = decoded_answer(api_keys.PRODUCE, version, connection.route.flexible_response, answer)
-            return ProduceResponse(merged(answer.responses, refused), 0, endpoints)
-
-        if not own:
-            return with_refusal(None)
-        return intercept_response(handle, connection, (transactional_id, acks, own), version, with_refusal)
+        return handle_own_produce(handle, connection, (transactional_id, acks, own), version, refused, endpoints)
 
     def _produce_error(self, topic: Topic | None, index: int, node_id: int, acks: int) -> ErrorCode:
         if not is_led(topic, index, node_id):

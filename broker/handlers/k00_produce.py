@@ -14,6 +14,7 @@ from stuntbroker.broker.produce.client_append import append_or_error
 from stuntbroker.broker.produce.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
 from stuntbroker.broker.produce.produce_checks import check_content, has_transactional
 from stuntbroker.broker.produce.txn_questions import Question, is_verifying, question_for
+from stuntbroker.broker.produce.unacknowledged import fail_unacknowledged
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.slices import run_in_slices
 from stuntbroker.broker.transactions.coordinator_errors import leader_code
@@ -272,9 +273,7 @@ def _log_fencing(
 
 def _unacknowledged(connection: AskingPart[ProducePorts], failed: bool) -> Any:
     """Return NO_RESPONSE, as acks=0 wants; close the connection after a failure, as there is no other way to report it."""
-    if failed:
-        connection.fail("unacknowledged_produce_failed")
-    return NO_RESPONSE
+    return fail_unacknowledged(connection) if failed else NO_RESPONSE
 
 
 def _refuse(response: PartitionProduceResponse, error: int) -> None:

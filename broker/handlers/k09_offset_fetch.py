@@ -117,7 +117,7 @@ def _group(
     else:
         wanted = []
         for topic in requested.topics:
-            name = topic.name if version < TOPIC_IDS_FROM[KEY] else _name_of(connection, topic.topic_id)
+            name = topic.name if version < TOPIC_IDS_FROM[KEY] else connection.broker.topics.name_of(topic.topic_id)
             if name is None:
                 unknown.append(_unknown_id(topic.topic_id, topic.partition_indexes))
             else:
@@ -130,11 +130,6 @@ def _group(
         for topic in topics
     ]
     return OffsetFetchResponseGroup(requested.group_id, known + unknown)
-
-
-def _name_of(connection: Asking[Uses], topic_id: bytes) -> str | None:
-    topic = connection.broker.topics.by_id(topic_id)
-    return None if topic is None else topic.name
 
 
 def _unknown_id(topic_id: bytes, numbers: Sequence[int]) -> OffsetFetchResponseTopics:

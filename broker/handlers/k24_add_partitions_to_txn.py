@@ -117,9 +117,6 @@ def _add(
             error = coordinator_code(connection, transaction.transactional_id, identity, error, KEY, version)
         answer(_results(transaction.topics, lambda name, index: error))
 
-    if not transaction.transactional_id:
-        done(Reply(ErrorCode.INVALID_REQUEST))
-        return
     partitions = frozenset((topic.name, index) for topic in transaction.topics for index in topic.partitions)
     client_version = 2 if version >= MANY_FROM else 0
     request = AddPartitions(transaction.producer_id, transaction.producer_epoch, partitions, client_version)

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import AddPartitions, Reply
-from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from stuntbroker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from stuntbroker.protocol.topic_names import OFFSETS
@@ -31,8 +29,6 @@ def handle(connection: Asking[Uses], request: AddOffsetsToTxnRequest, version: i
     """Add the group's partition of `__consumer_offsets` to a transaction; None when the response comes later."""
     broker = connection.broker
     transactional_id = request.transactional_id
-    if not transactional_id:
-        return AddOffsetsToTxnResponse(0, ErrorCode.INVALID_REQUEST)
 
     def done(reply: Reply) -> None:
         error = reply.error
@@ -41,7 +37,7 @@ def handle(connection: Asking[Uses], request: AddOffsetsToTxnRequest, version: i
             error = coordinator_code(connection, transactional_id, identity, error, KEY, version)
         connection.reply(AddOffsetsToTxnResponse(0, error))
 
-    index = partition_for(request.group_id, len(broker.topics.internal(OFFSETS).partitions))
+    index = broker.topics.internal(OFFSETS).partition_of(request.group_id)
     add = AddPartitions(request.producer_id, request.producer_epoch, frozenset({(OFFSETS, index)}), 0)
     broker.transactions.ask(transactional_id, add, done)
     return None

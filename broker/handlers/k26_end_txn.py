@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import EndTxn, Reply
-from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.primitives import Buffer
@@ -54,9 +53,6 @@ def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
 def handle(connection: Asking[HasTransactions], fields: EndTxnFields, version: int) -> EndTxnResponse | None:
     """Commit or abort a transaction; None when the response comes later, or was sent by the coordinator."""
     transactional_id, producer_id, producer_epoch, committed = fields
-    if not transactional_id:
-        return EndTxnResponse(0, ErrorCode.INVALID_REQUEST)
-
     client_version = 2 if version >= BUMP_FROM else 0
     request = EndTxn(producer_id, producer_epoch, committed, client_version)
     transactions = connection.broker.transactions

@@ -48,6 +48,10 @@ class Topic:
         """Number of replicas of each partition."""
         return len(self.placements[0].replicas)
 
+    def partition_of(self, key: str) -> int:
+        """Return the partition of this internal topic for a group or a transactional id."""
+        return partition_for(key, len(self.partitions))
+
 
 class Topics:
     """Every topic by name and by id."""
@@ -82,6 +86,11 @@ class Topics:
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(self.by_name.values())
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic with this id; None if there is none."""
+        topic = self._by_id.get(topic_id)
+        return None if topic is None else topic.name
 
     def find(self, name: str, topic_id: bytes, by_id: bool) -> Topic | None:
         """Return the topic with this name, or this id if `by_id` (newer request versions); None if there is none."""
@@ -367,7 +376,7 @@ class Topics:
 
 def coordinator_of(topic: Topic, key: str) -> Placement:
     """Return the placement of the partition that stores a group or transactional id; its leader is the coordinator."""
-    return topic.placements[partition_for(key, len(topic.placements))]
+    return topic.placements[topic.partition_of(key)]
 
 
 def _nodes_of(placements: Mapping[int, Placement]) -> dict[str, list[int]]:

@@ -250,8 +250,7 @@ def topic_name(connection: Client, topic: Any, version: int) -> str | None:
     if version < TOPIC_IDS_FROM.get(connection.route.key, version + 1):
         name: str = topic.topic if hasattr(topic, "topic") else topic.name
         return name
-    known = connection.broker.topics.by_id(topic.topic_id)
-    return None if known is None else known.name
+    return connection.broker.topics.name_of(topic.topic_id)
 
 
 def change_response(

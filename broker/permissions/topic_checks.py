@@ -12,10 +12,7 @@ from stuntbroker.broker.permissions.authorizer import operations_of
 from stuntbroker.broker.permissions.checks import MESSAGES, change_response, may_on_cluster
 from stuntbroker.broker.permissions.permitted import may
 from stuntbroker.broker.produce.produce_checks import has_transactional
-from stuntbroker.broker.requests.apis import NO_RESPONSE
-from stuntbroker.broker.requests.interception import intercept_response
-from stuntbroker.broker.requests.partial_requests import merged
-from stuntbroker.broker.requests.plain_messages import whole_answer
+from stuntbroker.broker.requests.partial_requests import handle_own_produce
 from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
 from stuntbroker.protocol.api_keys import DELETE_TOPICS
 from stuntbroker.protocol.errors import ErrorCode
@@ -35,7 +32,6 @@ from stuntbroker.protocol.messages.metadata_request import MetadataRequest, Meta
 from stuntbroker.protocol.messages.metadata_response import MetadataResponseTopic
 from stuntbroker.protocol.messages.produce_response import (
     PartitionProduceResponse,
-    ProduceResponse,
     TopicProduceResponse,
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
@@ -70,7 +66,7 @@ def check_produce(handle: Handler, connection: Client, fields: ProduceFields, ve
         transactional_id is None or not may(connection, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
     ):
         refused = _refused(topic_batches, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return ProduceResponse(refused) if acks else _closed(connection)
+        return handle_own_produce(handle, connection, (transactional_id, acks, []), version, refused)
     names = [_name_to_write(connection, name, topic_id, version) for name, topic_id, _ in topic_batches]
     denied = {
         name
@@ -82,26 +78,14 @@ def check_produce(handle: Handler, connection: Client, fields: ProduceFields, ve
     named = list(zip(names, topic_batches, strict=True))
     own = [batches for name, batches in named if name not in denied]
     refused = _refused([batches for name, batches in named if name in denied], DENIED)
-    if not own:
-        return ProduceResponse(refused) if acks else _closed(connection)
-
-    def with_refused(answer: Any) -> Any:
-        if not acks:
-            return _closed(connection)
-        response = whole_answer(connection.route.key, version, connection.route.flexible_response, answer)
-        if response is not NO_RESPONSE:
-            response.responses = merged(response.responses, refused)
-        return response
-
-    return intercept_response(handle, connection, (transactional_id, acks, own), version, with_refused)
+    return handle_own_produce(handle, connection, (transactional_id, acks, own), version, refused)
 
 
 def _name_to_write(connection: Client, name: str, topic_id: bytes, version: int) -> str | None:
     """Return the name of the topic of a Produce request; None if its id is unknown."""
     if version < PRODUCE_IDS_FROM:
         return name
-    topic = connection.broker.topics.by_id(topic_id)
-    return None if topic is None else topic.name
+    return connection.broker.topics.name_of(topic_id)
 
 
 def _refused(topic_batches: TopicBatches, error: ErrorCode) -> list[TopicProduceResponse]:
@@ -109,12 +93,6 @@ def _refused(topic_batches: TopicBatches, error: ErrorCode) -> list[TopicProduce
         TopicProduceResponse(name, topic_id, [PartitionProduceResponse(index, error, -1) for index in parts])
         for name, topic_id, parts in topic_batches
     ]
-
-
-def _closed(connection: Client) -> Any:
-    """Close the connection, as there is no other way to report the failure of a request with acks=0."""
-    connection.fail("unacknowledged_produce_failed")
-    return NO_RESPONSE
 
 
 # --- Metadata
@@ -159,8 +137,7 @@ def _requested_name(connection: Client, topic: MetadataRequestTopic | DeleteTopi
     """Return the name of a topic in a request that has names and ids; None if its id is unknown."""
     if topic.topic_id == ZERO_UUID:
         return topic.name
-    known = connection.broker.topics.by_id(topic.topic_id)
-    return None if known is None else known.name
+    return connection.broker.topics.name_of(topic.topic_id)
 
 
 def _may_create_if_missing(connection: Client, request: MetadataRequest, name: str) -> bool:

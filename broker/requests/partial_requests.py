@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from stuntbroker.broker.produce.unacknowledged import fail_unacknowledged
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.plain_messages import error_answer, plain_request, whole_answer
 from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.produce_response import NodeEndpoint, ProduceResponse, TopicProduceResponse
+from stuntbroker.protocol.produce_codec import ProduceFields
 from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
@@ -41,6 +44,31 @@ def handle_own_part(
         return response
 
     return intercept_response(handle, connection, own, version, with_refusal)
+
+
+def handle_own_produce(
+    handle: Handler,
+    connection: ClientConnection,
+    own: ProduceFields,
+    version: int,
+    refused: Sequence[TopicProduceResponse],
+    endpoints: Sequence[NodeEndpoint] = (),
+) -> Any:
+    """As `handle_own_part`, for Produce, which has fields of its own. `own` may have no batches, and acks=0."""
+    _, acks, topic_batches = own
+    route = connection.route
+
+    def with_refusal(answer: Any) -> Any:
+        if not acks:
+            return fail_unacknowledged(connection)
+        response = whole_answer(route.key, version, route.flexible_response, answer)
+        if response is NO_RESPONSE:
+            return response
+        return ProduceResponse(merged(response.responses, refused), 0, endpoints)
+
+    if topic_batches:
+        return intercept_response(handle, connection, own, version, with_refusal)
+    return ProduceResponse(refused, 0, endpoints) if acks else fail_unacknowledged(connection)
 
 
 def refusal_of(key: int, version: int, request: Any, error: ErrorCode) -> Any:

@@ -25,7 +25,7 @@ from stuntbroker.coordinator.records import (
     updated_at_ms_of,
 )
 from stuntbroker.coordinator.requests import AddPartitions, Context, EndTxn, InitProducerId, Reply, Request, TimeOut
-from stuntbroker.coordinator.state import MAY_EXPIRE, ONGOING, PREPARE_COMMIT, PREPARED, IdSummary, Txn, new_txn
+from stuntbroker.coordinator.state import MAY_EXPIRE, OPEN, PREPARE_COMMIT, PREPARED, IdSummary, Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.topic_names import TXN_STATE, TopicPartition
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from stuntbroker.broker.transactions.transaction_ports import TransactionServices, TxnStops
 
 NO_CONTEXT = Context(-1, 0, -1)
-OPEN = frozenset({ONGOING, *PREPARED})
 BUSY_RECHECK_MS = 60_000
 IDS_PER_SLICE = 1_000
 """Number of ids that one slice of the expiry checks."""
@@ -199,20 +198,17 @@ class Transactions:
         return actor.try_immediately(request, self)
 
     def _new_actor(self, transactional_id: str) -> Actor:
+        return self._add_actor(new_txn(transactional_id, self.producer_ids.take()))
+
+    def _add_actor(self, txn: Txn) -> Actor:
         if not self._log:
             self._use_log(self.broker.topics.internal(TXN_STATE).partitions)
-        txn = new_txn(transactional_id, self.producer_ids.take())
-        actor = self._actors[transactional_id] = Actor(txn, self._log_of(transactional_id))
+        actor = self._actors[txn.transactional_id] = Actor(txn, self._log_of(txn.transactional_id))
         return actor
 
     def adopt(self, txn: Txn) -> Actor:
         """Return the actor of an id; create it in this state if the id is not in the log. Used by a copy of a broker."""
-        actor = self.find(txn.transactional_id)
-        if actor is None:
-            if not self._log:
-                self._use_log(self.broker.topics.internal(TXN_STATE).partitions)
-            actor = self._actors[txn.transactional_id] = Actor(txn, self._log_of(txn.transactional_id))
-        return actor
+        return self.find(txn.transactional_id) or self._add_actor(txn)
 
     def set_ids(self, transactional_id: str, producer_id: int | None, producer_epoch: int) -> Txn | None:
         """Set producer id and epoch of an id, for tests; do nothing and return None during a transaction. Raises StorageError."""

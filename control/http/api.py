@@ -41,7 +41,7 @@ from stuntbroker.control.http.schemas import (
     WAIT_MS,
     WAIT_MS_MAX,
 )
-from stuntbroker.control.late import deliver, read_late
+from stuntbroker.control.late_requests import deliver, read_late_request
 from stuntbroker.control.own_requests import NoResponseError
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.rules.conditions import POLL_S, read_condition, wait_until
@@ -241,7 +241,7 @@ async def _seed(control: Control, request: Request) -> Any:
 
 async def _deliver_late(control: Control, request: Request) -> Any:
     try:
-        described = read_late(control.broker, control.requests, await body_of(request))
+        described = read_late_request(control.broker, control.requests, await body_of(request))
     except FaultError as fault:
         raise Problem(400, str(fault), fault.hint) from fault
     try:

@@ -40,6 +40,7 @@ class KeptEvents(Events):
         self.kept.append((event, fields))
 
     def names(self) -> list[str]:
+        """Return the names of all events, oldest first."""
         return [name for name, _ in self.kept]
 
     def crashes(self) -> list[str]:
@@ -70,12 +71,15 @@ class FakeTransport:
         self.protocol: Connection | None = None
 
     def get_extra_info(self, name: str) -> Any:
+        """Return an address, or the certificate, of the client."""
         return self.names[name]
 
     def set_write_buffer_limits(self, high: int) -> None:
+        """Set the bytes of unsent data above which the connection is paused."""
         self.high = high
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send data, or keep it while the client is stuck. Raises RuntimeError as uvloop does, after `close_unnoticed`."""
         if self.handle_closed:
             raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
         self.sent += data
@@ -86,6 +90,7 @@ class FakeTransport:
                 self.protocol.pause_writing()
 
     def writelines(self, parts: list[Any]) -> None:
+        """Send several pieces."""
         self.write(b"".join(parts))
 
     def read_again(self) -> None:
@@ -97,19 +102,24 @@ class FakeTransport:
             self.protocol.resume_writing()
 
     def pause_reading(self) -> None:
+        """Stop reading from the client."""
         assert self.reading
         self.reading = False
 
     def resume_reading(self) -> None:
+        """Read from the client again."""
         self.reading = True
 
     def is_closing(self) -> bool:
+        """Return whether the connection is closed."""
         return self.closed
 
     def close(self) -> None:
+        """Close the connection."""
         self.closed = True
 
     def abort(self) -> None:
+        """Close the connection without sending what is left."""
         self.closed = self.aborted = True
 
 
@@ -125,6 +135,7 @@ def frame(request: Message, version: int, correlation: int = 7, client_id: bytes
 
 
 def raw_frame(body: bytes) -> bytes:
+    """Return the frame of an encoded request."""
     return pack(">i", len(body)) + body
 
 
@@ -189,6 +200,7 @@ class Client:
         return decode(answer, KEYS[type(request).__name__.removesuffix("Request")], version)
 
     def disconnect(self) -> None:
+        """Let the client close the connection."""
         self.transport.closed = self.transport.handle_closed = True
         self.connection.connection_lost(None)
 
@@ -207,22 +219,27 @@ class Rig:
         self.faults: list[dict[str, Any]] = []
 
     def client(self, listener: int = 0, **names: tuple[str, int]) -> Client:
+        """Connect a client to a listener, by its index. `names`: `peer` and `local`, the addresses (host, port)."""
         return Client(self.broker, listener, **names)
 
     def topic(self, name: str, partitions: int = 1, **configs: str) -> Any:
+        """Return a topic, created if it does not exist. `configs`: properties with underscores for dots."""
         actual = self.broker.topics.get(name)
         created = {key.replace("_", "."): value for key, value in configs.items()}
         return actual or self.broker.topics.create(name, partitions, created)
 
     def logs(self, topic: str) -> Any:
+        """Return the logs of all partitions of a topic."""
         actual = self.broker.topics.get(topic)
         assert actual is not None
         return actual.partitions
 
     def log(self, topic: str, index: int) -> Any:
+        """Return the log of a partition."""
         return self.logs(topic)[index]
 
     def actor(self, transactional_id: str) -> Any:
+        """Return the actor of a transactional id; None if there is none."""
         return self.broker.transactions.find(transactional_id)
 
     def pass_time(self, ms: int) -> None:

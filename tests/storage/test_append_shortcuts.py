@@ -1,4 +1,4 @@
-"""`append_client` and `append_marker` ask their producer themselves where it plainly goes on; the rules say the same."""
+"""`append_client` skips `admit` for a batch that continues its producer's sequence: `admit` would return OK."""
 
 from __future__ import annotations
 

@@ -423,21 +423,21 @@ def test_a_marker_has_the_time_type_of_its_topic(tmp_path: Path) -> None:
     assert actual == [[0x30], [0x38]]
 
 
-# --- gathering
+# --- buffered appends
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 12_000), st.sampled_from("tpfre")), max_size=40))
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_a_log_that_gathers_its_turn_ends_as_one_that_does_not(
+def test_a_log_that_buffers_its_appends_ends_as_one_that_does_not(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, str]]
 ) -> None:
     folder = tmp_path_factory.mktemp("turn")
-    plain, gathering = new_log(folder / "a", segment_bytes=20_000), new_log(folder / "b", segment_bytes=20_000)
+    plain, buffered = new_log(folder / "a", segment_bytes=20_000), new_log(folder / "b", segment_bytes=20_000)
     turn = Turn(lambda end: None, refuse_faults, refuse_faults)
-    gathering.turn = turn
+    buffered.turn = turn
     sent = [0, 0, 0, 0]
     for pid, size, kind in steps:
-        for log in (plain, gathering):
+        for log in (plain, buffered):
             if kind in "tp":
                 txn = kind == "t" or pid in log.producers.open_txns
                 put(log, batch([(b"k", b"x" * size)], pid=pid, seq=sent[pid], txn=txn))
@@ -449,14 +449,14 @@ def test_a_log_that_gathers_its_turn_ends_as_one_that_does_not(
         if kind == "f":
             turn.end()
         if kind in "fr":
-            assert read_all(plain, 0) == read_all(gathering, 0)
+            assert read_all(plain, 0) == read_all(buffered, 0)
     turn.end()
     before = view(plain)
-    assert view(gathering) == before
-    assert plain.latest_timestamp() == gathering.latest_timestamp()
+    assert view(buffered) == before
+    assert plain.latest_timestamp() == buffered.latest_timestamp()
     if not before.end:
         return
-    for log, name in ((plain, "a"), (gathering, "b")):
+    for log, name in ((plain, "a"), (buffered, "b")):
         log.close()
         restarted = reopened(folder / name, clean=True, segment_bytes=20_000)
         assert view(restarted, batches_remembered=1) == view(plain, batches_remembered=1)
@@ -464,19 +464,19 @@ def test_a_log_that_gathers_its_turn_ends_as_one_that_does_not(
         killed(restarted)
     logs = [{n: c for n, c in files_of(folder / name).items() if n.endswith(".log")} for name in "ab"]
     assert logs[0] == logs[1]
-    for log in (plain, gathering):
+    for log in (plain, buffered):
         killed(log)
 
 
 def test_a_segment_that_is_older_than_its_topic_lets_it_be_is_closed_with_the_next_record(tmp_path: Path) -> None:
     """Though its newest record is younger: `segment.ms` was made smaller, and the broker started again."""
-    for name in ("at once", "gathering"):
+    for name in ("at once", "buffered"):
         log = new_log(tmp_path / name)
         for at in (0, 100):
             put(log, batch(at=NOW_MS + at))
         killed(log)
         log = reopened(tmp_path / name, segment_ms=10)
-        if name == "gathering":
+        if name == "buffered":
             log.turn = Turn(lambda end: None, refuse_faults, refuse_faults)
         for at in (5, 50):
             put(log, batch(at=NOW_MS + at))

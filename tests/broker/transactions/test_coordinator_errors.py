@@ -55,7 +55,7 @@ TABLE: dict[tuple[int, str, bool, bool], int] = {
 for tier in TIERS:
     TABLE[FENCED, tier, False, True] = INVALID_EPOCH
     TABLE[FENCED, tier, True, True] = DraftCode.PRODUCER_FENCED
-    # A log that the profile wrote may be read without it: what was timed out is plainly fenced then.
+    # A log that the profile wrote may be read without it: what was timed out counts as fenced then.
     for error in (FENCED, TRANSACTION_TIMED_OUT):
         TABLE[error, tier, False, False] = INVALID_EPOCH
         TABLE[error, tier, True, False] = FENCED

@@ -15,7 +15,7 @@ from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 from tests.kit.disk_rig import Disk
 from tests.kit.rig import Client, decode, frame, running_rig
 from tests.kit.transactions.two_phase import (
-    NOBODY,
+    NO_PRODUCER,
     OK,
     TXN,
     committed,
@@ -165,7 +165,7 @@ async def test_flags_without_a_transactional_id_are_not_looked_at(data_dir: Path
     async with running_rig(data_dir) as rig:
         answer = rig.client().ask(InitProducerIdRequest(None, 60_000, -1, -1, True, True), 6)
 
-        assert (answer.error_code, answer.producer_epoch, kept(answer)) == (OK, 0, NOBODY)
+        assert (answer.error_code, answer.producer_epoch, kept(answer)) == (OK, 0, NO_PRODUCER)
 
 
 async def test_a_client_that_speaks_the_first_transaction_version_ends_what_was_kept(data_dir: Path) -> None:

@@ -23,7 +23,7 @@ from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.memory_disk import MemoryDisk
 from tests.kit.rig import START_MS, Client, running_rig
 from tests.kit.transactions.two_phase import (
-    NOBODY,
+    NO_PRODUCER,
     OK,
     TXN,
     Pair,
@@ -375,7 +375,7 @@ async def test_neither_the_id_nor_its_producer_expires_while_it_is_open(data_dir
         assert described(client).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         assert end(client, owner).error_code == write(client, following, "b") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
         restarted = init(client, keep=True)
-        assert kept(restarted) == NOBODY
+        assert kept(restarted) == NO_PRODUCER
         assert pair(restarted)[0] != first[0]
 
 
@@ -482,7 +482,7 @@ async def test_a_crash_after_any_write_loses_nothing_that_was_answered(
             answer = init(client, keep=True)
             if "write" in answered and asking != "end":
                 assert kept(answer) == first, where
-            if kept(answer) != NOBODY:
+            if kept(answer) != NO_PRODUCER:
                 assert end(client, pair(answer), commit).error_code == OK, where
             assert stable(rig), where
             if "offsets" in answered:

@@ -34,11 +34,11 @@ from tests.kit.valid_requests import TOPIC
 GROUP = "g"
 TIMEOUT_MS = 60_000
 Pair = tuple[int, int]
-NOBODY: Pair = (-1, -1)
+NO_PRODUCER: Pair = (-1, -1)
 
 
 def init(
-    client: Client, transactional_id: str | None, *, owner: Pair = NOBODY, version: int = 5, two_phase: bool = False,
+    client: Client, transactional_id: str | None, *, owner: Pair = NO_PRODUCER, version: int = 5, two_phase: bool = False,
     keep: bool = False, **claim: Any,
 ) -> Any:  # fmt: skip
     """Send InitProducerId. `claim`: the group, the generation, and the partitions as `assigned=[(topic, index), ...]`."""

@@ -24,10 +24,12 @@ from tests.kit.valid_requests import TOPIC
 TXN = "payments"
 OK = ErrorCode.NONE
 Pair = tuple[int, int]
-NOBODY: Pair = (-1, -1)
+NO_PRODUCER: Pair = (-1, -1)
 
 
-def init(client: Client, *, keep: bool = False, two_phase: bool = True, owner: Pair = NOBODY, version: int = 6) -> Any:
+def init(
+    client: Client, *, keep: bool = False, two_phase: bool = True, owner: Pair = NO_PRODUCER, version: int = 6
+) -> Any:
     timeout_ms = 60_000  # Ignored with Enable2Pc.
     return client.ask(InitProducerIdRequest(TXN, timeout_ms, *owner, two_phase, keep), version)
 

@@ -1,4 +1,4 @@
-"""A record that decides nothing is written late: behind all that its turn writes, and before the next of its key."""
+"""A deferred record decides nothing: it follows everything that its turn writes, and precedes the next record of its key."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def logs() -> Iterator[Logs]:
     killed(created.partition)
 
 
-def test_a_late_record_is_not_written_with_its_turn_but_with_the_next(logs: Logs) -> None:
+def test_a_deferred_record_is_not_written_with_its_turn_but_with_the_next(logs: Logs) -> None:
     logs.txns.append_record(b"a", b"prepare a", NOW_MS)
     logs.txns.append_deferred(b"a", b"complete a", NOW_MS)
     logs.end()
@@ -60,7 +60,7 @@ def test_a_late_record_is_not_written_with_its_turn_but_with_the_next(logs: Logs
     assert logs.written(logs.txns) == [b"prepare a", b"complete a", b"ongoing a"]
 
 
-def test_records_of_other_keys_do_not_wait_for_a_late_one_nor_bring_it_forward(logs: Logs) -> None:
+def test_records_of_other_keys_do_not_wait_for_a_deferred_one_nor_bring_it_forward(logs: Logs) -> None:
     logs.txns.append_record(b"a", b"prepare a", NOW_MS)
     logs.txns.append_deferred(b"a", b"complete a", NOW_MS)
     logs.txns.append_record(b"b", b"prepare b", NOW_MS)
@@ -73,7 +73,7 @@ def test_records_of_other_keys_do_not_wait_for_a_late_one_nor_bring_it_forward(l
     assert logs.written(logs.txns) == [b"prepare a", b"prepare b", b"complete a", b"complete b"]
 
 
-def test_the_next_record_of_its_key_comes_behind_a_late_one_and_behind_all_that_the_turn_has_written_before(
+def test_the_next_record_of_its_key_follows_a_deferred_one_and_all_that_the_turn_has_written_before(
     logs: Logs,
 ) -> None:
     logs.txns.append_record(b"a", b"prepare a", NOW_MS)

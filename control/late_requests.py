@@ -76,7 +76,7 @@ class LateRequest:
     sequence: int
 
 
-def read_late(broker: Uses, log: RequestLog, rule: Any) -> LateRequest:
+def read_late_request(broker: Uses, log: RequestLog, rule: Any) -> LateRequest:
     """Return the request that a rule describes; defaults are from the last such request of the id. Raises FaultError."""
     given = part_of({"late": rule}, "late", FIELDS)
     name, id_ = given.get("api"), given.get("transactional_id")

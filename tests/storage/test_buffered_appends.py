@@ -1,4 +1,4 @@
-"""What a log gathers for the end of a turn is what one that writes at once has, indexes and producers included."""
+"""A log that buffers its appends until the end of a turn has what one that writes at once has, indexes and producers included."""
 
 from __future__ import annotations
 
@@ -69,22 +69,22 @@ def test_any_appends_in_turns_end_as_they_do_at_once(seed: int, own: bool, offse
     random, now_ms = Random(seed), NOW_MS
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(partition, "OFFSETS_MAX", offsets_max)
-        at_once, gathering = (new_log(f"{folder}/{name}", **config) for name in "ag")
-        turn = gathering.turn = Turn(lambda end: None, refuse_faults, refuse_faults)
+        at_once, buffered = (new_log(f"{folder}/{name}", **config) for name in "ag")
+        turn = buffered.turn = Turn(lambda end: None, refuse_faults, refuse_faults)
         for _ in range(90):
             now_ms += random.choice([0, 0, 0, 1, -1, 3, -20, 50])
             step = random.random()
-            assert appended(at_once, Random(step), own, now_ms) == appended(gathering, Random(step), own, now_ms)
+            assert appended(at_once, Random(step), own, now_ms) == appended(buffered, Random(step), own, now_ms)
             if random.random() < 0.1:
                 turn.end()
-                assert not gathering.dirty
+                assert not buffered.dirty
         turn.end()
-        assert facts(gathering) == facts(at_once)
-        for log in (at_once, gathering):
+        assert facts(buffered) == facts(at_once)
+        for log in (at_once, buffered):
             killed(log)
 
 
-def test_what_is_gathered_is_written_whole_though_the_disk_takes_it_in_pieces() -> None:
+def test_buffered_appends_are_written_whole_though_the_disk_takes_them_in_pieces() -> None:
     disk = MemoryDisk()
     disk.write_size_max = 50
     log = new_log("/t-0", disk)
