@@ -28,7 +28,7 @@ usage: stuntbroker COMMAND [options]
 
 Kafka's own commands are available with Kafka's options and output: stuntbroker kafka-topics, kafka-console-producer,
 kafka-console-consumer, kafka-consumer-groups, kafka-configs, kafka-transactions, kafka-acls, kafka-broker-api-versions,
-kafka-cluster, kafka-get-offsets; and rpk. In the image, they are on the PATH.
+kafka-cluster, kafka-features, kafka-get-offsets; and rpk. In the image, they are on the PATH.
 
 `stuntbroker help COMMAND` and `stuntbroker COMMAND --help` print the options of a command, and examples.
 

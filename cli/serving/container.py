@@ -17,11 +17,10 @@ OTHER_DATA_DIRS: Final = (
     "/bitnami/kafka",
     "/var/lib/redpanda/data",
     "/kafka",
-    "/tmp/kraft-combined-logs",
-    "/tmp/kafka-logs",
-    "/tmp/kafka",
 )
-"""Data folders of other images, used if a volume is mounted there."""
+"""Data folders of other images, used if a volume is mounted there or at one of their parents."""
+TEMPORARY_DATA_DIRS: Final = ("/tmp/kraft-combined-logs", "/tmp/kafka-logs", "/tmp/kafka")
+"""The same, if a volume is mounted there: one at /tmp is for temporary files."""
 TEMPORARY: Final = ("/tmp", "/dev/shm")
 """Folders for temporary files; /dev/shm is writable even if the container's file system is read-only."""
 READY_FILES: Final = tuple(f"{folder}/stuntbroker.ready" for folder in TEMPORARY)
@@ -45,6 +44,8 @@ def data_dir(log_dirs: str) -> str | None:
     for path in (DATA_DIR, *OTHER_DATA_DIRS):
         if _is_in_volume(path):
             return path
+    if mounted := next(filter(os.path.ismount, TEMPORARY_DATA_DIRS), None):
+        return mounted
     return DATA_DIR if os.access(DATA_DIR, os.W_OK) else None
 
 

@@ -10,7 +10,8 @@ missing="kafka-client-metrics kafka-consumer-perf-test kafka-delegation-tokens k
   zookeeper-shell"
 
 mkdir -p "$root/etc/kafka/docker" "$root/etc/confluent/docker" "$root/etc/redpanda" "$root/opt/kafka/bin" "$root/usr/bin" \
-  "$root/opt/kafka/config" "$root/var/lib/kafka/data" "$root/var/lib/redpanda/data" "$root/var/lib/stuntbroker" "$root/bitnami/kafka/data"
+  "$root/opt/kafka/config" "$root/var/lib/kafka/data" "$root/var/lib/redpanda/data" "$root/var/lib/stuntbroker" "$root/bitnami/kafka/data" \
+  "$root/kafka" "$root/tmp/kraft-combined-logs" "$root/tmp/kafka-logs" "$root/tmp/kafka"
 
 # Start scripts of apache/kafka, cp-kafka and Redpanda.
 install -m 755 "$here/run" "$root/etc/kafka/docker/run"
@@ -57,4 +58,6 @@ done
 ln -s /opt/stuntbroker/bin/stuntbroker "$root/usr/bin/stuntbroker"
 
 # When the container runs as another user, as in Kubernetes and OpenShift, the user is in group 0.
-chmod -R g=u "$root/opt/kafka/config" "$root/etc/confluent" "$root/etc/kafka" "$root/etc/redpanda" "$root/var/lib" "$root/bitnami"
+chmod -R g=u "$root/opt/kafka/config" "$root/etc/confluent" "$root/etc/kafka" "$root/etc/redpanda" "$root/var/lib" "$root/bitnami" "$root/kafka" "$root/tmp/kraft-combined-logs" "$root/tmp/kafka-logs" "$root/tmp/kafka"
+# The base image's permissions of /tmp, which copying this folder would replace.
+chmod 1777 "$root/tmp"

@@ -42,19 +42,40 @@ def test_a_file_system_that_cannot_be_written_is_enough(started: Start) -> None:
     assert "data_not_kept" in docker("logs", container)
 
 
-def test_data_in_a_volume_is_there_in_the_next_container(started: Start, image: str) -> None:
+@pytest.mark.parametrize("folder", ["/var/lib/kafka/data", "/kafka", "/tmp/kraft-combined-logs"])
+def test_data_in_a_volume_is_there_in_the_next_container(started: Start, image: str, folder: str) -> None:
     volume = docker("volume", "create").strip()
     try:
-        first = started("--volume", f"{volume}:/var/lib/kafka/data")
+        first = started("--volume", f"{volume}:{folder}")
         wait_until_ready(first)
         docker("exec", first, "stuntbroker", "produce", "kept", "value")
         docker("stop", first)
-        second = started("--volume", f"{volume}:/var/lib/kafka/data")
+        second = started("--volume", f"{volume}:{folder}")
         wait_until_ready(second)
         assert docker("exec", second, "stuntbroker", "consume", "kept").strip() == "value"
         docker("rm", "--force", first, second)
     finally:
         docker("volume", "rm", volume)
+
+
+@pytest.mark.parametrize(
+    "folder", ["/mnt/shared/config", "/bitnami/kafka/config", "/opt/bitnami/kafka/config", "/opt/kafka/config"]
+)
+def test_a_properties_file_is_read_where_other_images_read_it(started: Start, tmp_path: Path, folder: str) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "server.properties").write_text("num.partitions=4\n", encoding="utf-8")
+    container = started("--volume", f"{tmp_path / 'server.properties'}:{folder}/server.properties:ro")
+    wait_until_ready(container)
+
+    docker("exec", container, "sh", "-c", "$KAFKA_HOME/bin/kafka-topics.sh --create --topic t")
+    assert "PartitionCount: 4" in docker("exec", container, "bin/kafka-topics.sh", "--describe", "--topic", "t")
+
+
+def test_the_port_of_an_older_image_is_only_advertised(started: Start) -> None:
+    container = started("--env", "KAFKA_ADVERTISED_HOST_NAME=localhost", "--env", "KAFKA_ADVERTISED_PORT=29093")
+    wait_until_ready(container)
+    docker("exec", container, "cub", "zk-ready", "localhost:9092", "5")
+    assert "localhost:29093" in docker("exec", container, "rpk", "cluster", "info")
 
 
 def test_a_folder_that_belongs_to_root_is_refused_with_what_to_do(started: Start, tmp_path: Path) -> None:
