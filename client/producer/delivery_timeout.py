@@ -46,7 +46,7 @@ class DeliveryTimeout:
         text = f"{what}not delivered within {self._timeout_s:g} s"
         if fault is None:
             return ProducerError(text)
-        error = ProducerError(f"{text}; last error: {fault.args[0].removeprefix(what)}", fault.code)
+        error = ProducerError(f"{text}; last error: {fault.args[0].removeprefix(what)}")
         error.__cause__ = fault
         return error
 

@@ -75,7 +75,7 @@ def test_the_port_of_an_older_image_is_only_advertised(started: Start) -> None:
     container = started("--env", "KAFKA_ADVERTISED_HOST_NAME=localhost", "--env", "KAFKA_ADVERTISED_PORT=29093")
     wait_until_ready(container)
     docker("exec", container, "cub", "zk-ready", "localhost:9092", "5")
-    assert "localhost:29093" in docker("exec", container, "rpk", "cluster", "info")
+    assert docker("exec", container, "rpk", "cluster", "info").split()[-2:] == ["localhost", "29093"]
 
 
 def test_a_folder_that_belongs_to_root_is_refused_with_what_to_do(started: Start, tmp_path: Path) -> None:
