@@ -258,7 +258,10 @@ class TransactionalConsumer(CheckedConsumer):
 
     def unsubscribe(self) -> None:
         """Leave the group, and read nothing."""
-        super().unsubscribe()
+        if self._fetcher is None and not self._closed:
+            self._subscription.unsubscribe()  # aiokafka's method needs a group to leave.
+        else:
+            super().unsubscribe()
         self._membership = GroupMetadata(self._group_name)
 
     def group_metadata(self) -> GroupMetadata:

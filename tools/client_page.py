@@ -68,8 +68,9 @@ SASL_AUTHENTICATION_FAILED and a certificate that is not trusted are F set-up (`
 ApiVersions is handled as a broken connection.
 
 The table follows Apache Kafka's Java producer 4.3.1, except where [differences.md](differences.md) says so. KIP-691
-proposes other classes: GROUP_AUTHORIZATION_FAILED, FENCED_INSTANCE_ID, ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID of offsets, and
-TOPIC_AUTHORIZATION_FAILED, are fatal, and INVALID_PRODUCER_ID_MAPPING is abortable.
+proposes other classes for some: fatal for FENCED_INSTANCE_ID, ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID of offsets,
+GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, and UNSUPPORTED_FOR_MESSAGE_FORMAT of records; abortable for
+INVALID_PRODUCER_ID_MAPPING.
 """
 LETTERS: Final = {
     Kind.SUCCESS: "ok",

@@ -38,6 +38,8 @@ class TransactionalConsumer:
         self._name = f"consumer of group {options['group_id']!r}"
         self._thread: LoopThread | None = None
         self._started: asynchronous.TransactionalConsumer | None = None
+        self._before_start: list[Callable[[Any], None]] = []
+        """Subscriptions and assignments that were made before `start`."""
         self._undelivered: dict[TopicPartition, int] = {}
         """First offsets that a call has read and not returned, because a signal interrupted its caller."""
         self._undelivered_of: object = None
@@ -54,6 +56,8 @@ class TransactionalConsumer:
         async def begin() -> asynchronous.TransactionalConsumer:
             consumer = self._make()
             try:
+                for call in self._before_start:
+                    call(consumer)
                 await consumer.start()
             except BaseException:
                 await consumer.stop()
@@ -111,6 +115,13 @@ class TransactionalConsumer:
             return work(consumer)
 
         return self._call(do)
+
+    def _subscribing(self, call: Callable[[Any], None]) -> None:
+        """Change what is read: now, or at `start`, which raises the errors of earlier calls."""
+        if self._thread is None:
+            self._before_start.append(call)
+        else:
+            self._do(call)
 
     # --- records
 
@@ -177,11 +188,11 @@ class TransactionalConsumer:
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to these topics, or to those that match `pattern`. `listener` is called in the event loop's thread."""
-        self._do(lambda twin: twin.subscribe(topics, pattern, listener))
+        self._subscribing(lambda twin: twin.subscribe(topics, pattern, listener))
 
     def unsubscribe(self) -> None:
         """Leave the group, and read nothing."""
-        self._do(lambda twin: twin.unsubscribe())
+        self._subscribing(lambda twin: twin.unsubscribe())
 
     def subscription(self) -> frozenset[str]:
         """Return the subscribed topics."""
@@ -189,7 +200,8 @@ class TransactionalConsumer:
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Read these partitions, without being a member of the group."""
-        self._do(lambda twin: twin.assign(list(partitions)))
+        partitions = list(partitions)
+        self._subscribing(lambda twin: twin.assign(partitions))
 
     def assignment(self) -> frozenset[TopicPartition]:
         """Return the assigned partitions."""

@@ -56,3 +56,16 @@ def test_connections_cannot_be_closed_in_their_own_thread(stuntbroker: Broker) -
 
         connections.thread.call(stop)
         assert refused and connections.is_open
+
+
+def test_who_subscribes_before_the_start_reads_from_then_on(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("in")
+    stuntbroker.produce("in", b"record")
+    consumer = blocking.TransactionalConsumer(bootstrap_servers=stuntbroker.bootstrap, group_id="group")
+    consumer.subscribe(["other"])
+    consumer.unsubscribe()
+    consumer.subscribe(["in"])
+    with consumer:
+        while not (records := consumer.getmany(timeout_ms=1_000)):
+            pass
+    assert [record.value for batch in records.values() for record in batch] == [b"record"]
