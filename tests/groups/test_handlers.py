@@ -62,6 +62,10 @@ class FakeTopics:
     def by_id(self, topic_id: bytes) -> Any:
         return next((topic for topic in self.topics if topic.id == topic_id), None)
 
+    def name_of(self, topic_id: bytes) -> Any:
+        topic = self.by_id(topic_id)
+        return None if topic is None else topic.name
+
     def find(self, name: str, topic_id: bytes, by_id: bool) -> Any:
         return self.by_id(topic_id) if by_id else self.get(name)
 
