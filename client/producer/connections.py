@@ -104,7 +104,7 @@ def _send(
     **options: Any,
 ) -> Any:
     if wanted_topics is not None and isinstance(request := arguments[0], MetadataRequest):
-        # A topic that was deleted would be created again at each refresh.
+        # Unlike Kafka: in Java, a topic that was deleted is created again by each refresh of the next five minutes.
         request._allow_auto_topic_creation = not set(wanted_topics).isdisjoint(request._topics or ())
     try:
         answer = send(*arguments, **options)

@@ -420,6 +420,7 @@ class Coordination:
 
         Under transaction version 2, every transaction has an epoch of its own (KIP-890).
         """
+        # Unlike Kafka: Java's producer keeps the epoch, and the late request ends the next transaction.
         return not self._session.is_version_2 and self._session.can_get_new_epoch
 
     def _final_error(self, kind: Request, code: int, reason: str | None) -> ProducerError:
