@@ -124,10 +124,10 @@ def _run(arguments: list[str]) -> int:
 
             sys.stdout.write(help_of(others[0] if others else ""))
             return 0
-    from stuntbroker.cli.shims import KAFKA_VERSION, is_shim, run_shim
+    from stuntbroker.cli.shims import KAFKA_VERSION, imitates_kafka, is_shim, run_shim
 
     if is_shim(command):
-        if "--version" in others:
+        if "--version" in others and imitates_kafka(command):
             # Unlike Kafka: our version follows that of the Kafka whose command it imitates.
             sys.stdout.write(f"{KAFKA_VERSION} (stuntbroker {VERSION})\n")
             return 0

@@ -26,6 +26,7 @@ _NEED_A_START: Final = [
     "end_offsets",
     "offsets_for_times",
     "topics",
+    "seek",
 ]
 """Calls that send requests, or wait for the responses to those of background tasks."""
 _BEFORE_START_TOO: Final = [
@@ -34,7 +35,6 @@ _BEFORE_START_TOO: Final = [
     "unsubscribe",
     "pause",
     "resume",
-    "seek",
     "highwater",
     "last_stable_offset",
     "last_poll_timestamp",
@@ -44,8 +44,8 @@ _BEFORE_START_TOO: Final = [
 class CheckedConsumer(ConsumerBase):
     """AIOKafkaConsumer whose calls fail at once if the consumer is not started, or stopped.
 
-    Calls at the wrong time, such as a seek in a partition that is not assigned, raise IllegalStateError. After `stop`, all calls
-    raise aiokafka's ConsumerStoppedError.
+    Calls at the wrong time, such as a seek in a partition that is not assigned, raise IllegalStateError. After `stop`, calls that
+    read or change something raise aiokafka's ConsumerStoppedError.
     """
 
     _group_name: str
@@ -57,7 +57,8 @@ class CheckedConsumer(ConsumerBase):
             raise IllegalStateError(f"{name}(): the consumer of group {self._group_name!r} is not started")
 
     def _illegal(self, name: str, fault: Exception) -> IllegalStateError:
-        return IllegalStateError(f"{name}() of the consumer of group {self._group_name!r}: {fault.args[0]}")
+        why = fault.args[0] if fault.args else "no partitions are assigned"
+        return IllegalStateError(f"{name}() of the consumer of group {self._group_name!r}: {why}")
 
 
 def _checked(name: str, call: Callable[..., Any], needs_start: bool) -> Callable[..., Any]:

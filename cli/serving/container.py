@@ -10,17 +10,18 @@ import asyncio
 import os
 from typing import Final, NamedTuple
 
+from stuntbroker.protocol.data_folder import JOURNAL
+
 LISTENERS: Final = "PLAINTEXT://0.0.0.0:9092"
 DATA_DIR: Final = "/var/lib/kafka/data"
 OTHER_DATA_DIRS: Final = (
     "/bitnami/kafka/data",
     "/bitnami/kafka",
     "/var/lib/redpanda/data",
-    "/kafka",
 )
 """Data folders of other images, used if a volume is mounted there or at one of their parents."""
-TEMPORARY_DATA_DIRS: Final = ("/tmp/kraft-combined-logs", "/tmp/kafka-logs", "/tmp/kafka")
-"""The same, if a volume is mounted there: one at /tmp is for temporary files."""
+OTHER_MOUNTED_DIRS: Final = ("/kafka", "/tmp/kraft-combined-logs", "/tmp/kafka-logs", "/tmp/kafka")
+"""The same, if a volume for data is mounted exactly there: something else may be mounted at /kafka, or at /tmp."""
 TEMPORARY: Final = ("/tmp", "/dev/shm")
 """Folders for temporary files; /dev/shm is writable even if the container's file system is read-only."""
 READY_FILES: Final = tuple(f"{folder}/stuntbroker.ready" for folder in TEMPORARY)
@@ -44,7 +45,7 @@ def data_dir(log_dirs: str) -> str | None:
     for path in (DATA_DIR, *OTHER_DATA_DIRS):
         if _is_in_volume(path):
             return path
-    if mounted := next(filter(os.path.ismount, TEMPORARY_DATA_DIRS), None):
+    if mounted := next(filter(_is_for_data, OTHER_MOUNTED_DIRS), None):
         return mounted
     return DATA_DIR if os.access(DATA_DIR, os.W_OK) else None
 
@@ -56,6 +57,14 @@ def _is_in_volume(path: str) -> bool:
             return True
         path = os.path.dirname(path)
     return False
+
+
+def _is_for_data(path: str) -> bool:
+    """Return whether a volume is mounted at a folder, and is empty or a broker's data folder."""
+    if not os.path.ismount(path) or not os.access(path, os.W_OK | os.X_OK):
+        return False
+    names = [name for name in os.listdir(path) if name != "lost+found"]
+    return not names or JOURNAL in names
 
 
 def temporary_folder() -> str:

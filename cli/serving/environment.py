@@ -162,8 +162,9 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
         elif name == "KAFKA_ADVERTISED_PORT":
             if "KAFKA_ADVERTISED_HOST_NAME" not in environ:
                 without_effect.append(name)
-        elif name == "KAFKA_PORT" and value.isdigit():  # In Kubernetes, it is the URL of a service.
-            continue
+        elif name == "KAFKA_PORT":
+            if not _own_port(environ) or "KAFKA_ADVERTISED_LISTENERS" in environ:
+                without_effect.append(name)
         elif name.startswith(KAFKA):
             property_name = property_of(name, BITNAMI if name.startswith(BITNAMI) else KAFKA)
             if _is_property(property_name):
@@ -250,17 +251,24 @@ def _add_listeners(properties: dict[str, str], environ: Mapping[str, str]) -> No
     if properties.get("listeners"):
         return
     advertised = properties.get("advertised.listeners", "")
-    port = environ.get("KAFKA_PORT", "")
-    is_only_advertised = "KAFKA_ADVERTISED_LISTENERS" not in environ and "," not in advertised
-    if port.isdigit() or (is_only_advertised and environ.keys() & ONLY_ADVERTISED):
+    is_own_port = "KAFKA_ADVERTISED_LISTENERS" not in environ and (
+        bool(_own_port(environ)) or bool(environ.keys() & ONLY_ADVERTISED)
+    )
+    if is_own_port and "," not in advertised:
         name = advertised.partition("://")[0] or "PLAINTEXT"
-        properties["listeners"] = f"{name}://0.0.0.0:{port if port.isdigit() else PORT_DEFAULT}"
+        properties["listeners"] = f"{name}://0.0.0.0:{_own_port(environ) or PORT_DEFAULT}"
     elif advertised:
         entries = []
         for entry in filter(None, map(str.strip, advertised.split(","))):
             name, separator, address = entry.partition("://")
             entries.append(f"{name}{separator}0.0.0.0:{address.rpartition(':')[2]}" if separator else entry)
         properties["listeners"] = ",".join(entries)
+
+
+def _own_port(environ: Mapping[str, str]) -> str:
+    """Return KAFKA_PORT of wurstmeister's image; an empty string if it is the URL of a service, as in Kubernetes."""
+    port = environ.get("KAFKA_PORT", "")
+    return port if port.isascii() and port.isdigit() else ""
 
 
 def _created_topics(text: str) -> list[str]:

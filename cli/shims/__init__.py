@@ -64,6 +64,12 @@ def is_shim(command: str) -> bool:
     return command.removesuffix(".sh") in COMMANDS.keys() | MISSING
 
 
+def imitates_kafka(command: str) -> bool:
+    """Return whether this is a command of Apache Kafka, and not Redpanda's or a missing one."""
+    name = command.removesuffix(".sh")
+    return name in COMMANDS and not COMMANDS[name].startswith("rpk.")
+
+
 def run_shim(command: str, arguments: list[str]) -> int:
     """Run one of Kafka's commands; return the exit status."""
     from stuntbroker.cli.signals import exit_at_sigterm

@@ -10,6 +10,7 @@ from stuntbroker.cli.shims.arguments import Parser, UsageFault, guarded, run_wit
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError
 from stuntbroker.client.features import UpgradeType, describe_features, update_features
+from stuntbroker.protocol.primitives import INT16_MAX
 
 DONE: Final = {"upgrade": "upgraded", "downgrade": "downgraded", "disable": "disabled"}
 """Operation that changes levels -> what the command says has been done."""
@@ -37,7 +38,12 @@ def _run(command: str, arguments: list[str]) -> int:
         raise UsageFault("there is no metadata.version here: give --feature transaction.version=LEVEL")
     if not options.feature:
         raise UsageFault(f"You must specify at least one feature to {options.operation}")
-    levels = dict(_level(text, options.operation) for text in options.feature)
+    levels: dict[str, int] = {}
+    for text in options.feature:
+        name, level = _level(text, options.operation)
+        if name in levels:
+            raise UsageFault(f"Feature {name} was specified more than once.")
+        levels[name] = level
     return run_with_cluster(options, lambda cluster: _update(cluster, levels, options))
 
 
@@ -46,8 +52,11 @@ def _level(text: str, operation: str) -> tuple[str, int]:
     name, equals, level = text.partition("=")
     if operation == "disable" and not equals:
         return name.strip(), 0
-    if not (equals and level.strip().isascii() and level.strip().isdigit() and len(level) < 6):
-        raise UsageFault(f"Can't parse feature=level string {text}: give NAME=LEVEL, as in transaction.version=2")
+    if not equals:
+        raise UsageFault(f"Can't parse feature=level string {text}: equals sign not found.")
+    level = level.strip()
+    if not (level.isascii() and level.isdigit() and len(level) < 6 and int(level) <= INT16_MAX):
+        raise UsageFault(f"Can't parse feature=level string {text}: unable to parse {level} as a short.")
     return name.strip(), int(level)
 
 

@@ -188,10 +188,12 @@ class TransactionalConsumer:
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to these topics, or to those that match `pattern`. `listener` is called in the event loop's thread."""
+        topics = topics if isinstance(topics, str) else list(topics)
         self._subscribing(lambda twin: twin.subscribe(topics, pattern, listener))
 
     def unsubscribe(self) -> None:
         """Leave the group, and read nothing."""
+        self._before_start.clear()
         self._subscribing(lambda twin: twin.unsubscribe())
 
     def subscription(self) -> frozenset[str]:

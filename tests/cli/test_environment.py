@@ -89,6 +89,17 @@ def test_variables_are_properties(what: str) -> None:
     assert environment.unknown == environment.without_effect == []
 
 
+@pytest.mark.parametrize(
+    ("advertised", "listeners"),
+    [("A://a:1", "A://0.0.0.0:1"), ("A://a:1,B://b:2", "A://0.0.0.0:1,B://0.0.0.0:2")],
+)
+def test_a_port_beside_advertised_listeners_has_no_effect(advertised: str, listeners: str) -> None:
+    environment = read_environment({"KAFKA_ADVERTISED_LISTENERS": advertised, "KAFKA_PORT": "9093"})
+
+    assert environment.properties == {"advertised.listeners": advertised, "listeners": listeners}
+    assert environment.without_effect == ["KAFKA_PORT"]
+
+
 def test_variables_are_options_of_serve() -> None:
     environment = read_environment(
         {

@@ -326,6 +326,11 @@ async def test_calls_at_the_wrong_time_are_bugs_and_no_errors_of_kafka(stuntbrok
     consumer = consumer_of(stuntbroker)
     with pytest.raises(IllegalStateError, match=r"^commit\(\): the consumer of group 'group' is not started"):
         await consumer.commit()
+    idle = TransactionalConsumer(bootstrap_servers=stuntbroker.bootstrap, group_id="group")
+    with pytest.raises(IllegalStateError, match=r"^seek\(\): the consumer of group 'group' is not started"):
+        idle.seek(OTHER, 0)
+    with pytest.raises(IllegalStateError, match=r"^pause\(\) of .*: no partitions are assigned$"):
+        idle.pause(OTHER)
     async with consumer:
         for name, call in ILLEGAL.items():
             with pytest.raises(IllegalStateError, match=rf"^{name}\(\) of the consumer of group 'group': ") as raised:

@@ -221,7 +221,11 @@ def test_versions_of_apis_are_listed_for_each_broker(prepared: str, kafka_tools:
         ("kafka-topics --foo --list", 1, "unrecognized arguments: --foo"),
         ("kafka-topics.sh --bootstrap-server nowhere:1 --version", 0, "4.3.1 (stuntbroker "),
         ("kafka-features", 1, "give an operation: describe, upgrade, downgrade, disable"),
-        ("kafka-features upgrade --feature x", 1, "Can't parse feature=level string x"),
+        ("kafka-features upgrade --feature x", 1, "Can't parse feature=level string x: equals sign not found."),
+        ("kafka-features upgrade --feature x=32768", 1, "string x=32768: unable to parse 32768 as a short."),
+        ("kafka-features upgrade --feature x=1 --feature x=2", 1, "Feature x was specified more than once."),
+        ("kafka-run-class --version", 1, "kafka-run-class: this command of Apache Kafka is not available here"),
+        ("rpk --version", 0, "Version:     stuntbroker "),
         ("kafka-features upgrade --metadata 4.0", 1, "there is no metadata.version here"),
         (
             "kafka-metadata-quorum.sh describe",

@@ -62,9 +62,14 @@ def test_who_subscribes_before_the_start_reads_from_then_on(stuntbroker: Broker)
     stuntbroker.create_topic("in")
     stuntbroker.produce("in", b"record")
     consumer = blocking.TransactionalConsumer(bootstrap_servers=stuntbroker.bootstrap, group_id="group")
+    consumer.assign([TopicPartition("other", 0)])
     consumer.subscribe(["other"])
+    with pytest.raises(IllegalStateError, match="mutually exclusive"):
+        consumer.start()
     consumer.unsubscribe()
-    consumer.subscribe(["in"])
+    topics = ["in"]
+    consumer.subscribe(topics)
+    topics.append("other")
     with consumer:
         while not (records := consumer.getmany(timeout_ms=1_000)):
             pass
