@@ -352,3 +352,5 @@ async def test_who_unsubscribes_at_once_can_still_stop(stuntbroker: Broker) -> N
     await asyncio.sleep(0)
     await consumer.stop()
     assert not any(connection.connected() for connection in consumer._client._conns.values())
+    # A JoinGroup that was under way makes a member that nobody knows of. The group forgets it.
+    await asyncio.to_thread(stuntbroker.clock.advance, minutes=1)
