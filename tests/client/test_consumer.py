@@ -331,6 +331,7 @@ async def test_calls_at_the_wrong_time_are_bugs_and_no_errors_of_kafka(stuntbrok
         idle.seek(OTHER, 0)
     with pytest.raises(IllegalStateError, match=r"^pause\(\) of .*: no partitions are assigned$"):
         idle.pause(OTHER)
+    await idle.stop()
     async with consumer:
         for name, call in ILLEGAL.items():
             with pytest.raises(IllegalStateError, match=rf"^{name}\(\) of the consumer of group 'group': ") as raised:
