@@ -6,6 +6,7 @@ expensive that is started once per process.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from functools import cache
@@ -82,6 +83,12 @@ def kafka_tools() -> Iterator[KafkaTools]:
 
     with running_kafka_tools() as tools:
         yield tools
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _root_of_inner_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Give each run of pytest that a test starts a root of its own, or it would delete the many files of earlier runs."""
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(tmp_path_factory.getbasetemp())
 
 
 def pytest_configure(config: pytest.Config) -> None:

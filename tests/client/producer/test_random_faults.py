@@ -65,7 +65,7 @@ class World:
 @pytest.mark.parametrize("first_seed", range(0, 4 * SEEDS_OF_A_TEST, SEEDS_OF_A_TEST))
 async def test_what_is_readable_is_what_was_reported(level: int, first_seed: int) -> None:
     wrong = {}
-    cancelled = 0
+    cancelled = reported = 0
     for seed in range(first_seed, first_seed + SEEDS_OF_A_TEST):
         world = World(seed, level)
         async with asyncio.timeout(60):
@@ -73,9 +73,9 @@ async def test_what_is_readable_is_what_was_reported(level: int, first_seed: int
                 await world.calls.run()
         if problems := world.calls.problems(world.broker.committed):
             wrong[seed] = problems
-        assert len(world.calls.reported) > 0
+        reported += len(world.calls.reported)
         cancelled += world.calls.cancelled
         # Before transaction version 2, a time-out cannot be distinguished from a fence.
         assert world.calls.fatal <= (world.calls.timed_out if level < 2 else 0), seed
     assert wrong == {}
-    assert cancelled > SEEDS_OF_A_TEST
+    assert min(cancelled, reported) > SEEDS_OF_A_TEST
