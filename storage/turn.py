@@ -178,9 +178,7 @@ class Turn:
             self.armed = self._broken
         answers, self._answers = self._answers, {}
         deferred, self._deferred = self._deferred, []
-        for (
-            log
-        ) in deferred:  # No response waits for these records: they are written with the next appends to their log.
+        for log in deferred:  # No response waits for these: they are written with the next appends to their log.
             log.take_deferred()
         for receiver, out in answers.items():
             self.deliver(receiver, out)

@@ -14,11 +14,7 @@ from stuntbroker.protocol.data_folder import JOURNAL
 
 LISTENERS: Final = "PLAINTEXT://0.0.0.0:9092"
 DATA_DIR: Final = "/var/lib/kafka/data"
-OTHER_DATA_DIRS: Final = (
-    "/bitnami/kafka/data",
-    "/bitnami/kafka",
-    "/var/lib/redpanda/data",
-)
+OTHER_DATA_DIRS: Final = ("/bitnami/kafka/data", "/bitnami/kafka", "/var/lib/redpanda/data")
 """Data folders of other images, used if a volume is mounted there or at one of their parents."""
 OTHER_MOUNTED_DIRS: Final = ("/kafka", "/tmp/kraft-combined-logs", "/tmp/kafka-logs", "/tmp/kafka")
 """The same, if a volume for data is mounted exactly there: something else may be mounted at /kafka, or at /tmp."""
