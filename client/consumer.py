@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from aiokafka.client import ConnectionGroup
+from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import KafkaConnectionError, KafkaError, NoOffsetForPartitionError
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
@@ -186,15 +187,27 @@ class TransactionalConsumer(CheckedConsumer):
             if task is not None and task.cancelling():
                 raise
             # aiokafka has cancelled a fetch during its back-off, for example while the broker is down, and raises that.
-            pending = {fetch for fetch in self._fetcher._pending_tasks if not fetch.done()}
-            for fetch in pending:
-                fetch.cancel()
-            if pending:
-                await asyncio.wait(pending)
-            await self._client.close()
+            await self._close_rest()
         except Exception as fault:  # A background task of aiokafka had failed, and `getmany` has raised its error.
             log.warning("the consumer of group %r was stopped after a failure: %r", self._group_name, fault)
-            await self._client.close()
+            await self._close_rest()
+
+    async def _close_rest(self) -> None:
+        """Close what aiokafka's `stop` has left open when it raised; what it has closed is not closed again."""
+        coordinator, fetcher = self._coordinator, self._fetcher
+        if isinstance(coordinator, GroupCoordinator):
+            await coordinator._stop_heartbeat_task()
+            await coordinator._stop_commit_offsets_refresh_task()
+            await coordinator._maybe_leave_group()
+        if fetcher is not None:
+            pending = {task for task in (fetcher._fetch_task, *fetcher._pending_tasks) if not task.done()}
+            for task in pending:
+                task.cancel()
+            if pending:
+                await asyncio.wait(pending)
+            for waiter in fetcher._fetch_waiters:
+                fetcher._notify(waiter)
+        await self._client.close()
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
         """Return the next record, waiting without a time-out. Raises IllegalStateError before `start`."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import ConsumerStoppedError, KafkaConnectionError, KafkaError, NoOffsetForPartitionError
 
 from stuntbroker.client import (
@@ -253,6 +254,39 @@ async def test_a_fetch_that_waits_to_be_repeated_does_not_keep_a_consumer_from_c
     assert all(fetch.cancelled() for fetch in waiting)
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == before
+
+
+class FailingAssignor(RoundRobinPartitionAssignor):
+    """Fails at an assignment if it is told to: aiokafka does not expect that."""
+
+    fails = False
+
+    @classmethod
+    def on_assignment(cls, assignment: object) -> None:
+        if cls.fails:
+            raise RuntimeError("no assignment")
+
+
+async def test_a_consumer_whose_group_fails_while_it_is_stopped_leaves_it_and_no_task(
+    stuntbroker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """aiokafka's own `stop` ends at the failure of its coordinator, and the fetcher and the heartbeats go on."""
+    stuntbroker.create_topic("in", 2)
+    before = asyncio.all_tasks()
+    consumer = consumer_of(stuntbroker, partition_assignment_strategy=[FailingAssignor])
+    await consumer.start()
+    monkeypatch.setattr(FailingAssignor, "fails", True)
+    joins = await asyncio.to_thread(stuntbroker.faults.add, "JoinGroup", delay_ms=300)
+    consumer.subscribe(["in", "other"])
+    await until_fired(joins)
+
+    await consumer.stop()
+
+    assert "was stopped after a failure" in caplog.text
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
+    (group,) = await asyncio.to_thread(stuntbroker.groups)
+    assert group.members == ()
 
 
 async def test_a_consumer_that_is_stopped_goes_back_to_nothing_and_opens_no_connection(stuntbroker: Broker) -> None:
