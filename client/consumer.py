@@ -187,12 +187,12 @@ class TransactionalConsumer(CheckedConsumer):
             if task is not None and task.cancelling():
                 raise
             # aiokafka has cancelled a fetch during its back-off, for example while the broker is down, and raises that.
-            await self._close_rest()
+            await self._close_remaining()
         except Exception as fault:  # A background task of aiokafka had failed, and `getmany` has raised its error.
             log.warning("the consumer of group %r was stopped after a failure: %r", self._group_name, fault)
-            await self._close_rest()
+            await self._close_remaining()
 
-    async def _close_rest(self) -> None:
+    async def _close_remaining(self) -> None:
         """Close what aiokafka's `stop` has left open when it raised; what it has closed is not closed again."""
         coordinator, fetcher = self._coordinator, self._fetcher
         if isinstance(coordinator, GroupCoordinator):
