@@ -195,19 +195,21 @@ class TransactionalConsumer(CheckedConsumer):
     async def _close_remaining(self) -> None:
         """Close what aiokafka's `stop` has left open when it raised; what it has closed is not closed again."""
         coordinator, fetcher = self._coordinator, self._fetcher
-        if isinstance(coordinator, GroupCoordinator):
-            await coordinator._stop_heartbeat_task()
-            await coordinator._stop_commit_offsets_refresh_task()
-            await coordinator._maybe_leave_group()
-        if fetcher is not None:
-            pending = {task for task in (fetcher._fetch_task, *fetcher._pending_tasks) if not task.done()}
-            for task in pending:
-                task.cancel()
-            if pending:
-                await asyncio.wait(pending)
-            for waiter in fetcher._fetch_waiters:
-                fetcher._notify(waiter)
-        await self._client.close()
+        try:
+            if isinstance(coordinator, GroupCoordinator):
+                await coordinator._stop_heartbeat_task()
+                await coordinator._stop_commit_offsets_refresh_task()
+                await coordinator._maybe_leave_group()
+            if fetcher is not None:
+                pending = {task for task in (fetcher._fetch_task, *fetcher._pending_tasks) if not task.done()}
+                for task in pending:
+                    task.cancel()
+                if pending:
+                    await asyncio.wait(pending)
+                for waiter in fetcher._fetch_waiters:
+                    fetcher._notify(waiter)
+        finally:
+            await self._client.close()
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
         """Return the next record, waiting without a time-out. Raises IllegalStateError before `start`."""

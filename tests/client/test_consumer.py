@@ -276,11 +276,14 @@ async def test_a_consumer_whose_group_fails_while_it_is_stopped_leaves_it_and_no
     consumer = consumer_of(stuntbroker, partition_assignment_strategy=[FailingAssignor])
     await consumer.start()
     monkeypatch.setattr(FailingAssignor, "fails", True)
-    joins = await asyncio.to_thread(stuntbroker.faults.add, "JoinGroup", delay_ms=300)
+    joins = await asyncio.to_thread(stuntbroker.faults.add, "JoinGroup", hold=True)
     consumer.subscribe(["in", "other"])
     await until_fired(joins)
 
-    await consumer.stop()
+    stopping = asyncio.create_task(consumer.stop())
+    await asyncio.sleep(0)
+    await asyncio.to_thread(joins.remove)
+    await stopping
 
     assert "was stopped after a failure" in caplog.text
     await asyncio.sleep(0)
