@@ -36,7 +36,6 @@ _unpack_topic = Struct(">16sB").unpack_from
 _unpack_partition = Struct(">iBBB").unpack_from
 pack_partition = Struct(">ihqqqBBB").pack
 """Encodes index, error, base offset, log append time in ms, log start offset, and 1, 0, 0: no record errors, message, tags."""
-_pack_start = Struct(">iix").pack
 _LAST = bytes(6)
 """Tags of the topic, throttle time, tags of the response."""
 
@@ -130,6 +129,23 @@ def _from_message(request: ProduceRequest) -> ProduceFields:
     return request.transactional_id, request.acks, topic_batches
 
 
+class OneTopicAnswer:
+    """A Produce response for one topic, from version FLEXIBLE_FROM, whose partitions have no messages and no record errors.
+
+    `topic`: its name, or its id from version TOPIC_IDS_FROM. `partitions`: fewer than COUNT_MAX results of `pack_partition`.
+    """
+
+    def __init__(self, topic: bytes, partitions: list[bytes]) -> None:
+        self.topic = topic
+        self.partitions = partitions
+
+    def encode(self, out: bytearray, version: int) -> None:
+        """Append the response to `out`."""
+        topic, partitions = self.topic, self.partitions
+        sized = b"\x02" if version >= TOPIC_IDS_FROM else bytes((ONE, len(topic) + 1))
+        out += b"".join((sized, topic, bytes((len(partitions) + 1,)), *partitions, _LAST))
+
+
 class Answer:
     """A Produce response, encoded by hand if it has the usual form."""
 
@@ -165,17 +181,5 @@ def _write_one_topic(out: bytearray, version: int, topic: TopicProduceResponse) 
         )
     if len(parts) >= COUNT_MAX or len(head) >= COUNT_MAX:
         return False
-    out += _one_topic(version, head, parts)
+    OneTopicAnswer(head, parts).encode(out, version)
     return True
-
-
-def _one_topic(version: int, head: bytes, partitions: list[bytes]) -> bytes:
-    """Return the response from its topics on; `head` is the topic's name or id."""
-    sized = b"\x02" if version >= TOPIC_IDS_FROM else bytes((ONE, len(head) + 1))
-    return b"".join((sized, head, bytes((len(partitions) + 1,)), *partitions, _LAST))
-
-
-def pack_one_topic(correlation: int, version: int, head: bytes, partitions: list[bytes]) -> bytes:
-    """Return the whole response frame. `partitions`: fewer than COUNT_MAX results of `pack_partition`."""
-    body = _one_topic(version, head, partitions)
-    return _pack_start(len(body) + 5, correlation) + body

@@ -43,9 +43,6 @@ class ClientConnection(Requester, Protocol):
     on_close: Callable[[], None] | None
     before_reply: Callable[[Any], None] | None
 
-    def reply_encoded(self, out: bytes) -> None:
-        """Answer the current request with an encoded response frame."""
-
     def handle_fault(self, fault: Exception) -> bool:
         """Log an exception of a handler, and close the connection if necessary; return whether it stays open."""
 

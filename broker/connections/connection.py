@@ -122,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
         self.on_close: Callable[[], None] | None = None
         """Called if the client disconnects while its request waits."""
         self.before_reply: Callable[[Any], None] | None = None
-        """Called once with the next response to `reply` or `reply_encoded`, which is not sent then: for an interceptor."""
+        """Called once with the next response to `reply`, which is not sent then: for an interceptor."""
         self._leaving: Any = None
         """The transport of a closed connection that still sends pending responses."""
         self.active_ms = 0
@@ -392,19 +392,6 @@ class Connection(asyncio.BufferedProtocol):
             self._send(response)
         if not self._is_handling_frames and not self.open:  # The request stays open while the disk syncs.
             self._continue()
-
-    def reply_encoded(self, out: bytes) -> None:
-        """As `reply`, with an encoded response frame, including its length."""
-        if self.open:
-            if self.before_reply is not None:
-                before_reply, self.before_reply = self.before_reply, None
-                before_reply(out)
-                return
-            self.open = False
-            self.on_close = None
-            self._send_when_durable(out)
-            if not self._is_handling_frames and not self.open:
-                self._continue()
 
     def _send(self, response: Any) -> None:
         served = self.route

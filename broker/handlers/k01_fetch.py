@@ -17,7 +17,7 @@ from stuntbroker.broker.requests.fetch_sessions import (
     FetchSession,
     Key,
 )
-from stuntbroker.broker.requests.slices import RESPONSE_ALREADY_SENT, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import Steps, run_in_slices
 from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest
@@ -321,7 +321,7 @@ class _Fetch:
             return response
         if self.connection.open:
             self.wait(logs)
-        return RESPONSE_ALREADY_SENT
+        return None
 
     def wait(self, logs: list[PartitionLog]) -> None:
         self._listen(logs)
@@ -360,7 +360,7 @@ class _Fetch:
         self._reading = False
         if self.timer is not None:
             self._take(response, logs)
-        return RESPONSE_ALREADY_SENT
+        return None
 
     def _take(self, response: FetchResponse | None, logs: list[PartitionLog]) -> None:
         if response is not None:

@@ -72,19 +72,26 @@ def _done(
         identity = Identity(request.producer_id, request.producer_epoch)
         error = coordinator_code(connection, transactional_id, identity, error, KEY, version)
     if version >= BUMP_FROM:
-        connection.reply_encoded(answer_v5(connection.correlation, error, producer_id, producer_epoch))
+        connection.reply(BumpedAnswer(error, producer_id, producer_epoch))
     else:
         connection.reply(EndTxnResponse(0, error))
 
 
-def answer_v5(correlation: int, error: int, producer_id: int, producer_epoch: int) -> bytes:
-    """Return a complete response frame, packed in one call for speed.
+class BumpedAnswer:
+    """A response with the producer id and epoch of the next transaction, from version BUMP_FROM; encoded by hand for speed.
 
-    Length, correlation id, no tags; no throttle time, error, producer id and epoch, no tags. A test compares the frame with
-    the generated codec's.
+    A test compares it with the generated codec's.
     """
-    return _pack_answer_v5(22, correlation, error, producer_id, producer_epoch)
+
+    def __init__(self, error: int, producer_id: int, producer_epoch: int) -> None:
+        self.error = error
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+
+    def encode(self, out: bytearray, version: int) -> None:
+        """Append the response to `out`: no throttle time, error, producer id and epoch, no tags."""
+        out += _pack_bumped(self.error, self.producer_id, self.producer_epoch)
 
 
-_pack_answer_v5 = Struct(">iix4xhqhx").pack
+_pack_bumped = Struct(">4xhqhx").pack
 _unpack_end = Struct(">qh?B").unpack_from

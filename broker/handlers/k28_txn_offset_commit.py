@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.produce.txn_questions import Question, question_for
 from stuntbroker.broker.requests.request_part import RequestPart
-from stuntbroker.broker.requests.slices import RESPONSE_ALREADY_SENT, SLICE_COST, Steps, run_in_slices
+from stuntbroker.broker.requests.slices import SLICE_COST, Steps, run_in_slices
 from stuntbroker.broker.transactions.coordinator_errors import leader_code
 from stuntbroker.broker.transactions.fences import NO_MEMBER, Identity
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
@@ -71,7 +71,7 @@ def _in_parts(connection: Asking[Uses], request: TxnOffsetCommitRequest, version
         _Commit(part, request, version).start()
         yield part.answer
         if part.answer.value is None:
-            return RESPONSE_ALREADY_SENT  # The connection was closed.
+            return None  # The connection was closed.
         for topic in part.answer.value.topics:
             if topics and topics[-1].name == topic.name:
                 topics[-1].partitions = [*topics[-1].partitions, *topic.partitions]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from stuntbroker.broker.permissions.acl_requests import NO_AUTHORIZER, has_unknown, unknown_field
 from stuntbroker.broker.requests.slices import (
     ELEMENT_COST,
-    RESPONSE_ALREADY_SENT,
     Steps,
     cost_of_change,
     run_in_slices,
@@ -44,7 +43,7 @@ def _each(connection: Asking[Uses], request: CreateAclsRequest) -> Steps:
         yield ELEMENT_COST
         if has_unknown(new.resource_type, new.resource_pattern_type, new.operation, new.permission_type):
             connection.fail("acl_unknown", api_key=KEY)
-            return RESPONSE_ALREADY_SENT
+            return None
     if not broker.authorizer.checks_every_request:
         disabled = AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
         return CreateAclsResponse(0, [disabled] * len(request.creations))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from stuntbroker.broker.permissions.acl_requests import NO_AUTHORIZER, has_unknown, unknown_field
 from stuntbroker.broker.requests.slices import (
     ELEMENT_COST,
-    RESPONSE_ALREADY_SENT,
     Steps,
     cost_of_change,
     run_in_slices,
@@ -48,7 +47,7 @@ def _each(connection: Asking[Uses], request: DeleteAclsRequest) -> Steps:
         yield ELEMENT_COST
         if has_unknown(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type):
             connection.fail("acl_unknown", api_key=KEY)
-            return RESPONSE_ALREADY_SENT
+            return None
     if not broker.authorizer.checks_every_request:
         disabled = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER, [])
         return DeleteAclsResponse(0, [disabled] * len(request.filters))

@@ -260,7 +260,7 @@ def change_response(
     route = connection.route
 
     def changed(answer: Any) -> Any:
-        response = whole_answer(route.key, version, route.flexible_response, answer)
+        response = whole_answer(route.key, version, answer)
         if response is NO_RESPONSE:
             return response
         change(response)

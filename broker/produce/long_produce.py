@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.request_part import RequestPart
-from stuntbroker.broker.requests.slices import RESPONSE_ALREADY_SENT, SLICE_COST, Steps
+from stuntbroker.broker.requests.slices import SLICE_COST, Steps
 from stuntbroker.protocol.batches.check import records_fill_in_steps
 from stuntbroker.protocol.batches.records import CODEC_MASK, LOG_OVERHEAD, read_header
 from stuntbroker.protocol.messages.produce_response import TopicProduceResponse
@@ -65,7 +65,7 @@ def long_steps(
                 log.large_batches.remove(batch)
                 batch.discard()
         if answer is None:
-            return RESPONSE_ALREADY_SENT  # The connection was closed.
+            return None  # The connection was closed.
         if answer is not NO_RESPONSE:
             _add(topics, answer.responses)
         yield SLICE_COST

@@ -20,7 +20,7 @@ from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader
 from stuntbroker.protocol.caches import keep
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.produce_codec import COUNT_MAX, TOPIC_IDS_FROM, ProduceFields, pack_one_topic, pack_partition
+from stuntbroker.protocol.produce_codec import COUNT_MAX, TOPIC_IDS_FROM, OneTopicAnswer, ProduceFields, pack_partition
 from stuntbroker.protocol.topic_names import TopicPartition
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
@@ -177,4 +177,4 @@ def _write(
         if first:
             log.producers.mark_unresolved(header, True, now_ms)
         rows.append(pack_partition(accepted.index, error, base_offset, stamped_ms, log_start_offset, 1, 0, 0))
-    connection.reply_encoded(pack_one_topic(connection.correlation, version, head, rows))
+    connection.reply(OneTopicAnswer(head, rows))

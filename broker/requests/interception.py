@@ -1,4 +1,4 @@
-"""Gives interceptors access to responses, whether a handler returns them, sends them later, or sends them encoded."""
+"""Gives interceptors access to responses, whether a handler returns them or sends them later."""
 
 from __future__ import annotations
 
@@ -36,7 +36,5 @@ def intercept_response(
 
 def send(connection: ClientConnection, answer: Any) -> None:
     """Send a response that comes later; do nothing for None."""
-    if isinstance(answer, bytes | bytearray):
-        connection.reply_encoded(bytes(answer))
-    elif answer is not None:
+    if answer is not None:
         connection.reply(answer)

@@ -35,7 +35,7 @@ def handle_own_part(
     route = connection.route
 
     def with_refusal(answer: Any) -> Any:
-        response = whole_answer(route.key, version, route.flexible_response, answer)
+        response = whole_answer(route.key, version, answer)
         if response is NO_RESPONSE:
             return response
         if getattr(response, "error_code", ErrorCode.NONE):  # It is about the whole request.
@@ -61,7 +61,7 @@ def handle_own_produce(
     def with_refusal(answer: Any) -> Any:
         if not acks:
             return fail_unacknowledged(connection)
-        response = whole_answer(route.key, version, route.flexible_response, answer)
+        response = whole_answer(route.key, version, answer)
         if response is NO_RESPONSE:
             return response
         return ProduceResponse(merged(response.responses, refused), 0, endpoints)

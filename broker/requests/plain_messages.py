@@ -9,6 +9,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from stuntbroker.broker.configuration.properties import is_secret
 from stuntbroker.broker.requests.apis import NO_RESPONSE
+from stuntbroker.broker.requests.slices import EncodedInSlices
 from stuntbroker.protocol.api_keys import APIS, END_TXN, PRODUCE
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header
 from stuntbroker.protocol.errors import ErrorCode
@@ -16,8 +17,6 @@ from stuntbroker.protocol.messages.produce_response import ProduceResponse
 from stuntbroker.protocol.primitives import ZERO_UUID, Message
 from stuntbroker.protocol.produce_codec import Answer as ProduceAnswer
 
-ANSWER_HEADER_SIZE: Final = 8
-"""Bytes of a response's length and correlation id."""
 ALL: Final = 1 << 31
 UUID_SIZE: Final = 16
 ERROR_CODE: Final = "error_code"
@@ -99,25 +98,23 @@ def response_class(key: int) -> type[Message]:
     return response
 
 
-def decoded_answer(key: int, version: int, flexible: bool, answer: Any) -> Message | None:
-    """Return the response as a Message, decoded if it is encoded; None if that is not possible."""
-    if isinstance(answer, Message):
-        return answer
-    if isinstance(answer, ProduceAnswer):
-        return ProduceResponse(answer.responses)
-    if isinstance(answer, bytes | bytearray):
-        return response_class(key).decode(bytes(answer), version, ANSWER_HEADER_SIZE + flexible)
-    return None
+def short_answer(key: int, version: int, answer: Any) -> Message | None:
+    """Return the response as a Message; None for NO_RESPONSE, and for a long response, which takes too long to decode."""
+    if answer is NO_RESPONSE or isinstance(answer, EncodedInSlices):
+        return None
+    message: Message = whole_answer(key, version, answer)
+    return message
 
 
-def whole_answer(key: int, version: int, flexible: bool, answer: Any) -> Any:
-    """Return the response as a Message, also a long one that was encoded in slices; NO_RESPONSE as it is.
+def whole_answer(key: int, version: int, answer: Any) -> Any:
+    """Return the response as a Message, whichever class it has; NO_RESPONSE as it is.
 
     Decoding a long response takes up to a second.
     """
-    message = decoded_answer(key, version, flexible, answer)
-    if message is not None or answer is NO_RESPONSE:
-        return message or answer
+    if answer is NO_RESPONSE or isinstance(answer, Message):
+        return answer
+    if isinstance(answer, ProduceAnswer):
+        return ProduceResponse(answer.responses)
     out = bytearray()
     answer.encode(out, version)
     return response_class(key).decode(bytes(out), version, 0)

@@ -1,9 +1,10 @@
 """Long requests are handled in slices, one per turn of the event loop, so that other requests are served in between.
 
-The handler of a long request is a generator: it yields the cost of each step and returns the response. If all steps fit into one
-slice, the response is sent immediately. Otherwise the request stays open until its last slice, so that the responses of the
-connection keep their order. If the client disconnects meanwhile, the remaining steps are still performed. If the broker stops,
-they are not: completed steps are in the journal, and no response was sent.
+The handler of a long request is a generator: it yields the cost of each step and returns the response, or None, as any handler
+does, if the response comes later. If all steps fit into one slice, the response is sent immediately. Otherwise the request stays
+open until its last slice, so that the responses of the connection keep their order. If the client disconnects meanwhile, the
+remaining steps are still performed. If the broker stops, they are not: completed steps are in the journal, and there was no
+response.
 
 Steps that depend on a later result (of a transaction, for example) yield an Awaited, and continue when the result is available.
 """
@@ -46,8 +47,8 @@ class Awaited:
 
 
 Steps = Generator[int | Awaited, None, Any]
-RESPONSE_ALREADY_SENT: Final = object()
-"""Returned by steps that have sent their response themselves."""
+UNFINISHED: Final = object()
+"""Returned for a slice that has not reached the last step."""
 
 SLICE_COST: Final = 1_000
 """Cost at which a slice ends, in units of 10 us, which is about the time to describe one partition."""
@@ -105,16 +106,13 @@ class LongRequests:
         route, response = connection.route, None
         try:
             response = _slice(steps)
-            is_over = response is not None
         except StorageError as fault:
-            is_over = True
             connection.fail("request_failed", api_key=route.key, api_version=route.version, reason=str(fault))
         except Exception as fault:  # As in Connection: a failing request ends its connection, not the broker.
-            is_over = True
             self._events.error("request_crashed", api_key=route.key, api_version=route.version, exc_info=fault)
             connection.close()
         waiting.popleft()
-        if not is_over:
+        if response is UNFINISHED:
             waiting.append((connection, steps))
         if waiting:
             self._call_in_next_turn(self._resume)
@@ -122,7 +120,7 @@ class LongRequests:
             gc.enable()
         if isinstance(response, Awaited):
             response.then(lambda: self.add(connection, steps))
-        elif response is not None and response is not RESPONSE_ALREADY_SENT:
+        elif response is not None and response is not UNFINISHED:
             connection.reply(response)
 
 
@@ -146,17 +144,16 @@ def run_in_slices(connection: SlicedConnection, steps: Steps) -> Any:
     """Run steps in slices; return their response, or None if `connection.reply` is called later."""
     steps = _and_encoded(connection.route, steps)
     response = _slice(steps)
-    if response is RESPONSE_ALREADY_SENT:
-        return None
-    if response is None:
+    if response is UNFINISHED:
         connection.broker.long_requests.add(connection, steps)
-    elif isinstance(response, Awaited):
+        return None
+    if isinstance(response, Awaited):
         response.then(lambda: connection.broker.long_requests.add(connection, steps))
         return None
     return response
 
 
-class _Encoded:
+class EncodedInSlices:
     """A long response that was encoded in slices."""
 
     __slots__ = ("content",)
@@ -165,13 +162,14 @@ class _Encoded:
         self.content = content
 
     def encode(self, out: bytearray, version: int) -> None:
+        """Append the response to `out`."""
         out += self.content
 
 
 def _and_encoded(route: Route, steps: Steps) -> Steps:
     """Return the steps followed by those that encode a response with a long list; encoding a megabyte takes 15 ms."""
     response = yield from steps
-    if response is None or response is RESPONSE_ALREADY_SENT or route.in_parts or isinstance(response, _Encoded):
+    if response is None or route.in_parts or isinstance(response, EncodedInSlices):
         return response
     values = [(getattr(response, field), field) for field in getattr(response, "__slots__", ())]
     count, field = max(((len(value), field) for value, field in values if isinstance(value, list)), default=(0, ""))
@@ -209,7 +207,7 @@ def _encoded(response: Any, field: str, route: Route) -> Steps:
         start += at_once
         at_once = max(1, min(2 * at_once, ELEMENTS_AT_ONCE, STEP_BYTES * at_once // len(part)))
     content += empty[head + count_size :]
-    return _Encoded(content)
+    return EncodedInSlices(content)
 
 
 def cost_of_change(is_synced: bool, partitions: int) -> int:
@@ -220,7 +218,7 @@ def cost_of_change(is_synced: bool, partitions: int) -> int:
 
 
 def _slice(steps: Steps) -> Any:
-    """Run steps until the slice is used up; return the response after the last step, an Awaited to wait for, or None."""
+    """Run steps until the slice is used up; return what the last step returns, an Awaited to wait for, or UNFINISHED."""
     left = SLICE_COST
     try:
         while left > 0:
@@ -231,4 +229,4 @@ def _slice(steps: Steps) -> Any:
                 return cost
     except StopIteration as end:
         return end.value
-    return None
+    return UNFINISHED

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.requests.interception import intercept_response
-from stuntbroker.broker.requests.plain_messages import decoded_answer, error_codes
+from stuntbroker.broker.requests.plain_messages import error_codes, short_answer
 from stuntbroker.broker.transactions.fences import FENCING
 from stuntbroker.protocol.api_keys import APIS, PRODUCE
 
@@ -108,7 +108,7 @@ class FenceLog:
         if fence is None:
             return answer
         # Unlike Kafka: the response has the cause and advice; Kafka's has only the error code.
-        response: Any = decoded_answer(route.key, version, route.flexible_response, answer) or answer
+        response: Any = short_answer(route.key, version, answer) or answer
         if route.key != PRODUCE:
             if any(True for _ in error_codes(response)):
                 response.fence_reason = reason(fence)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.requests.interception import intercept_response
-from stuntbroker.broker.requests.plain_messages import Plain, decoded_answer, error_codes, error_name, plain_request
+from stuntbroker.broker.requests.plain_messages import Plain, error_codes, error_name, plain_request, short_answer
 from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID, PRODUCE
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class RequestLog:
 
         def answered(answer: Any) -> Any:
             if logged.state != "corrupt":  # A corrupt response cannot be decoded.
-                response = decoded_answer(route.key, version, route.flexible_response, answer)
+                response = short_answer(route.key, version, answer)
                 codes = dict.fromkeys(error_codes(response))
                 logged.errors = tuple(error_name(code) for code in list(codes)[:ERRORS_KEPT])
             if logged.state == "waits":

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.fetch_sessions import INITIAL_EPOCH
-from stuntbroker.broker.requests.interception import intercept_response, send
+from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.personality import versions_of
 from stuntbroker.broker.requests.plain_messages import (
-    ANSWER_HEADER_SIZE,
     Plain,
-    decoded_answer,
     error_answer,
     plain_request,
+    short_answer,
 )
 from stuntbroker.control.observation.request_log import RequestLog
 from stuntbroker.control.own_requests import NoResponseError, begin_newer_instance
@@ -36,6 +35,7 @@ from stuntbroker.control.seed import seed
 from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from stuntbroker.protocol.primitives import Buffer
 
 if TYPE_CHECKING:
     from stuntbroker.broker.requests.router import Handler
@@ -68,6 +68,8 @@ if TYPE_CHECKING:
 
 FAULTS_MAX: Final = 1_000
 """Maximum number of faults at the same time."""
+CORRUPT_FROM: Final = 8
+"""Bytes of a response's length and correlation id, which are not corrupted."""
 REORDER: Final = "reorder"
 
 
@@ -273,7 +275,7 @@ class Injector:
 
     def _throttle_ms(self, fault: Fault, request: _Request) -> Any:
         def throttled(answer: Any) -> Any:
-            response = decoded_answer(request.route.key, request.version, request.route.flexible_response, answer)
+            response = short_answer(request.route.key, request.version, answer)
             if response is None or "throttle_time_ms" not in response.__slots__:
                 return answer
             response.throttle_time_ms = fault.value  # type: ignore[attr-defined]
@@ -355,25 +357,22 @@ class Injector:
 
     def _corrupt(self, fault: Fault, request: _Request) -> Any:
         def corrupted(answer: Any) -> Any:
-            if answer is NO_RESPONSE:
-                return answer
-            return self._encoded_corrupt(request, answer)
+            return answer if answer is NO_RESPONSE else _CorruptResponse(answer)
 
         return request.look(corrupted)
 
-    def _encoded_corrupt(self, request: _Request, answer: Any) -> Any:
-        """Send a response whose bytes after the correlation id are corrupt."""
-        if isinstance(answer, bytes | bytearray):
-            out = bytearray(answer)
-        else:
-            out = bytearray(ANSWER_HEADER_SIZE + request.route.flexible_response)
-            if request.route.in_parts:
-                out = bytearray(b"".join(map(bytes, answer.encode_parts(out, request.version))))
-            else:
-                answer.encode(out, request.version)
-            out[:ANSWER_HEADER_SIZE] = (len(out) - 4).to_bytes(4, "big") + request.connection.correlation.to_bytes(
-                4, "big", signed=True
-            )
-        for at in range(ANSWER_HEADER_SIZE, len(out)):
+
+class _CorruptResponse:
+    """A response whose bytes after the correlation id are corrupt."""
+
+    def __init__(self, response: Any) -> None:
+        self.response = response
+
+    def encode(self, out: bytearray, version: int) -> None:
+        self.response.encode(out, version)
+        for at in range(CORRUPT_FROM, len(out)):
             out[at] ^= 0x40
-        send(request.connection, bytes(out))
+
+    def encode_parts(self, out: bytearray, version: int) -> list[Buffer]:
+        self.encode(out, version)
+        return [out]
