@@ -175,3 +175,16 @@ def test_cub_waits_for_a_broker(bootstrap: str, tmp_path: Path) -> None:
     assert status("kafka-ready", "-b", f"PLAINTEXT://{bootstrap}", "1", "20") == 0
     assert status("kafka-ready", "-b", f"127.0.0.1:{free_port()}", "1", "1") == 1
     assert status("zk-ready", "localhost:2181", "1") == 1
+
+
+@needs_bash
+def test_cub_gives_up_on_an_address_that_drops_packets() -> None:
+    with socket.socket() as full, socket.socket() as first, socket.socket() as second:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for queued in (first, second):  # The kernel drops further connections, as this queue is never accepted.
+            queued.setblocking(False)
+            queued.connect_ex(full.getsockname())
+        command = ["bash", IMAGE / "cub", "zk-ready", f"127.0.0.1:{full.getsockname()[1]}", "1"]
+        # Far below the two minutes in which the kernel gives up.
+        assert subprocess.run(command, capture_output=True, timeout=DEADLINE_S).returncode == 1
