@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fake_broker import API_VERSIONS, METADATA, FakeBroker
 
-from stuntbroker.client.connection import FRAME_SIZE_MAX, Connection, Deadline, Pending
+from stuntbroker.client.connection import FRAME_SIZE_MAX, READ_AHEAD_BYTES, Connection, Deadline, Pending
 from stuntbroker.client.errors import AuthenticationFailed, BrokerError, ConnectionFailed, UnsupportedVersion
 from stuntbroker.client.security import Security, authenticate
 from stuntbroker.protocol.addresses import Address
@@ -82,9 +82,9 @@ def test_the_highest_version_that_both_have_is_taken(broker: FakeBroker, what: s
                 connection.version(METADATA, least, most)
 
 
-def whole_answer(correlation_id: int) -> bytes:
+def whole_answer(correlation_id: int, cluster_id: str | None = None) -> bytes:
     body = bytearray(pack(">ib", correlation_id, 0))
-    MetadataResponse().encode(body, 9)
+    MetadataResponse(cluster_id=cluster_id).encode(body, 9)
     return pack(">i", len(body)) + body
 
 
@@ -118,6 +118,17 @@ def test_an_answer_that_is_whole_and_belongs_to_the_request_is_taken(broker: Fak
     broker.handlers[METADATA] = lambda request, version: whole_answer(2)
     with connected(broker) as connection:
         assert ask(connection) == MetadataResponse()
+
+
+@pytest.mark.parametrize("length", [3, 2 * READ_AHEAD_BYTES], ids=["short", "long"])
+def test_answers_that_arrive_together_are_each_those_of_their_request(broker: FakeBroker, length: int) -> None:
+    long, short = "a" * length, "b"
+    answers = iter([b"", b"", whole_answer(2, short) + whole_answer(3, long) + whole_answer(4, short)])
+    broker.handlers[METADATA] = lambda request, version: next(answers)
+    deadline = Deadline(LONG_S)
+    with connected(broker) as connection:
+        sent = [connection.send(METADATA, 9, MetadataRequest([]), MetadataResponse, deadline) for _ in range(3)]
+        assert [each.result(deadline).cluster_id for each in sent] == [short, long, short]
 
 
 def test_an_answer_that_does_not_come_is_waited_for_until_the_deadline(broker: FakeBroker) -> None:
