@@ -58,6 +58,16 @@ def test_data_in_a_volume_is_there_in_the_next_container(started: Start, image: 
         docker("volume", "rm", volume)
 
 
+def test_a_mounted_folder_with_other_files_is_not_taken_for_data(started: Start, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    (tmp_path / "create-topics.sh").touch()
+    container = started("--volume", f"{tmp_path}:/kafka")
+    wait_until_ready(container)
+
+    docker("exec", container, "stuntbroker", "produce", "t", "value")
+    assert [path.name for path in tmp_path.iterdir()] == ["create-topics.sh"]
+
+
 @pytest.mark.parametrize(
     "folder", ["/mnt/shared/config", "/bitnami/kafka/config", "/opt/bitnami/kafka/config", "/opt/kafka/config"]
 )
