@@ -40,8 +40,6 @@ API_VERSIONS_FIRST: Final = 3
 FRAME_SIZE_MAX: Final = 100 << 20
 """Maximum bytes of a response; Kafka's limit for requests (`socket.request.max.bytes`) is the same."""
 READ_BYTES_MAX: Final = 1 << 20
-READ_AHEAD_BYTES: Final = 8_192
-"""Bytes that are received at once, even if fewer are needed."""
 CONNECT_S_MAX: Final = 5.0
 REQUEST_S_MAX: Final = 30.0
 WAIT_S_MIN: Final = 0.001
@@ -126,8 +124,6 @@ class Connection:
         self._correlation_id = 0
         self._process_id = os.getpid()
         self._answers = 0
-        self._unread = b""
-        """Received bytes after those that were needed."""
         self._pending: deque[Pending[Any]] = deque()
         self._fault: str | None = None
         """Why the connection was closed."""
@@ -237,18 +233,15 @@ class Connection:
         return self._read(size, deadline)
 
     def _read(self, size: int, deadline: Deadline) -> bytes:
-        part, self._unread = self._unread[:size], self._unread[size:]
-        parts, missing = [part] if part else [], size - len(part)
-        while missing > 0:
+        parts = []
+        while size > 0:
             self._socket.settimeout(max(WAIT_S_MIN, deadline.left_s()))
-            # With the length of a short response, all of it is received, and the next ones that have arrived.
-            part = self._socket.recv(min(max(missing, READ_AHEAD_BYTES), READ_BYTES_MAX))
+            part = self._socket.recv(min(size, READ_BYTES_MAX))
             if not part:
                 hint = REFUSAL_HINT if self._answers <= 1 else ""
                 raise ConnectionResetError(f"the broker closed the connection before its response was complete{hint}")
-            parts.append(part[:missing])
-            self._unread = part[missing:]
-            missing -= len(part)
+            parts.append(part)
+            size -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fake_broker import API_VERSIONS, METADATA, FakeBroker
 
-from stuntbroker.client.connection import FRAME_SIZE_MAX, READ_AHEAD_BYTES, Connection, Deadline, Pending
+from stuntbroker.client.connection import FRAME_SIZE_MAX, Connection, Deadline, Pending
 from stuntbroker.client.errors import AuthenticationFailed, BrokerError, ConnectionFailed, UnsupportedVersion
 from stuntbroker.client.security import Security, authenticate
 from stuntbroker.protocol.addresses import Address
@@ -120,7 +120,7 @@ def test_an_answer_that_is_whole_and_belongs_to_the_request_is_taken(broker: Fak
         assert ask(connection) == MetadataResponse()
 
 
-@pytest.mark.parametrize("length", [3, 2 * READ_AHEAD_BYTES], ids=["short", "long"])
+@pytest.mark.parametrize("length", [3, 16_384], ids=["short", "long"])
 def test_answers_that_arrive_together_are_each_those_of_their_request(broker: FakeBroker, length: int) -> None:
     long, short = "a" * length, "b"
     answers = iter([b"", b"", whole_answer(2, short) + whole_answer(3, long) + whole_answer(4, short)])
