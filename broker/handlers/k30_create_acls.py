@@ -8,12 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.permissions.acl_requests import NO_AUTHORIZER, has_unknown, unknown_field
-from stuntbroker.broker.requests.slices import (
-    ELEMENT_COST,
-    Steps,
-    cost_of_change,
-    run_in_slices,
-)
+from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.acls import ANY, CLUSTER_NAME, MATCH, Acl, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_acls_request import CreateAclsRequest

@@ -105,3 +105,7 @@ ONLY_APPEND: Final = frozenset(
 """API keys of requests that do not read logs, so that buffered appends need not be written before they are handled."""
 NO_RESPONSE: Final = object()
 """Returned by a handler for a request without a response (Produce with acks=0)."""
+
+
+class OpaqueResponse:
+    """A response that logs and faults do not decode, because that would take too long, or is impossible."""

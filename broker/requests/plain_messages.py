@@ -8,8 +8,7 @@ from itertools import islice
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from stuntbroker.broker.configuration.properties import is_secret
-from stuntbroker.broker.requests.apis import NO_RESPONSE
-from stuntbroker.broker.requests.slices import EncodedInSlices
+from stuntbroker.broker.requests.apis import NO_RESPONSE, OpaqueResponse
 from stuntbroker.protocol.api_keys import APIS, END_TXN, PRODUCE
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header
 from stuntbroker.protocol.errors import ErrorCode
@@ -98,9 +97,9 @@ def response_class(key: int) -> type[Message]:
     return response
 
 
-def short_answer(key: int, version: int, answer: Any) -> Message | None:
-    """Return the response as a Message; None for NO_RESPONSE, and for a long response, which takes too long to decode."""
-    if answer is NO_RESPONSE or isinstance(answer, EncodedInSlices):
+def readable_answer(key: int, version: int, answer: Any) -> Message | None:
+    """Return the response as a Message; None for NO_RESPONSE, and for a long or corrupt response, which is opaque."""
+    if answer is NO_RESPONSE or isinstance(answer, OpaqueResponse):
         return None
     message: Message = whole_answer(key, version, answer)
     return message

@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.connections.client_connection import ClientConnection
+from stuntbroker.broker.requests.apis import OpaqueResponse
 from stuntbroker.protocol.primitives import write_uvarint
 from stuntbroker.storage.errors import StorageError
 
@@ -153,7 +154,7 @@ def run_in_slices(connection: SlicedConnection, steps: Steps) -> Any:
     return response
 
 
-class EncodedInSlices:
+class EncodedInSlices(OpaqueResponse):
     """A long response that was encoded in slices."""
 
     __slots__ = ("content",)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.requests.interception import intercept_response
-from stuntbroker.broker.requests.plain_messages import error_codes, short_answer
+from stuntbroker.broker.requests.plain_messages import error_codes, readable_answer
 from stuntbroker.broker.transactions.fences import FENCING
 from stuntbroker.protocol.api_keys import APIS, PRODUCE
 
@@ -108,7 +108,9 @@ class FenceLog:
         if fence is None:
             return answer
         # Unlike Kafka: the response has the cause and advice; Kafka's has only the error code.
-        response: Any = short_answer(route.key, version, answer) or answer
+        response: Any = readable_answer(route.key, version, answer)
+        if response is None:
+            return answer
         if route.key != PRODUCE:
             if any(True for _ in error_codes(response)):
                 response.fence_reason = reason(fence)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.requests.interception import intercept_response
-from stuntbroker.broker.requests.plain_messages import Plain, error_codes, error_name, plain_request, short_answer
+from stuntbroker.broker.requests.plain_messages import Plain, error_codes, error_name, plain_request, readable_answer
 from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID, PRODUCE
 
 if TYPE_CHECKING:
@@ -94,10 +94,8 @@ class RequestLog:
         began_ms = self._broker.clock.monotonic_ms()
 
         def answered(answer: Any) -> Any:
-            if logged.state != "corrupt":  # A corrupt response cannot be decoded.
-                response = short_answer(route.key, version, answer)
-                codes = dict.fromkeys(error_codes(response))
-                logged.errors = tuple(error_name(code) for code in list(codes)[:ERRORS_KEPT])
+            codes = dict.fromkeys(error_codes(readable_answer(route.key, version, answer)))
+            logged.errors = tuple(error_name(code) for code in list(codes)[:ERRORS_KEPT])
             if logged.state == "waits":
                 logged.state = "answered"
             logged.took_ms = self._broker.clock.monotonic_ms() - began_ms

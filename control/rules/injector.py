@@ -7,16 +7,11 @@ from collections.abc import Callable, Coroutine, Iterable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from stuntbroker.broker.requests.apis import NO_RESPONSE
+from stuntbroker.broker.requests.apis import NO_RESPONSE, OpaqueResponse
 from stuntbroker.broker.requests.fetch_sessions import INITIAL_EPOCH
 from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.personality import versions_of
-from stuntbroker.broker.requests.plain_messages import (
-    Plain,
-    error_answer,
-    plain_request,
-    short_answer,
-)
+from stuntbroker.broker.requests.plain_messages import Plain, error_answer, plain_request, readable_answer
 from stuntbroker.control.observation.request_log import RequestLog
 from stuntbroker.control.own_requests import NoResponseError, begin_newer_instance
 from stuntbroker.control.rules.conditions import POLL_S, Term, read_condition, wait_until
@@ -275,7 +270,7 @@ class Injector:
 
     def _throttle_ms(self, fault: Fault, request: _Request) -> Any:
         def throttled(answer: Any) -> Any:
-            response = short_answer(request.route.key, request.version, answer)
+            response = readable_answer(request.route.key, request.version, answer)
             if response is None or "throttle_time_ms" not in response.__slots__:
                 return answer
             response.throttle_time_ms = fault.value  # type: ignore[attr-defined]
@@ -362,7 +357,7 @@ class Injector:
         return request.look(corrupted)
 
 
-class _CorruptResponse:
+class _CorruptResponse(OpaqueResponse):
     """A response whose bytes after the correlation id are corrupt."""
 
     def __init__(self, response: Any) -> None:

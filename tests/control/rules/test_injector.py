@@ -331,6 +331,22 @@ async def test_a_corrupt_answer_has_its_length_and_correlation_id_and_nothing_el
     assert control.requests.requests[-1].state == "corrupt"
 
 
+@pytest.mark.parametrize("version", [4, 5])
+async def test_the_answer_to_a_fenced_producer_can_be_corrupt_too(
+    version: int, rig: Rig, control: Control, client: Client
+) -> None:
+    """The reason of the fence is not added to it: it cannot be decoded."""
+    fenced = client.ask(InitProducerIdRequest("pay", 60_000), 4)
+    client.ask(InitProducerIdRequest("pay", 60_000), 4)
+    control.injector.add(rule("EndTxn", corrupt=True))
+    client.feed(frame(EndTxnRequest("pay", fenced.producer_id, fenced.producer_epoch, True), version))
+    (corrupt,) = client.answers()
+
+    sound = corrupt[:4] + bytes(byte ^ 0x40 for byte in corrupt[4:])
+    assert decode(sound, 26, version).error_code == ErrorCode.PRODUCER_FENCED
+    assert control.requests.requests[-1].state == "corrupt"
+
+
 async def test_a_response_that_comes_later_can_be_lost_too(rig: Rig, control: Control, client: Client) -> None:
     """EndTxn v5 is answered by its coordinator, in bytes."""
     given = begin(client)
