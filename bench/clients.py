@@ -65,10 +65,10 @@ def main() -> int:
 
 def run(names: list[str], rounds: int, quick: bool) -> dict[str, list[Figures]]:
     """Measure the clients in alternation, each round starting with a different client."""
-    from stuntbroker import run_broker
+    import stuntbroker
 
     figures: dict[str, list[Figures]] = {name: [] for name in names}
-    with run_broker(topics={TOPIC: PARTITIONS}) as broker:
+    with stuntbroker.broker(topics={TOPIC: PARTITIONS}) as broker:
         for number in range(rounds):
             first = number % len(names)
             for name in names[first:] + names[:first]:

@@ -2,7 +2,7 @@
 
     import stuntbroker
 
-    with stuntbroker.run_broker(topics={"orders": 3}) as broker:
+    with stuntbroker.broker(topics={"orders": 3}) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
 
 Its packages ("rooms"), each a folder at the root of the project:
@@ -15,25 +15,31 @@ Its packages ("rooms"), each a folder at the root of the project:
     security      keystores, TLS contexts and JAAS, for servers and clients
     client        speaks to any broker from outside: the transactional producer and consumer, administration
     control       time, faults and observation under a test's control, over HTTP
-    fixture       brokers for tests: run_broker and the pytest plug-in
+    fixture       brokers for tests: the context manager and the pytest plug-in
     pipeline      sink, source and audit for Spark
     cli           the command `stuntbroker`, and Kafka's commands
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stuntbroker.fixture.run import run_broker
+    from stuntbroker.fixture.run import broker
 
-__all__ = ["run_broker"]
+__all__ = ["broker"]
 
 
-def __getattr__(name: str) -> Any:
-    """Load `run_broker` on first use, so that importing the package is cheap."""
-    if name == "run_broker":
-        from stuntbroker.fixture.run import run_broker
+class _CallableRoom(ModuleType):
+    """The package `broker`, which can also be called: `stuntbroker.broker(...)` runs a broker."""
 
-        return run_broker
-    raise AttributeError(f"module 'stuntbroker' has no attribute {name!r}")
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Return the context manager. It is imported on first use, so that importing the package is cheap."""
+        from stuntbroker.fixture.run import broker
+
+        return broker(*arguments, **named)
+
+
+import_module("stuntbroker.broker").__class__ = _CallableRoom

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.cli.commands.ctl import COMMANDS
 from stuntbroker.cli.completion import candidates
 from stuntbroker.cli.main import run
@@ -191,7 +191,7 @@ def test_its_commands_are_completed() -> None:
 
 
 def test_one_transaction_and_one_fence_are_shown_with_all_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
-    with run_broker(topics={"orders": 1, "payments": 1}) as broker:
+    with stuntbroker.broker(topics={"orders": 1, "payments": 1}) as broker:
         options = {"bootstrap.servers": broker.bootstrap, "transactional.id": "pay/1", "log_level": 0}
         first = Producer(options | {"client.id": "first"})
         first.init_transactions(10)

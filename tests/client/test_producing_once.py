@@ -16,7 +16,7 @@ from stuntbroker.protocol.addresses import parse_bootstrap
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with stuntbroker.run_broker({"message.max.bytes": 600_000}, {"t": 2}) as created:
+    with stuntbroker.broker({"message.max.bytes": 600_000}, {"t": 2}) as created:
         yield created
 
 

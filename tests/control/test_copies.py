@@ -13,7 +13,7 @@ import confluent_kafka
 import confluent_kafka.admin
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.control.control import Control
 from stuntbroker.control.host import BrokerHost
 from stuntbroker.control.rules.faults import FaultError
@@ -254,7 +254,7 @@ async def test_a_broker_that_held_data_at_its_start_is_not_reset(rig: Rig, contr
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with run_broker(topics={"payments": 2}) as running:
+    with stuntbroker.broker(topics={"payments": 2}) as running:
         yield running
 
 

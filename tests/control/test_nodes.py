@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import confluent_kafka
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.cli.main import run
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.fixture.control import ControlError
@@ -16,7 +16,7 @@ from stuntbroker.fixture.control import ControlError
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with run_broker({"broker.rack": "a,b"}, topics={"orders": 3, "readers": 1}, nodes=3) as running:
+    with stuntbroker.broker({"broker.rack": "a,b"}, topics={"orders": 3, "readers": 1}, nodes=3) as running:
         yield running
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.cli.main import run
 from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.control.seed import OFFSET_MAX, seed, wait_until_durable
@@ -62,7 +62,7 @@ async def test_what_was_seeded_is_there_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_hanging_transaction_is_found_by_those_who_look_for_one(capsys: pytest.CaptureFixture[str]) -> None:
-    with run_broker(topics=["orders"]) as broker:
+    with stuntbroker.broker(topics=["orders"]) as broker:
         hanging = broker.seed(hanging={"topic": "orders"})
         assert run(["txn", "find-hanging", "--bootstrap", broker.bootstrap, "--json"]) == 0
         (hanging_one,) = json.loads(capsys.readouterr().out)["hanging"]
@@ -95,7 +95,7 @@ async def test_a_sequence_continues_behind_its_end_with_zero(rig: Rig, client: C
 @pytest.mark.parametrize("with_records", [False, True])
 @pytest.mark.parametrize("kill", [False, True])
 def test_an_offset_that_was_seeded_survives(with_records: bool, kill: bool) -> None:
-    with run_broker(topics=["orders"]) as broker:
+    with stuntbroker.broker(topics=["orders"]) as broker:
         broker.seed(next_offset={"topic": "orders", "offset": 9 * 10**18})
         if with_records:
             broker.produce("orders", "x")

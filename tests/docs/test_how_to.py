@@ -22,7 +22,7 @@ import psycopg
 import pytest
 import yaml
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.cli.serving.environment import read_environment
 from stuntbroker.control.http.api import OPERATIONS
 from stuntbroker.control.observation.fence_log import ADVICE
@@ -120,7 +120,7 @@ def test_the_relay_of_the_outbox_page_sends_every_row_once_however_often_it_is_k
     )
     chance, rows = random.Random(939), 6000
     with (
-        run_broker({"transaction.two.phase.commit.enable": True}, topics={"events": 1}) as broker,
+        stuntbroker.broker({"transaction.two.phase.commit.enable": True}, topics={"events": 1}) as broker,
         postgres_server(tmp_path) as address,
         psycopg.connect(address, autocommit=True) as database,
     ):
@@ -161,7 +161,7 @@ async def test_the_functions_and_the_test_of_the_page_about_the_client_work(tmp_
         exec(compile(block, "client.md", "exec"), own)
         page |= own
     rounds = itertools.count()
-    with run_broker(topics={"orders": 2, "bills": 1, "payments": 1, "report": 2}) as broker:
+    with stuntbroker.broker(topics={"orders": 2, "bills": 1, "payments": 1, "report": 2}) as broker:
         await page["write"](broker.bootstrap)
         assert sorted(broker.values("orders")) == [b"order 0", b"order 1", b"order 2"]
         await page["process"](broker.bootstrap, lambda: next(rounds) < 30 and len(broker.values("bills")) < 3)

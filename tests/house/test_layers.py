@@ -86,10 +86,13 @@ def test_the_front_door_imports_what_it_opens_on_and_its_command_only_the_comman
     assert actual == {
         f"{FRONT_DOOR}/__init__.py": [
             "__future__.annotations",
+            "importlib.import_module",
+            "types.ModuleType",
             "typing.TYPE_CHECKING",
             "typing.Any",
-            f"{FRONT_DOOR}.fixture.run.run_broker",
-            f"{FRONT_DOOR}.fixture.run.run_broker",
+            f"{FRONT_DOOR}.fixture.run.broker",
+            f"{FRONT_DOOR}.fixture.run.broker",
+            f"{FRONT_DOOR}.broker",
         ],
         f"{FRONT_DOOR}/__main__.py": ["sys", f"{FRONT_DOOR}.cli.__main__.main"],
     }

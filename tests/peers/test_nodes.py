@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.fixture.control import ControlClient
 from stuntbroker.fixture.nodes import Nodes
@@ -47,7 +47,7 @@ def wander(nodes: Nodes, client: ControlClient, has_ended: threading.Event) -> N
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     command = PROGRAMS[request.param]()
     few = {"offsets.topic.num.partitions": 5, "transaction.state.log.num.partitions": 5}
-    with run_broker(few, nodes=3) as broker:
+    with stuntbroker.broker(few, nodes=3) as broker:
         broker.nodes.stop(STOPPED)
         has_ended = threading.Event()
         client = ControlClient(broker.control_url)  # Of the thread's own.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.client.admin import Admin
 from stuntbroker.control.plan import PLANS
 from stuntbroker.fixture.broker import Broker
@@ -183,7 +183,7 @@ def test_a_client_takes_part(name: str, clients: dict[str, Client]) -> None:
 
 
 def play(plan: str, client: Client) -> Play:
-    with run_broker(topics={"paid": 2}) as broker:
+    with stuntbroker.broker(topics={"paid": 2}) as broker:
         broker.apply_plan(plan)
         player = Player(client, broker)
         ROLES.get(plan, commit_and_abort)(player)

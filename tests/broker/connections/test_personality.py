@@ -11,7 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Producer
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import ConfigError
 from stuntbroker.broker.connections.listener import listeners_of
@@ -35,7 +35,7 @@ API_VERSIONS, PRODUCE, INIT_PRODUCER_ID = 18, 0, 22
 
 @contextmanager
 def broker_of(personality: str) -> Iterator[Broker]:
-    with run_broker({"stuntbroker.personality": personality}, topics={"t": 1}) as broker:
+    with stuntbroker.broker({"stuntbroker.personality": personality}, topics={"t": 1}) as broker:
         yield broker
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.client import (
     CommitFailedError,
     ProduceFailedError,
@@ -26,7 +26,7 @@ PROPERTIES = {
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     """A broker on which alice may use the transactional id x and write to topics whose names begin with `open`."""
-    with run_broker(properties=PROPERTIES, topics={"open": 1, "closed": 1, "open-later": 1}) as broker:
+    with stuntbroker.broker(properties=PROPERTIES, topics={"open": 1, "closed": 1, "open-later": 1}) as broker:
         broker.acls.allow("alice", "WRITE", transactional_id="x")
         broker.acls.allow("alice", "WRITE", topic="open", prefixed=True)
         yield broker

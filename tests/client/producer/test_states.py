@@ -11,7 +11,7 @@ import pytest
 from aiokafka.errors import KafkaError
 from model_broker import Fault, ModelBroker
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.client import (
     AuthorizationError,
     CommitFailedError,
@@ -237,7 +237,7 @@ async def test_no_error_wraps_an_error_that_wraps_another() -> None:
         """The names of the error's class and of those that it wraps."""
         return [type(error).__name__, *(raised_by(error.__cause__) if error.__cause__ is not None else ())]
 
-    with run_broker(topics={"t": 1}) as broker:
+    with stuntbroker.broker(topics={"t": 1}) as broker:
         options = {"delivery_timeout_ms": 300, "max_block_ms": 1_000, "request_timeout_ms": 250, "retry_backoff_ms": 20}
         async with TransactionalProducer(
             bootstrap_servers=broker.bootstrap, transactional_id="id", **options

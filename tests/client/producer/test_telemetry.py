@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, Tracer
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.client import (
     AuthorizationError,
     CommitFailedError,
@@ -186,7 +186,7 @@ async def test_an_error_of_the_applications_callback_ends_nothing(
 
 async def test_what_is_read_is_linked_to_what_was_sent(spans: Spans) -> None:
     measured: list[Measurement] = []
-    with run_broker(topics={"t": 1}) as broker:
+    with stuntbroker.broker(topics={"t": 1}) as broker:
         async with TransactionalProducer(
             bootstrap_servers=broker.bootstrap, transactional_id="id", tracer=spans.tracer
         ) as producer:
@@ -225,7 +225,7 @@ async def test_what_is_read_is_linked_to_what_was_sent(spans: Spans) -> None:
 
 async def test_a_trace_context_of_the_application_stays_in_the_headers_and_is_linked(spans: Spans) -> None:
     given = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    with run_broker(topics={"t": 1}) as broker:
+    with stuntbroker.broker(topics={"t": 1}) as broker:
         async with TransactionalProducer(
             bootstrap_servers=broker.bootstrap, transactional_id="id", tracer=spans.tracer
         ) as producer:
@@ -370,7 +370,7 @@ async def test_a_tracer_that_fails_changes_nothing_about_a_transaction(
 
 async def test_a_tracer_that_fails_loses_no_record() -> None:
     processor, tracer = failing_tracer("begins", "poll")
-    with run_broker(topics=["t"]) as broker:
+    with stuntbroker.broker(topics=["t"]) as broker:
         await asyncio.to_thread(broker.produce, "t", b"1", b"2", b"3")
         async with TransactionalConsumer(
             "t", bootstrap_servers=broker.bootstrap, group_id="g", tracer=tracer

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.client import (
     CommitFailedError,
     ProduceFailedError,
@@ -69,7 +69,7 @@ async def timed_out(broker: Broker, name: str) -> AsyncIterator[TransactionalPro
 @pytest.mark.parametrize(("profile", "level"), [("kafka", 2), ("kip-588", 2), ("kip-588", 1), ("kip-588", 0)])
 async def test_the_same_producer_continues(profile: str, level: int) -> None:
     properties = {"stuntbroker.profile": profile, "transaction.version": level}
-    with run_broker(properties, topics={"t": 2}) as broker:
+    with stuntbroker.broker(properties, topics={"t": 2}) as broker:
         for step in STEPS:
             async with timed_out(broker, step.__name__) as producer:
                 await step(producer)
@@ -81,7 +81,7 @@ async def test_the_same_producer_continues(profile: str, level: int) -> None:
 
 @pytest.mark.parametrize("level", [0, 1])
 async def test_a_time_out_ends_the_producer_where_nothing_distinguishes_it_from_a_fence(level: int) -> None:
-    with run_broker({"transaction.version": level}, topics={"t": 2}) as broker:
+    with stuntbroker.broker({"transaction.version": level}, topics={"t": 2}) as broker:
         for step in STEPS:
             async with timed_out(broker, step.__name__) as producer:
                 with pytest.raises(ProducerFencedError):
@@ -93,7 +93,7 @@ async def test_a_time_out_ends_the_producer_where_nothing_distinguishes_it_from_
 @pytest.mark.parametrize("level", [0, 1, 2])
 async def test_a_fence_ends_the_producer_under_every_profile(profile: str, level: int) -> None:
     properties = {"stuntbroker.profile": profile, "transaction.version": level}
-    with run_broker(properties, topics={"t": 2}) as broker:
+    with stuntbroker.broker(properties, topics={"t": 2}) as broker:
         for step in STEPS:
             async with (
                 timed_out(broker, step.__name__) as old,

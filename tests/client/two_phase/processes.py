@@ -15,14 +15,14 @@ from typing import Any, Self
 
 from databases import Database, connect
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.client import TransactionalProducer
 from stuntbroker.fixture.broker import Broker
 
 
 @contextmanager
 def broker_at(level: int, **properties: Any) -> Iterator[Broker]:
-    with run_broker(
+    with stuntbroker.broker(
         {"transaction.two.phase.commit.enable": True, "transaction.version": level, **properties},
         topics={"payments": 1, "others": 1, "two": 2},
     ) as broker:

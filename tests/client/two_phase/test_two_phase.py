@@ -12,7 +12,7 @@ import pytest
 from databases import connect, sqlite_file
 from processes import STEPS, Payer, broker_at, crash, has_record, producer_of
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.client import (
     IllegalStateError,
     OperationTimedOutError,
@@ -170,7 +170,7 @@ async def test_prepare_needs_a_producer_for_two_phase_commit(broker: Broker) -> 
 
 
 async def test_a_broker_without_two_phase_commit_says_so() -> None:
-    with run_broker({"transaction.two.phase.commit.enable": False}) as plain:
+    with stuntbroker.broker({"transaction.two.phase.commit.enable": False}) as plain:
         async with producer_of(plain) as producer:
             with pytest.raises(UnsupportedVersionError, match="InitProducerId 0-5, needed is version 6-6"):
                 await producer.init_transactions(keep_prepared_txn=True)

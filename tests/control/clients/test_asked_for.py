@@ -19,7 +19,7 @@ import aiokafka
 import confluent_kafka
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.cli.main import run
 from stuntbroker.client import TransactionalProducer
 from stuntbroker.fixture.broker import Broker
@@ -27,7 +27,7 @@ from stuntbroker.fixture.broker import Broker
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with run_broker(topics={"payments": 1}) as running:
+    with stuntbroker.broker(topics={"payments": 1}) as running:
         yield running
 
 
@@ -46,7 +46,7 @@ def write(producer: confluent_kafka.Producer, value: str) -> None:
 
 
 async def test_aiokafka_1134_a_producer_looks_for_its_coordinator_when_that_has_moved() -> None:
-    async with run_broker(topics={"payments": 1}, nodes=3) as broker:
+    async with stuntbroker.broker(topics={"payments": 1}, nodes=3) as broker:
         producer = aiokafka.AIOKafkaProducer(
             bootstrap_servers=broker.bootstrap, transactional_id="pay-1", client_id="payer", retry_backoff_ms=20
         )
@@ -86,7 +86,7 @@ def test_librdkafka_3928_a_producer_that_has_timed_out_is_told_from_one_that_was
 async def test_kip_890_a_commit_is_repeated_when_its_answer_is_lost_and_the_next_one_is_its_own(
     personality: str, version: int
 ) -> None:
-    async with run_broker({"stuntbroker.personality": personality}, topics={"payments": 1}) as broker:
+    async with stuntbroker.broker({"stuntbroker.personality": personality}, topics={"payments": 1}) as broker:
         fault = await asyncio.to_thread(broker.faults.add, "EndTxn", lose_response=True, times=1)
         async with TransactionalProducer(bootstrap_servers=broker.bootstrap, transactional_id="pay-1") as producer:
             await producer.init_transactions()
@@ -129,7 +129,7 @@ def test_flink_238_a_hanging_transaction_is_found_and_ended(broker: Broker, caps
 async def test_bufstream_a_delayed_commit_ends_the_next_transaction_or_is_refused(
     level: int, errors: list[str]
 ) -> None:
-    async with run_broker({"transaction.version": level}, topics={"payments": 1}) as broker:
+    async with stuntbroker.broker({"transaction.version": level}, topics={"payments": 1}) as broker:
         producer = TransactionalProducer(bootstrap_servers=broker.bootstrap, transactional_id="pay-1")
         await producer.start()
         await producer.init_transactions()

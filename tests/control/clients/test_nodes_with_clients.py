@@ -13,14 +13,14 @@ import aiokafka
 import confluent_kafka
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.client import TransactionalProducer
 from stuntbroker.fixture.broker import Broker
 
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with run_broker(topics={"orders": 3, "paid": 3}, nodes=3) as running:
+    with stuntbroker.broker(topics={"orders": 3, "paid": 3}, nodes=3) as running:
         yield running
         assert running.findings() == []
 
@@ -118,7 +118,7 @@ def test_a_consumer_reads_on_when_its_leader_and_its_coordinator_are_gone(broker
 def test_a_consumer_reads_from_the_replica_in_its_rack() -> None:
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     properties = {"broker.rack": "a,b,c", "replica.selector.class": selector}
-    with run_broker(properties, topics={"orders": 1}, nodes=3) as broker:
+    with stuntbroker.broker(properties, topics={"orders": 1}, nodes=3) as broker:
         broker.produce("orders", "1")
         consumer = confluent_kafka.Consumer(
             librdkafka(broker, group_id="readers", auto_offset_reset="earliest", client_rack="c")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import confluent_kafka
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.broker.requests.personality import PERSONALITIES
 from stuntbroker.fixture.control import ControlClient, ControlError
 from tests.kit.processes.process import serving
@@ -45,13 +45,13 @@ def check_zombie_and_late_requests(control: ControlClient, bootstrap: str, apis:
 
 @pytest.mark.parametrize("release", PERSONALITIES)
 def test_producers_are_fenced_and_requests_come_late_in_every_kafka(release: str) -> None:
-    with run_broker({"stuntbroker.personality": release}, topics={"payments": 1}) as broker:
+    with stuntbroker.broker({"stuntbroker.personality": release}, topics={"payments": 1}) as broker:
         served = [api for api in APIS_THAT_CAN_BE_LATE if release > "2.5" or api != "WriteTxnMarkers"]
         check_zombie_and_late_requests(broker.control, broker.bootstrap, served)
 
 
 def test_a_marker_of_a_version_that_no_listener_serves_is_refused_with_the_reason() -> None:
-    with run_broker({"stuntbroker.personality": "2.5"}, topics={"payments": 1}) as broker:
+    with stuntbroker.broker({"stuntbroker.personality": "2.5"}, topics={"payments": 1}) as broker:
         producer_of(broker.bootstrap)
         with pytest.raises(
             ControlError, match="no listener of this broker serves WriteTxnMarkers; set a later release"
@@ -60,7 +60,7 @@ def test_a_marker_of_a_version_that_no_listener_serves_is_refused_with_the_reaso
 
 
 def test_one_broker_of_a_test_is_several_kafkas_and_stays_where_it_was_when_it_starts_again() -> None:
-    with run_broker(TWO_LISTENERS, topics={"payments": 1}) as broker:
+    with stuntbroker.broker(TWO_LISTENERS, topics={"payments": 1}) as broker:
         before = broker.listeners
         assert before.keys() == {"OLD", "NEW"}
         for at in before.values():

@@ -9,14 +9,14 @@ import aiokafka
 import confluent_kafka
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.fixture.control import ControlError, transaction
 
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with run_broker(topics={"payments": 1}) as running:
+    with stuntbroker.broker(topics={"payments": 1}) as running:
         yield running
 
 

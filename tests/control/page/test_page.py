@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import confluent_kafka
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.control.page.views import TABLE_ROWS_MAX, time_text
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.messages.offset_commit_request import (
@@ -28,7 +28,7 @@ HOSTILE = "<script>alert('x')</script>"
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with run_broker(topics={"payments": 1}) as running:
+    with stuntbroker.broker(topics={"payments": 1}) as running:
         yield running
 
 
@@ -298,7 +298,7 @@ def test_a_person_hands_the_token_over_once() -> None:
 
 
 def test_nodes_are_shown_with_what_they_lead_and_are_stopped_and_started() -> None:
-    with run_broker(topics={"payments": 3}, nodes=3) as broker:
+    with stuntbroker.broker(topics={"payments": 3}, nodes=3) as broker:
         browser = Browser(broker.control_url)
         assert '<h2 id="nodes">Nodes</h2>' in browser.get("/")
         assert "node 2, 0" in browser.get("/")

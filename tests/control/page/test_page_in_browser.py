@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.fixture.broker import Broker
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -41,7 +41,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with run_broker(topics={"payments": 1}) as running:
+    with stuntbroker.broker(topics={"payments": 1}) as running:
         running.produce("payments", "42 EUR")
         running.seed(hanging={"topic": "payments", "partition": 0, "values": ["never ended"]})
         yield running

@@ -11,7 +11,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.control.rules.points import POINTS, START
@@ -62,7 +62,7 @@ def test_a_start_that_was_stopped_is_repaired_by_the_next_one(
 
 
 def test_a_broker_that_has_started_takes_no_stop_of_the_start() -> None:
-    with run_broker() as broker:
+    with stuntbroker.broker() as broker:
         for point in START:
             with pytest.raises(ControlError, match="a running broker does not pass this point"):
                 broker.control.post(f"/v1/stops/{point}", {"action": "kill"})

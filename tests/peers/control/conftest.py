@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.fixture.broker import Broker
 from tests.kit.programs.by_command import Client
 from tests.peers.control.payer import (
@@ -29,7 +29,7 @@ def clients(name: str) -> Iterator[Client]:
 @pytest.fixture
 def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     options = {"properties": {}, "nodes": 1, **getattr(request, "param", {})}
-    with run_broker(options["properties"], topics={"paid": 2}, nodes=options["nodes"]) as running:
+    with stuntbroker.broker(options["properties"], topics={"paid": 2}, nodes=options["nodes"]) as running:
         yield running
         assert "request_crashed" not in running.log
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stuntbroker import run_broker
+import stuntbroker
 from stuntbroker.pipeline.spark.partitioning import partitioned
 from tests.kit.keystore_files import PASSWORD, write_keystores
 
@@ -32,7 +32,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, 
         "ssl.keystore.location": folder / "server.pem",
         "transaction.two.phase.commit.enable": True,
     }
-    with run_broker(properties, topics={"orders": 2}) as broker:
+    with stuntbroker.broker(properties, topics={"orders": 2}) as broker:
         yield (
             broker,
             {
