@@ -26,6 +26,7 @@ NOT_PACKED = ("tests", "tools")
 COMPILED = (
     "broker/connections/connection.py",
     "broker/connections/secured_connection.py",
+    "broker/requests/request.py",
     "broker/requests/router.py",
     "broker/metadata/topics.py",
     "broker/produce/client_append.py",

@@ -150,7 +150,7 @@ class Housekeeping:
                 connection.abort()  # The connection is closing, and its client does not read the remaining bytes.
             elif connection.was_active():
                 connection.active_ms = now_ms
-            elif 0 <= idle_ms < now_ms - connection.active_ms and not connection.open:
+            elif 0 <= idle_ms < now_ms - connection.active_ms and not connection.is_busy:
                 connection.abort()
         self.broker.request_memory.close_stalled()
         self.broker.events.log_suppressed()

@@ -77,7 +77,7 @@ class Broker:
         self.request_memory = self.connections.request_memory
         self.read_pace = ReadPace(self._in_next_turn)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], self.random_source)
-        self.long_requests = LongRequests(self._in_next_turn, self.events)
+        self.long_requests = LongRequests(self._in_next_turn)
         self.router = Router()
         self.authorizer: Authorizer = ConfiguredAuthorizer(config)
         self.broken = False

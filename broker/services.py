@@ -1,7 +1,7 @@
 """Protocols for the parts of the broker that connections and handlers may use.
 
 `server.Broker` implements all of them. There is one Protocol per part, such as `HasTopics`: a handler declares the parts that
-it uses in the type of its connection (`Asking`), and mypy checks that it uses no others. The parts do not import this module:
+it uses in the type of its request (`Asking`), and mypy checks that it uses no others. The parts do not import this module:
 they get what they use through the constructor, or declare a Protocol.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from stuntbroker.broker.connections.client_connection import ClientConnection, Requester
+from stuntbroker.broker.connections.client_connection import ClientRequest, Requester
 
 if TYPE_CHECKING:
     from stuntbroker.broker.clock import Clock
@@ -248,6 +248,10 @@ class ForgetsTopics(Protocol):
         """Remove the state of a deleted topic, such as committed offsets."""
 
 
+class RequestServices(HasAuthorizer, HasEvents, HasTurn, Protocol):
+    """Parts that a request itself uses."""
+
+
 class Services(
     HasConfig,
     HasAuthorizer,
@@ -299,5 +303,5 @@ class AskingPart(Requester, Protocol[Uses]):
         """Return whether the client may perform an operation on a resource."""
 
 
-class Asking(AskingPart[Uses], ClientConnection, Protocol[Uses]):
-    """A client's connection for a handler that uses only the parts in `Uses` of the broker."""
+class Asking(AskingPart[Uses], ClientRequest, Protocol[Uses]):
+    """A request for a handler that uses only the parts in `Uses` of the broker."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from stuntbroker.broker.clock import Clock
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.client_connection import ClientConnection
+    from stuntbroker.broker.connections.client_connection import ClientRequest
     from stuntbroker.broker.requests.router import Handler
     from stuntbroker.broker.services import (
         HasClock,
@@ -101,21 +101,21 @@ class ClockControl:
         """Whether arriving requests are kept, for at most KEPT_MS_MAX."""
         self._is_over = False
         """Whether the broker has ended."""
-        self._waiting: list[tuple[ClientConnection, Callable[[], None]]] = []
-        """Kept requests in the order of arrival: (connection, function that handles the request)."""
+        self._waiting: list[tuple[ClientRequest, Callable[[], None]]] = []
+        """Kept requests in the order of arrival: (request, function that handles it)."""
 
     @property
     def is_paused(self) -> bool:
         """Whether a test has paused the clock; a pause while it is advanced does not count."""
         return self._was_paused if self._is_moving else self.clock.is_paused
 
-    def intercept(self, handle: Handler, connection: ClientConnection, request: Any, version: int) -> Any:
+    def intercept(self, handle: Handler, request: ClientRequest, body: Any, version: int) -> Any:
         """Handle a request, or keep it while the clock is advanced."""
         if self._is_over:
             return None
         if not self._keeps:
-            return handle(connection, request, version)
-        self._waiting.append((connection, partial(connection.handle_later, handle, request, version)))
+            return handle(request, body, version)
+        self._waiting.append((request, partial(request.handle_later, handle, body, version)))
         return None
 
     def forget(self) -> None:
@@ -127,8 +127,8 @@ class ClockControl:
         """Handle the kept requests, except those of nodes that were stopped meanwhile."""
         self._keeps = False
         waiting, self._waiting = self._waiting, []
-        for connection, handle in waiting:
-            if self._broker.nodes.by_id[connection.listener.node_id].is_up:
+        for request, handle in waiting:
+            if self._broker.nodes.by_id[request.listener.node_id].is_up:
                 handle()
 
     async def advance(self, ms: int) -> None:

@@ -26,14 +26,14 @@ ASK_THE_LEADER: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.F
 class NodeFetches:
     """The fetches of one request at one of several nodes."""
 
-    def __init__(self, connection: Asking[Uses], request: FetchRequest, version: int) -> None:
-        self._connection = connection
+    def __init__(self, request: Asking[Uses], body: FetchRequest, version: int) -> None:
+        self._request = request
         self._version = version
-        broker = connection.broker
+        broker = request.broker
         self._nodes = broker.nodes
-        self._node_id = connection.listener.node_id
+        self._node_id = request.listener.node_id
         is_rack_aware = broker.config["replica.selector.class"] == RACK_AWARE
-        self._rack = request.rack_id if is_rack_aware and version >= FROM_FOLLOWERS_FROM else ""
+        self._rack = body.rack_id if is_rack_aware and version >= FROM_FOLLOWERS_FROM else ""
 
     def error(self, topic: Topic, index: int) -> ErrorCode:
         """Return NONE if this node may serve the partition, else NOT_LEADER_OR_FOLLOWER."""
@@ -65,5 +65,5 @@ class NodeFetches:
     def show_endpoints(self, response: FetchResponse) -> None:
         """Set the endpoints of the leaders that the response names."""
         parts = [part for topic in response.responses for part in topic.partitions]
-        endpoints = self._nodes.endpoints_of_leaders(parts, self._connection)
+        endpoints = self._nodes.endpoints_of_leaders(parts, self._request.connection)
         response.node_endpoints = [NodeEndpoint(*each) for each in endpoints]

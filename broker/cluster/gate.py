@@ -29,7 +29,7 @@ from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.client_connection import ClientConnection
+    from stuntbroker.broker.connections.client_connection import ClientRequest
     from stuntbroker.broker.requests.router import Handler
     from stuntbroker.broker.services import HasNodes, HasTopics
 
@@ -45,33 +45,29 @@ OK: Final = ErrorCode.NONE
 Keys = Callable[[Any, int], list[str]]
 """Returns the groups or transactional ids in a request of a version."""
 GROUP_OF: Final[dict[int, Keys]] = {
-    api_keys.OFFSET_COMMIT: lambda request, version: [request.group_id],
-    api_keys.OFFSET_FETCH: lambda request, version: (
-        [each.group_id for each in request.groups]
-        if version >= SEVERAL_FROM[api_keys.OFFSET_FETCH]
-        else [request.group_id]
+    api_keys.OFFSET_COMMIT: lambda body, version: [body.group_id],
+    api_keys.OFFSET_FETCH: lambda body, version: (
+        [each.group_id for each in body.groups] if version >= SEVERAL_FROM[api_keys.OFFSET_FETCH] else [body.group_id]
     ),
-    api_keys.JOIN_GROUP: lambda request, version: [request.group_id],
-    api_keys.HEARTBEAT: lambda request, version: [request.group_id],
-    api_keys.LEAVE_GROUP: lambda request, version: [request.group_id],
-    api_keys.SYNC_GROUP: lambda request, version: [request.group_id],
-    api_keys.DESCRIBE_GROUPS: lambda request, version: list(request.groups),
-    api_keys.TXN_OFFSET_COMMIT: lambda request, version: [request.group_id],
-    api_keys.DELETE_GROUPS: lambda request, version: list(request.groups_names),
-    api_keys.OFFSET_DELETE: lambda request, version: [request.group_id],
+    api_keys.JOIN_GROUP: lambda body, version: [body.group_id],
+    api_keys.HEARTBEAT: lambda body, version: [body.group_id],
+    api_keys.LEAVE_GROUP: lambda body, version: [body.group_id],
+    api_keys.SYNC_GROUP: lambda body, version: [body.group_id],
+    api_keys.DESCRIBE_GROUPS: lambda body, version: list(body.groups),
+    api_keys.TXN_OFFSET_COMMIT: lambda body, version: [body.group_id],
+    api_keys.DELETE_GROUPS: lambda body, version: list(body.groups_names),
+    api_keys.OFFSET_DELETE: lambda body, version: [body.group_id],
 }
 TRANSACTIONAL_ID_OF: Final[dict[int, Keys]] = {
-    api_keys.INIT_PRODUCER_ID: lambda request, version: (
-        [] if request.transactional_id is None else [request.transactional_id]
-    ),
-    api_keys.ADD_PARTITIONS_TO_TXN: lambda request, version: (
-        [each.transactional_id for each in request.transactions]
+    api_keys.INIT_PRODUCER_ID: lambda body, version: [] if body.transactional_id is None else [body.transactional_id],
+    api_keys.ADD_PARTITIONS_TO_TXN: lambda body, version: (
+        [each.transactional_id for each in body.transactions]
         if version >= SEVERAL_FROM[api_keys.ADD_PARTITIONS_TO_TXN]
-        else [request.v3_and_below_transactional_id]
+        else [body.v3_and_below_transactional_id]
     ),
-    api_keys.ADD_OFFSETS_TO_TXN: lambda request, version: [request.transactional_id],
-    api_keys.END_TXN: lambda request, version: [request.transactional_id],
-    api_keys.DESCRIBE_TRANSACTIONS: lambda request, version: list(request.transactional_ids),
+    api_keys.ADD_OFFSETS_TO_TXN: lambda body, version: [body.transactional_id],
+    api_keys.END_TXN: lambda body, version: [body.transactional_id],
+    api_keys.DESCRIBE_TRANSACTIONS: lambda body, version: list(body.transactional_ids),
 }
 SPLITTABLE_LISTS: Final = {
     api_keys.OFFSET_FETCH: ("groups", "groups"),
@@ -135,40 +131,40 @@ class NodeGate:
         self._broker = broker
         self._nodes = broker.nodes
 
-    def check(self, handle: Handler, connection: ClientConnection, request: Any, version: int) -> Any:
+    def check(self, handle: Handler, request: ClientRequest, body: Any, version: int) -> Any:
         """Intercept a request: handle the part that belongs to this node, and refuse the rest."""
-        key = connection.route.key
+        key = request.route.key
         if key == api_keys.PRODUCE:
-            return self._produce(handle, connection, request, version)
+            return self._produce(handle, request, body, version)
         if key in LEADER_APIS:
-            return self._led(handle, connection, request, version)
+            return self._led(handle, request, body, version)
         if key in COORDINATOR_LIST_APIS:
             topic = self._broker.topics.get(COORDINATOR_LIST_APIS[key])
-            own = [] if topic is None else [p for p in topic.placements if p.leader == connection.listener.node_id]
+            own = [] if topic is None else [p for p in topic.placements if p.leader == request.listener.node_id]
             if any(placement.is_loading for placement in own):
                 return error_answer(key, {}, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            return handle(connection, request, version)
-        return self._coordinated(handle, connection, request, version)
+            return handle(request, body, version)
+        return self._coordinated(handle, request, body, version)
 
     # --- coordinators
 
-    def _coordinated(self, handle: Handler, connection: ClientConnection, request: Any, version: int) -> Any:
-        key, node_id = connection.route.key, connection.listener.node_id
-        names = (GROUP_OF.get(key) or TRANSACTIONAL_ID_OF[key])(request, version)
+    def _coordinated(self, handle: Handler, request: ClientRequest, body: Any, version: int) -> Any:
+        key, node_id = request.route.key, request.listener.node_id
+        names = (GROUP_OF.get(key) or TRANSACTIONAL_ID_OF[key])(body, version)
         topic = self._broker.topics.internal(OFFSETS if key in GROUP_OF else TXN_STATE)
         errors = [_coordinator_error(coordinator_of(topic, name), node_id) for name in names]
         if not any(errors):
-            return handle(connection, request, version)
+            return handle(request, body, version)
         if key == api_keys.HEARTBEAT and errors == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]:
             return HeartbeatResponse()  # As in Kafka: the member is in the group again as soon as it is loaded.
         listed, answered = SPLITTABLE_LISTS.get(key, ("", ""))
         if not listed or len(names) == 1:
-            return refusal_of(key, version, request, next(filter(None, errors)))
-        both = list(zip(getattr(request, listed), errors, strict=True))
+            return refusal_of(key, version, body, next(filter(None, errors)))
+        both = list(zip(getattr(body, listed), errors, strict=True))
 
         def part(error: ErrorCode) -> Any:
             """Return a request with those groups or ids only that have this error."""
-            part = copy(request)
+            part = copy(body)
             setattr(part, listed, [each for each, its_error in both if its_error == error])
             return part
 
@@ -177,15 +173,15 @@ class NodeGate:
         setattr(refusal, answered, [each for some in refusals for each in getattr(some, answered)])
         if all(errors):
             return refusal
-        return handle_own_part(handle, connection, part(OK), version, refusal, answered)
+        return handle_own_part(handle, request, part(OK), version, refusal, answered)
 
     # --- leaders
 
-    def _led(self, handle: Handler, connection: ClientConnection, request: Any, version: int) -> Any:
-        key, node_id = connection.route.key, connection.listener.node_id
+    def _led(self, handle: Handler, request: ClientRequest, body: Any, version: int) -> Any:
+        key, node_id = request.route.key, request.listener.node_id
         number = LEADER_APIS[key]
         own_topics, foreign_topics = [], []
-        for wanted in request.topics:
+        for wanted in body.topics:
             name = wanted.topic if hasattr(wanted, "topic") else wanted.name
             topic = self._broker.topics.get(name)
             own, foreign = copy(wanted), copy(wanted)
@@ -195,17 +191,17 @@ class NodeGate:
             own_topics += [own] if own.partitions or not foreign.partitions else []
             foreign_topics += [foreign] if foreign.partitions else []
         if not foreign_topics:
-            return handle(connection, request, version)
-        own_request, foreign_request = copy(request), copy(request)
-        own_request.topics, foreign_request.topics = own_topics, foreign_topics
-        refusal = refusal_of(key, version, foreign_request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return handle(request, body, version)
+        own_body, foreign_body = copy(body), copy(body)
+        own_body.topics, foreign_body.topics = own_topics, foreign_topics
+        refusal = refusal_of(key, version, foreign_body, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not own_topics:
             return refusal
-        return handle_own_part(handle, connection, own_request, version, refusal, "topics")
+        return handle_own_part(handle, request, own_body, version, refusal, "topics")
 
-    def _produce(self, handle: Handler, connection: ClientConnection, fields: ProduceFields, version: int) -> Any:
+    def _produce(self, handle: Handler, request: ClientRequest, fields: ProduceFields, version: int) -> Any:
         transactional_id, acks, topic_batches = fields
-        node_id, topics = connection.listener.node_id, self._broker.topics
+        node_id, topics = request.listener.node_id, self._broker.topics
         own, refused = [], []
         for name, topic_id, parts in topic_batches:
             topic = topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
@@ -217,10 +213,10 @@ class NodeGate:
                 answers = [self._refused(topic, index, error, version) for index, error in errors.items() if error]
                 refused.append(TopicProduceResponse(name, topic_id, answers))
         if not refused:
-            return handle(connection, fields, version)
+            return handle(request, fields, version)
         named = [part for topic in refused for part in topic.partition_responses]
-        endpoints = [NodeEndpoint(*each) for each in self._nodes.endpoints_of_leaders(named, connection)]
-        return handle_own_produce(handle, connection, (transactional_id, acks, own), version, refused, endpoints)
+        endpoints = [NodeEndpoint(*each) for each in self._nodes.endpoints_of_leaders(named, request.connection)]
+        return handle_own_produce(handle, request, (transactional_id, acks, own), version, refused, endpoints)
 
     def _produce_error(self, topic: Topic | None, index: int, node_id: int, acks: int) -> ErrorCode:
         if not is_led(topic, index, node_id):

@@ -34,10 +34,10 @@ class AddressWait:
         broker.on_config_change.append(self._look)
         self._timer = broker.timers.call_later(wait_ms, self._end)
 
-    def _intercept(self, handle: Handler, connection: Asking[Uses], request: Any, version: int) -> Any:
-        if not connection.listener.needs_mapped_address(connection.local, connection.host):
-            return handle(connection, request, version)
-        self._kept.append(partial(connection.handle_later, handle, request, version))
+    def _intercept(self, handle: Handler, request: Asking[Uses], body: Any, version: int) -> Any:
+        if not request.listener.needs_mapped_address(request.connection.local, request.host):
+            return handle(request, body, version)
+        self._kept.append(partial(request.handle_later, handle, body, version))
         return None
 
     def _look(self) -> None:

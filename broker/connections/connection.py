@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import mmap
-from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final
@@ -20,16 +19,14 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.broker.connections.read_pace import READ_AT_ONCE
 from stuntbroker.broker.connections.request_memory import SMALL_BUFFER_BYTES_MAX
 from stuntbroker.broker.requests.apis import NO_RESPONSE
-from stuntbroker.broker.requests.router import Handler, Route
+from stuntbroker.broker.requests.request import Request
 from stuntbroker.protocol.api_keys import API_VERSIONS
 from stuntbroker.protocol.primitives import Buffer, DecodeError, skip_tags
-from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.listener import Listener
     from stuntbroker.broker.security.authentication import Authentication
     from stuntbroker.broker.services import Services
-    from stuntbroker.protocol.acls import Operation, Resource
 
 BUFFER_BYTES_INITIAL: Final = 4_096
 COPIED_FRAME_BYTES_MAX: Final = 8_192
@@ -59,7 +56,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_client_id_raw",
         "_client_id_stop",
-        "_counted",
+        "_has_received",
         "_is_handling_frames",
         "_empty_view",
         "_high",
@@ -72,20 +69,16 @@ class Connection(asyncio.BufferedProtocol):
         "_waits_to_read",
         "active_ms",
         "authentication",
-        "before_reply",
         "broker",
         "client_id",
-        "correlation",
         "host",
         "is_paused",
         "listener",
         "local",
-        "on_close",
-        "open",
         "peer",
         "principal",
+        "request",
         "room",
-        "route",
         "transport",
     )
 
@@ -114,20 +107,15 @@ class Connection(asyncio.BufferedProtocol):
         self.host = ""
         self.local: tuple[str, int] = ("", 0)
         """Address of the client, and the local address (host, port) that it connected to."""
-        self.route: Route
-        """The route of the current request."""
-        self.correlation = 0
-        self.open = False
-        """Whether a request is in progress and not answered yet."""
-        self.on_close: Callable[[], None] | None = None
-        """Called if the client disconnects while its request waits."""
-        self.before_reply: Callable[[Any], None] | None = None
-        """Called once with the next response to `reply`, which is not sent then: for an interceptor."""
+        self.request: Request | None = None
+        """The request in progress; the next one is handled when it is answered."""
         self._leaving: Any = None
         """The transport of a closed connection that still sends pending responses."""
         self.active_ms = 0
         """Time at which `was_active` last returned True, by the clock's `client_ms`."""
-        self._counted = self._seen_high = 0
+        self._seen_high = 0
+        self._has_received = False
+        """Whether a request has arrived since the last call of `was_active`."""
         self._waits_to_read = False
         """Whether reading is paused until memory is available, or until the next turn."""
 
@@ -159,12 +147,12 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, count: int) -> None:
         """Handle all complete frames in the buffer. Called by the event loop after `count` more bytes."""
         high = self._high = self._high + count
-        if not self.open and not self.is_paused:
+        if self.request is None and not self.is_paused:
             if high == count >= START_SIZE:
                 size, key, version, correlation = _unpack_start(self._view, 0)
                 if size + 4 == high and size <= self.broker.frame_size_max:  # One whole frame, as nearly always.
-                    self._low, self.correlation, self._is_handling_frames = high, correlation, True
-                    if self._frame(4, high, key, version) and not self.open:
+                    self._low, self._is_handling_frames, self._has_received = high, True, True
+                    if self._frame(4, high, key, version, correlation) and self.request is None:
                         self._low = self._high = 0
                     self._is_handling_frames = False
                     return
@@ -178,12 +166,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, fault: Exception | None) -> None:
         """Forget the client, and notify the waiting request, if any. Called by the event loop."""
-        self.open = False
         self.transport = self._leaving = None
         self.broker.connections.forget(self)
-        if self.on_close is not None:
-            on_close, self.on_close = self.on_close, None
-            on_close()
+        self._end_request()
 
     def pause_writing(self) -> None:
         """Stop handling requests, because the client does not read its responses. Called by the event loop."""
@@ -192,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """Resume handling requests. Called by the event loop."""
         self.is_paused = False
-        if not self.open and not self._is_handling_frames:
+        if self.request is None and not self._is_handling_frames:
             self._continue()
 
     # --- frames
@@ -239,12 +224,12 @@ class Connection(asyncio.BufferedProtocol):
             self._waits_to_read = False
             self._seen_high = -1
             self.transport.resume_reading()
-            if not self.open and not self.is_paused:
+            if self.request is None and not self.is_paused:
                 self._handle_frames()
 
     def has_stalled(self) -> bool:
         """Return whether a partly received request has not grown since the last call."""
-        if self._waits_to_read or self.open:
+        if self._waits_to_read or self.request is not None:
             self._seen_high = -1  # The client cannot continue, because the broker is not reading from it.
             return False
         before, self._seen_high = self._seen_high, self._high
@@ -277,8 +262,8 @@ class Connection(asyncio.BufferedProtocol):
                     if left > KEPT_BYTES_MAX and not self.broker.read_pace.may_read_on(self):
                         self._wait_to_read()
                     return
-                self._low, self.correlation = stop, correlation
-                if not self._frame(low + 4, stop, key, version) or self.open:
+                self._low, self._has_received = stop, True
+                if not self._frame(low + 4, stop, key, version, correlation) or self.request is not None:
                     return
                 if stop == high:
                     break
@@ -290,7 +275,7 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._is_handling_frames = False
 
-    def _frame(self, low: int, stop: int, key: int, version: int) -> bool:
+    def _frame(self, low: int, stop: int, key: int, version: int, correlation: int) -> bool:
         """Decode one request and pass it to its handler; return False if the connection was closed."""
         size = stop - low
         if size < HEADER_MIN:
@@ -305,55 +290,24 @@ class Connection(asyncio.BufferedProtocol):
             if frame[CLIENT_ID_AT:pos] != self._client_id_raw:
                 pos = self._read_client_id(frame)
             if served is None:
-                return self._not_served(key, version)
+                return self._not_served(key, version, correlation)
             if served.flexible_request:
                 pos = pos + 1 if not frame[pos] else skip_tags(frame, pos)
-            request = served.decode(frame, version, pos)
+            body = served.decode(frame, version, pos)
         except (DecodeError, IndexError) as fault:
             self.fail("request_malformed", api_key=key, api_version=version, reason=str(fault))
             return False
-        self.route = served
-        self.open = True
+        request = self.request = Request(self, self.broker, served, correlation)
         try:
             if served.reads and self._turn.armed:
                 self._turn.flush()
-            response = served.handle(self, request, version)
+            response = served.handle(request, body, version)
         except Exception as fault:  # A failing request ends its connection, not the broker.
-            return self.handle_fault(fault)
+            return request.handle_fault(fault)
         if response is not None:
-            self.open = False
-            if response is not NO_RESPONSE:
-                self._send(response)
+            request.is_open = False
+            self._send(request, response)
         return self.transport is not None
-
-    def is_allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
-        """Return whether the client may perform an operation on a resource."""
-        return self.broker.authorizer.allows(self, operation, resource, name)
-
-    def handle_later(self, handle: Handler, request: Any, version: int) -> None:
-        """Handle and answer the current request, which an interceptor has held, even if the client has disconnected."""
-        try:
-            if self.route.reads and self._turn.armed:
-                self._turn.flush()
-            response = handle(self, request, version)
-        except Exception as fault:  # As in `_frame`.
-            self.handle_fault(fault)
-            return
-        if response is not None:
-            self.reply(response)
-
-    def handle_fault(self, fault: Exception) -> bool:
-        """Log an exception of a handler, and close the connection if necessary; return whether it stays open."""
-        facts = {"api_key": self.route.key, "api_version": self.route.version}
-        if not isinstance(fault, StorageError):
-            self.broker.events.error("request_crashed", **facts, exc_info=fault)
-            self.close()
-            return False
-        if not self.open and self.transport is not None:  # The request was answered: a later one has failed.
-            self.broker.events.error("request_failed", reason=str(fault))
-            return True
-        self.fail("request_failed", **facts, reason=str(fault))
-        return False
 
     def _read_client_id(self, frame: Buffer) -> int:
         """Decode a client id that has changed; return the position after it. Raises DecodeError."""
@@ -366,35 +320,37 @@ class Connection(asyncio.BufferedProtocol):
         self.client_id = str(self._client_id_raw[2:], "utf-8", "replace")[:CLIENT_ID_LENGTH_MAX]
         return stop
 
-    def _not_served(self, key: int, version: int) -> bool:
+    def _not_served(self, key: int, version: int, correlation: int) -> bool:
         if key == API_VERSIONS:
             from stuntbroker.broker.requests.personality import unsupported_version
 
             self.broker.turn.end()
-            self._turn.deliver(self.transport, unsupported_version(self.correlation, self.listener.personality))
+            self._turn.deliver(self.transport, unsupported_version(correlation, self.listener.personality))
             return True
         self.fail("request_not_served", api_key=key, api_version=version)
         return False
 
     # --- responses
 
-    def reply(self, response: Any) -> None:
-        """Answer the current request, which was waiting. Do nothing if the client has disconnected."""
-        if not self.open:
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is in progress."""
+        return self.request is not None
+
+    def answer(self, response: Any) -> None:
+        """Send the response to the request in progress, and handle the next one."""
+        request = self.request
+        if request is None:
             return
-        if self.before_reply is not None:
-            before_reply, self.before_reply = self.before_reply, None
-            before_reply(response)
-            return
-        self.open = False
-        self.on_close = None
-        if response is not NO_RESPONSE:
-            self._send(response)
-        if not self._is_handling_frames and not self.open:  # The request stays open while the disk syncs.
+        self._send(request, response)
+        if not self._is_handling_frames and self.request is None:  # It is still in progress while the disk syncs.
             self._continue()
 
-    def _send(self, response: Any) -> None:
-        served = self.route
+    def _send(self, request: Request, response: Any) -> None:
+        self.request = None
+        if response is NO_RESPONSE:
+            return
+        served = request.route
         parts: list[Buffer] = []
         out = bytearray(_EMPTY_FLEXIBLE_HEAD if served.flexible_response else _EMPTY_HEAD)
         try:
@@ -410,15 +366,15 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
             return
         if len(parts) > 1:
-            _pack_start(out, 0, sum(map(len, parts)) - 4, self.correlation)
+            _pack_start(out, 0, sum(map(len, parts)) - 4, request.correlation)
             if self._turn.armed:
                 self._turn.end()
             self._write_lines(parts)
             return
-        _pack_start(out, 0, len(out) - 4, self.correlation)
-        self._send_when_durable(out)
+        _pack_start(out, 0, len(out) - 4, request.correlation)
+        self._send_when_durable(request, out)
 
-    def _send_when_durable(self, out: bytes | bytearray) -> None:
+    def _send_when_durable(self, request: Request, out: bytes | bytearray) -> None:
         """Send the response once everything appended before is as durable as configured."""
         turn = self._turn
         if turn.armed:
@@ -428,11 +384,11 @@ class Connection(asyncio.BufferedProtocol):
         if syncer is None or syncer.settled:
             self._turn.deliver(self.transport, out)
             return
-        self.open = True
+        self.request = request  # The next one waits until the disk has synced.
 
         def synced() -> None:
-            if self.open:
-                self.open = False
+            if self.request is request:
+                self.request = None
                 self._turn.deliver(self.transport, out)
                 self._continue()
 
@@ -461,12 +417,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Close the connection after all responses have been sent."""
-        self.open = False
+        self._end_request()
         if self.transport is not None:
             if self.broker.turn.armed:
                 self.broker.turn.end()  # Earlier responses are sent first.
             self._leaving, self.transport = self.transport, None
             self._leaving.close()
+
+    def _end_request(self) -> None:
+        if self.request is not None:
+            request, self.request = self.request, None
+            request.closed()
 
     def abort(self) -> None:
         """Close the connection immediately, without sending pending responses."""
@@ -476,11 +437,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def was_active(self) -> bool:
         """Return whether a request has arrived since the last call, or is in progress."""
-        before, self._counted = self._counted, self.correlation
-        return before != self.correlation or self.open
+        has_received, self._has_received = self._has_received, False
+        return has_received or self.request is not None
 
     def release_buffer(self) -> None:
         """Replace a large receive buffer that is not in use by a small one."""
-        if self.room > KEPT_BYTES_MAX and self._low == self._high and not self.open:
+        if self.room > KEPT_BYTES_MAX and self._low == self._high and self.request is None:
             self._low = self._high = 0
             self._make_room(BUFFER_BYTES_INITIAL)

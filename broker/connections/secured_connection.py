@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.connections.connection import Connection
 from stuntbroker.broker.permissions.authorizer import Principal
+from stuntbroker.broker.requests.request import Request
 from stuntbroker.broker.security.authentication import Authentication, Stage
 from stuntbroker.protocol.api_keys import API_VERSIONS
 from stuntbroker.protocol.errors import ErrorCode
@@ -62,26 +63,26 @@ class SecuredConnection(Connection):
                 return
         super().buffer_updated(count)
 
-    def _frame(self, low: int, stop: int, key: int, version: int) -> bool:
+    def _frame(self, low: int, stop: int, key: int, version: int, correlation: int) -> bool:
         authentication = self.authentication
         if authentication is None:
-            return super()._frame(low, stop, key, version)
+            return super()._frame(low, stop, key, version, correlation)
         if authentication.stage == Stage.BARE_TOKENS:
             return self._take_bare_token(bytes(self._view[low:stop]), authentication)
         if not authentication.may_handle(key):
             self.fail("request_not_authenticated", api_key=key, stage=authentication.stage.name.lower())
             return False
-        return super()._frame(low, stop, key, version)
+        return super()._frame(low, stop, key, version, correlation)
 
-    def _not_served(self, key: int, version: int) -> bool:
+    def _not_served(self, key: int, version: int, correlation: int) -> bool:
         if key == API_VERSIONS and self.authentication is not None:
             self.authentication.versions_refused()
-        return super()._not_served(key, version)
+        return super()._not_served(key, version, correlation)
 
-    def _send_when_durable(self, out: bytes | bytearray) -> None:
+    def _send_when_durable(self, request: Request, out: bytes | bytearray) -> None:
         authentication = self.authentication
         if authentication is None or authentication.stage != Stage.FAILED:
-            super()._send_when_durable(out)
+            super()._send_when_durable(request, out)
             return
         # Unlike Kafka: at once; Kafka waits for connection.failed.authentication.delay.ms.
         self.broker.turn.end()

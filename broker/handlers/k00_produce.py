@@ -54,17 +54,17 @@ class AcceptedBatch(NamedTuple):
     header: BatchHeader
 
 
-def handle(connection: Asking[ProducePorts], fields: ProduceFields, version: int) -> Any:
+def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -> Any:
     """Append the batches of one request; return the response, NO_RESPONSE with acks=0, or None when it comes later."""
     _, _, topic_batches = fields
     if len(topic_batches) == 1:
         ((_, _, parts),) = topic_batches
         if len(parts) <= NEW_LOGS_AT_ONCE:
-            return _plain_or_not(connection, fields, version)
-    new = _new_logs(connection.broker, topic_batches, version)
+            return _plain_or_not(request, fields, version)
+    new = _new_logs(request.broker, topic_batches, version)
     if len(new) > NEW_LOGS_AT_ONCE or sum(len(parts) for _, _, parts in topic_batches) > PARTITIONS_AT_ONCE:
-        return run_in_slices(connection, long_steps(connection, fields, version, new, _produce_part))
-    return _plain_or_not(connection, fields, version)
+        return run_in_slices(request, long_steps(request, fields, version, new, _produce_part))
+    return _plain_or_not(request, fields, version)
 
 
 def _new_logs(broker: ProducePorts, topic_batches: TopicBatches, version: int) -> list[PartitionLog]:
@@ -78,14 +78,14 @@ def _new_logs(broker: ProducePorts, topic_batches: TopicBatches, version: int) -
     return new
 
 
-def _plain_or_not(connection: Asking[ProducePorts], fields: ProduceFields, version: int) -> Any:
-    if version >= IMPLICIT_ADD_FROM and plain_produce.handle(connection, fields, version):
+def _plain_or_not(request: Asking[ProducePorts], fields: ProduceFields, version: int) -> Any:
+    if version >= IMPLICIT_ADD_FROM and plain_produce.handle(request, fields, version):
         return None
-    now_ms = connection.broker.clock.now_ms()
-    batches = _check(connection.broker, fields, version, now_ms, is_part=False)
+    now_ms = request.broker.clock.now_ms()
+    batches = _check(request.broker, fields, version, now_ms, is_part=False)
     if batches is None:
-        return run_in_slices(connection, long_steps(connection, fields, version, [], _produce_part))
-    return _produce(connection, fields, version, batches, now_ms)
+        return run_in_slices(request, long_steps(request, fields, version, [], _produce_part))
+    return _produce(request, fields, version, batches, now_ms)
 
 
 def _produce_part(part: AskingPart[ProducePorts], fields: ProduceFields, version: int) -> Any:
@@ -139,26 +139,26 @@ class _Batches:
 
 
 def _produce(
-    connection: AskingPart[ProducePorts], fields: ProduceFields, version: int, batches: _Batches, now_ms: int
+    request: AskingPart[ProducePorts], fields: ProduceFields, version: int, batches: _Batches, now_ms: int
 ) -> Any:
     """Append the batches of a request, or of a part of it, after asking the coordinator where necessary."""
     transactional_id, acks, topic_batches = fields
     answer = Answer(batches.responses)
     if batches.first is not None:
         if transactional_id is None:
-            return _refuse_all(connection, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return _refuse_all(request, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if batches.is_mixed and batches.are_of_several_producers():
-            return _refuse_all(connection, acks, answer, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            return _refuse_all(request, acks, answer, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if batches.to_add or batches.stale:
-            _PendingProduce(connection, acks, version, answer, batches).start(transactional_id, now_ms)
+            _PendingProduce(request, acks, version, answer, batches).start(transactional_id, now_ms)
             return None
     elif batches.failed and transactional_id is None and has_transactional(topic_batches):
-        return _refuse_all(connection, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    failed = _append_all(connection.broker, batches.accepted, now_ms, version >= IMPLICIT_ADD_FROM) or batches.failed
+        return _refuse_all(request, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    failed = _append_all(request.broker, batches.accepted, now_ms, version >= IMPLICIT_ADD_FROM) or batches.failed
     if failed:
-        _log_fencing(connection, transactional_id, batches.accepted)
+        _log_fencing(request, transactional_id, batches.accepted)
     if acks == 0:
-        return _unacknowledged(connection, failed)
+        return _unacknowledged(request, failed)
     return answer
 
 
@@ -261,19 +261,19 @@ def _append_all(broker: ProducePorts, accepted_batches: list[AcceptedBatch], now
 
 
 def _log_fencing(
-    connection: AskingPart[ProducePorts], transactional_id: str | None, accepted_batches: list[AcceptedBatch]
+    request: AskingPart[ProducePorts], transactional_id: str | None, accepted_batches: list[AcceptedBatch]
 ) -> None:
     """Log one line if the batches are those of a fenced producer."""
     if transactional_id is not None:
         batches = {each.response.error_code: each.header for each in accepted_batches}
         for error, header in batches.items():
             identity = Identity(header.producer_id, header.producer_epoch)
-            connection.broker.transactions.fences.refuse(connection, transactional_id, identity, error)
+            request.broker.transactions.fences.refuse(request, transactional_id, identity, error)
 
 
-def _unacknowledged(connection: AskingPart[ProducePorts], failed: bool) -> Any:
+def _unacknowledged(request: AskingPart[ProducePorts], failed: bool) -> Any:
     """Return NO_RESPONSE, as acks=0 wants; close the connection after a failure, as there is no other way to report it."""
-    return fail_unacknowledged(connection) if failed else NO_RESPONSE
+    return fail_unacknowledged(request) if failed else NO_RESPONSE
 
 
 def _refuse(response: PartitionProduceResponse, error: int) -> None:
@@ -282,12 +282,12 @@ def _refuse(response: PartitionProduceResponse, error: int) -> None:
     response.log_start_offset = -1
 
 
-def _refuse_all(connection: AskingPart[ProducePorts], acks: int, answer: Answer, error: ErrorCode) -> Any:
+def _refuse_all(request: AskingPart[ProducePorts], acks: int, answer: Answer, error: ErrorCode) -> Any:
     for topic in answer.responses:
         for part in topic.partition_responses:
             part.error_code = error
             part.base_offset = -1
-    return _unacknowledged(connection, True) if acks == 0 else answer
+    return _unacknowledged(request, True) if acks == 0 else answer
 
 
 class _PendingProduce:
@@ -297,7 +297,7 @@ class _PendingProduce:
         "acks",
         "answer",
         "asking_since_ms",
-        "connection",
+        "request",
         "is_verified",
         "accepted_batches",
         "stale",
@@ -309,16 +309,16 @@ class _PendingProduce:
 
     def __init__(
         self,
-        connection: AskingPart[ProducePorts],
+        request: AskingPart[ProducePorts],
         acks: int,
         version: int,
         answer: Answer,
         batches: _Batches,
     ) -> None:
-        self.connection = connection
+        self.request = request
         self.acks = acks
         self.version = version
-        self.is_verified = version >= IMPLICIT_ADD_FROM or is_verifying(connection)
+        self.is_verified = version >= IMPLICIT_ADD_FROM or is_verifying(request)
         """Whether the coordinator adds or verifies all partitions, as in Kafka; if not, only those of `question_for`."""
         self.answer = answer
         self.accepted_batches = batches.accepted
@@ -342,11 +342,11 @@ class _PendingProduce:
 
     def _ask(self, now_ms: int) -> None:
         transactional_id, to_add = self.transactional_id, self.to_add
-        broker = self.connection.broker
+        broker = self.request.broker
         header = to_add[0].header
         producer_id, epoch = header.producer_id, header.producer_epoch
         question = question_for(
-            self.connection,
+            self.request,
             transactional_id,
             adds=self.version >= IMPLICIT_ADD_FROM,
             rejects_new_records=any(each.log.producers.rejects_new_records(each.header.producer_id) for each in to_add),
@@ -369,14 +369,14 @@ class _PendingProduce:
         if error is not OK:
             for batch in self.to_add:
                 _refuse(batch.response, leader_code(error, KEY, self.version))
-        self._write(self.asking_since_ms if self.asking_since_ms >= 0 else self.connection.broker.clock.now_ms())
+        self._write(self.asking_since_ms if self.asking_since_ms >= 0 else self.request.broker.clock.now_ms())
 
     def _verified(self, batch: AcceptedBatch, reply: Reply) -> None:
         if reply.error:
             _refuse(batch.response, leader_code(reply.error, KEY, self.version))
         self.unanswered -= 1
         if not self.unanswered:
-            self._write(self.connection.broker.clock.now_ms())
+            self._write(self.request.broker.clock.now_ms())
 
     def _has_lapsed(self) -> bool:
         """Return whether the transaction ended in another partition of the request while waiting for the coordinator.
@@ -404,14 +404,14 @@ class _PendingProduce:
         if self.asking_since_ms < 0 and len(self.to_add) < len(self.accepted_batches) and self._has_lapsed():
             self._ask(now_ms)
             return
-        broker, implicit = self.connection.broker, self.version >= IMPLICIT_ADD_FROM
+        broker, implicit = self.request.broker, self.version >= IMPLICIT_ADD_FROM
         if self.is_verified:
             for batch in self.to_add:
                 batch.log.producers.renew_unresolved(batch.header)
         failed = _append_all(broker, self.accepted_batches, now_ms, implicit)
         if failed:
-            _log_fencing(self.connection, self.transactional_id, self.accepted_batches)
+            _log_fencing(self.request, self.transactional_id, self.accepted_batches)
         if self.is_verified:
             for batch in self.to_add:
                 batch.log.producers.mark_unresolved(batch.header, implicit, now_ms)
-        self.connection.reply(_unacknowledged(self.connection, failed) if self.acks == 0 else self.answer)
+        self.request.reply(_unacknowledged(self.request, failed) if self.acks == 0 else self.answer)

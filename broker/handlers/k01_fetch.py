@@ -76,19 +76,19 @@ WITHOUT_ABORTED: Final = frozenset(
 """Errors with which the list of aborted transactions is null, not empty."""
 
 
-def handle(connection: Asking[Uses], request: FetchRequest, version: int) -> FetchResponse | None:
+def handle(request: Asking[Uses], body: FetchRequest, version: int) -> FetchResponse | None:
     """Return the response, or None while fewer than `min_bytes` are available."""
     response: FetchResponse | None
-    session, error = _session(connection.broker, request, version)
+    session, error = _session(request.broker, body, version)
     if error:
         return FetchResponse(error_code=error)
-    fetch = _Fetch(connection, request, version, session)
-    if request.isolation_level not in (0, READ_COMMITTED) and fetch.reads_any():
-        if session is not None and request.session_epoch == INITIAL_EPOCH:
-            connection.broker.fetch_sessions.close(session.id)
-        return _unknown_isolation_level_response(request, version)
+    fetch = _Fetch(request, body, version, session)
+    if body.isolation_level not in (0, READ_COMMITTED) and fetch.reads_any():
+        if session is not None and body.session_epoch == INITIAL_EPOCH:
+            request.broker.fetch_sessions.close(session.id)
+        return _unknown_isolation_level_response(body, version)
     if fetch.is_long:
-        response = run_in_slices(connection, fetch.first_steps())
+        response = run_in_slices(request, fetch.first_steps())
     else:
         response, logs = fetch.read()
         if response is None:
@@ -96,10 +96,10 @@ def handle(connection: Asking[Uses], request: FetchRequest, version: int) -> Fet
     return response
 
 
-def _unknown_isolation_level_response(request: FetchRequest, version: int) -> FetchResponse:
+def _unknown_isolation_level_response(body: FetchRequest, version: int) -> FetchResponse:
     """Return the response for an unknown isolation level, which is refused only if some requested partition exists."""
     error = ErrorCode.UNKNOWN_SERVER_ERROR
-    listed = request.topics if version < IDS_FROM else ()
+    listed = body.topics if version < IDS_FROM else ()
     topics = [
         FetchableTopicResponse(
             topic.topic, bytes(16), [PartitionData(part.partition, error, -1) for part in topic.partitions]
@@ -109,32 +109,32 @@ def _unknown_isolation_level_response(request: FetchRequest, version: int) -> Fe
     return FetchResponse(error_code=error, responses=topics)
 
 
-def _session(broker: Uses, request: FetchRequest, version: int) -> tuple[FetchSession | None, ErrorCode]:
+def _session(broker: Uses, body: FetchRequest, version: int) -> tuple[FetchSession | None, ErrorCode]:
     """Return the fetch session of the request, None for a full fetch without a session; and the error."""
-    if version < SESSIONS_FROM or request.session_epoch == FINAL_EPOCH:
-        if request.session_id:
-            broker.fetch_sessions.close(request.session_id)
+    if version < SESSIONS_FROM or body.session_epoch == FINAL_EPOCH:
+        if body.session_id:
+            broker.fetch_sessions.close(body.session_id)
         return None, OK
     uses_ids = version >= IDS_FROM
-    if request.session_epoch == INITIAL_EPOCH:
-        if request.session_id:
-            broker.fetch_sessions.close(request.session_id)
+    if body.session_epoch == INITIAL_EPOCH:
+        if body.session_id:
+            broker.fetch_sessions.close(body.session_id)
         session = broker.fetch_sessions.new(uses_ids)
         if session is not None:
-            _update_session(session, request, version)
+            _update_session(session, body, version)
         return session, OK
-    session, error = broker.fetch_sessions.use(request.session_id, request.session_epoch, uses_ids)
+    session, error = broker.fetch_sessions.use(body.session_id, body.session_epoch, uses_ids)
     if session is not None:
-        _update_session(session, request, version)
-        for topic in request.forgotten_topics_data:  # A partition in both lists is forgotten.
+        _update_session(session, body, version)
+        for topic in body.forgotten_topics_data:  # A partition in both lists is forgotten.
             name = topic.topic_id if uses_ids else topic.topic
             for index in topic.partitions:
                 session.partitions.pop((name, index), None)
     return session, error
 
 
-def _update_session(session: FetchSession, request: FetchRequest, version: int) -> None:
-    for topic in request.topics:
+def _update_session(session: FetchSession, body: FetchRequest, version: int) -> None:
+    for topic in body.topics:
         name: Any = topic.topic_id if version >= IDS_FROM else topic.topic
         for part in topic.partitions:
             known = session.partitions.get((name, part.partition))
@@ -151,24 +151,22 @@ class _Fetch:
         "_awake",
         "_over",
         "_reading",
-        "connection",
+        "request",
         "is_long",
         "logs",
         "partial",
-        "request",
+        "body",
         "session",
         "timer",
         "version",
     )
 
-    def __init__(
-        self, connection: Asking[Uses], request: FetchRequest, version: int, session: FetchSession | None
-    ) -> None:
-        self.connection = connection
+    def __init__(self, request: Asking[Uses], body: FetchRequest, version: int, session: FetchSession | None) -> None:
         self.request = request
+        self.body = body
         self.version = version
         self.session = session
-        self.partial = session is not None and request.session_epoch != INITIAL_EPOCH
+        self.partial = session is not None and body.session_epoch != INITIAL_EPOCH
         """Whether the fetch is incremental: the response has only the partitions that changed."""
         self.logs: list[PartitionLog] = []
         """Logs whose growth wakes the waiting request."""
@@ -187,28 +185,28 @@ class _Fetch:
         ids = self.version >= IDS_FROM
         return {  # The last entry of a repeated partition counts.
             (topic.topic_id if ids else topic.topic, part.partition): part
-            for topic in self.request.topics
+            for topic in self.body.topics
             for part in topic.partitions
         }.items()
 
     def _find(self, name: Any) -> Topic | None:
         """Return a topic by name or id, depending on the version."""
-        topics = self.connection.broker.topics
+        topics = self.request.broker.topics
         return topics.by_id(name) if self.version >= IDS_FROM else topics.get(name)
 
     def _may_read(self, name: Any, topic: Topic | None) -> bool:
         """Return whether the client may read a topic; True for an unknown id, as there is no name to decide by."""
         from stuntbroker.broker.permissions.permitted import may
 
-        if _is_follower(self.request):
-            return may(self.connection, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+        if _is_follower(self.body):
+            return may(self.request, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
         if topic is None and self.version >= IDS_FROM:
             return True
-        return may(self.connection, Operation.READ, Resource.TOPIC, topic.name if topic is not None else name)
+        return may(self.request, Operation.READ, Resource.TOPIC, topic.name if topic is not None else name)
 
     def reads_any(self) -> bool:
         """Return whether any requested partition exists, as far as the client may know."""
-        checks_permissions = self.connection.broker.authorizer.checks_every_request
+        checks_permissions = self.request.broker.authorizer.checks_every_request
         return any(
             (topic := self._find(name)) is not None
             and 0 <= index < len(topic.partitions)
@@ -228,15 +226,15 @@ class _Fetch:
 
     def _steps(self) -> Steps:
         """Return the response (None: too few bytes, and time left to wait for more) and the logs that were read."""
-        request, broker = self.request, self.connection.broker
-        committed = request.isolation_level == READ_COMMITTED
-        left = min(request.max_bytes, broker.config["fetch.max.bytes"])
+        body, broker = self.body, self.request.broker
+        committed = body.isolation_level == READ_COMMITTED
+        left = min(body.max_bytes, broker.config["fetch.max.bytes"])
         answered: list[tuple[Key, PartitionData]] = []
         unknown: list[tuple[Key, PartitionData]] = []
         logs: list[PartitionLog] = []
         size, failed = 0, False
-        refusal = _refusal(request)
-        at_node = _at_node(self.connection, request, self.version)
+        refusal = _refusal(body)
+        at_node = _at_node(self.request, body, self.version)
         checks_permissions = broker.authorizer.checks_every_request
         for number, (key, fetch_partition) in enumerate(self._wanted(), 1):
             if not number % PARTITIONS_PER_STEP:
@@ -270,7 +268,7 @@ class _Fetch:
             answered.append((key, data))
         # Unknown topics and partitions come last: first unknown topic ids, then the others.
         answered += sorted(unknown, key=lambda item: item[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
-        if not (self._over or failed or size >= request.min_bytes or request.max_wait_ms <= 0 or not answered):
+        if not (self._over or failed or size >= body.min_bytes or body.max_wait_ms <= 0 or not answered):
             return None, logs
         session = self.session
         topics: list[FetchableTopicResponse] = []
@@ -319,15 +317,15 @@ class _Fetch:
         response, logs = yield from self._steps()
         if response is not None:
             return response
-        if self.connection.open:
+        if self.request.is_open:
             self.wait(logs)
         return None
 
     def wait(self, logs: list[PartitionLog]) -> None:
         self._listen(logs)
-        timers = self.connection.broker.timers
-        self.timer = timers.call_later(self.request.max_wait_ms, self.time_over)
-        self.connection.on_close = self.forget
+        timers = self.request.broker.timers
+        self.timer = timers.call_later(self.body.max_wait_ms, self.time_over)
+        self.request.on_close = self.forget
 
     def _listen(self, logs: list[PartitionLog]) -> None:
         if logs != self.logs:  # On the first call, and when a topic was deleted and recreated.
@@ -341,7 +339,7 @@ class _Fetch:
         """Schedule one `look` for the next turn of the event loop, however many of its partitions grow before that."""
         if not self._awake:
             self._awake = True
-            self.connection.broker.timers.loop.call_soon(self.look)
+            self.request.broker.timers.loop.call_soon(self.look)
 
     def look(self) -> None:
         """Read again, and send the response if there is enough."""
@@ -352,7 +350,7 @@ class _Fetch:
             self._take(*self.read())
             return
         self._reading = True
-        run_in_slices(self.connection, self._more_steps())
+        run_in_slices(self.request, self._more_steps())
 
     def _more_steps(self) -> Steps:
         """Read a waiting long request again."""
@@ -376,7 +374,7 @@ class _Fetch:
 
     def finish(self, response: FetchResponse) -> None:
         self.forget()
-        self.connection.reply(response)
+        self.request.reply(response)
 
     def forget(self) -> None:
         if self.timer is not None:
@@ -433,22 +431,22 @@ def _diverging_epoch(log: PartitionLog, fetch_partition: FetchPartition) -> Epoc
     return EpochEndOffset(epoch, end) if epoch < last or end < offset else None
 
 
-def _at_node(connection: Asking[Uses], request: FetchRequest, version: int) -> NodeFetches | None:
+def _at_node(request: Asking[Uses], body: FetchRequest, version: int) -> NodeFetches | None:
     """Return the checks for fetches at one of several nodes; None if there is only one node."""
-    if not connection.broker.nodes.are_many:
+    if not request.broker.nodes.are_many:
         return None
     from stuntbroker.broker.cluster.fetches import NodeFetches
 
-    return NodeFetches(connection, request, version)
+    return NodeFetches(request, body, version)
 
 
-def _refusal(request: FetchRequest) -> ErrorCode:
+def _refusal(body: FetchRequest) -> ErrorCode:
     """Return the error for each partition: NOT_LEADER_OR_FOLLOWER to a follower, as replicas here do not fetch."""
-    return ErrorCode.NOT_LEADER_OR_FOLLOWER if _is_follower(request) else OK
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if _is_follower(body) else OK
 
 
-def _is_follower(request: FetchRequest) -> bool:
-    return request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0)
+def _is_follower(body: FetchRequest) -> bool:
+    return body.replica_id >= 0 or (body.replica_state is not None and body.replica_state.replica_id >= 0)
 
 
 def _check(log: PartitionLog, fetch_partition: FetchPartition, version: int) -> ErrorCode:

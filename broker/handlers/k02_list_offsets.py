@@ -51,20 +51,20 @@ RECORD_STEPS: Final = 3
 """Cost of reading a record, in steps of a ReadBudget."""
 
 
-def handle(connection: Asking[Uses], request: ListOffsetsRequest, version: int) -> ListOffsetsResponse | None:
+def handle(request: Asking[Uses], body: ListOffsetsRequest, version: int) -> ListOffsetsResponse | None:
     """Look up one offset for each partition; None when the response comes later."""
-    if request.isolation_level not in (0, 1):
-        return _unknown_isolation_level_response(request)
-    response: ListOffsetsResponse | None = run_in_slices(connection, _each(connection, request, version))
+    if body.isolation_level not in (0, 1):
+        return _unknown_isolation_level_response(body)
+    response: ListOffsetsResponse | None = run_in_slices(request, _each(request, body, version))
     return response
 
 
-def _each(connection: Asking[Uses], request: ListOffsetsRequest, version: int) -> Steps:
-    topics = connection.broker.topics
-    committed = request.isolation_level == 1
+def _each(request: Asking[Uses], body: ListOffsetsRequest, version: int) -> Steps:
+    topics = request.broker.topics
+    committed = body.isolation_level == 1
     responses = []
     budget = ReadBudget()
-    for topic in request.topics:
+    for topic in body.topics:
         times = Counter(part.partition_index for part in topic.partitions)
         partitions = []
         for part in {part.partition_index: part for part in topic.partitions}.values():
@@ -88,14 +88,14 @@ def _each(connection: Asking[Uses], request: ListOffsetsRequest, version: int) -
     return ListOffsetsResponse(topics=responses)
 
 
-def _unknown_isolation_level_response(request: ListOffsetsRequest) -> ListOffsetsResponse:
+def _unknown_isolation_level_response(body: ListOffsetsRequest) -> ListOffsetsResponse:
     """Return the response for an unknown isolation level: an error for each partition, as often as it is requested."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 topic.name, [_error(part, ErrorCode.UNKNOWN_SERVER_ERROR) for part in topic.partitions]
             )
-            for topic in request.topics
+            for topic in body.topics
         ]
     )
 

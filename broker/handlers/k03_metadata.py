@@ -48,41 +48,37 @@ VERSIONS = range(0, 14)
 OK = ErrorCode.NONE
 
 
-def handle(connection: Asking[Uses], request: MetadataRequest, version: int) -> MetadataResponse | None:
+def handle(request: Asking[Uses], body: MetadataRequest, version: int) -> MetadataResponse | None:
     """Describe the requested topics, or all topics; None when the response comes later."""
-    broker = connection.broker
-    operations = (
-        EVERYTHING_ON[Resource.TOPIC] if request.include_topic_authorized_operations else OPERATIONS_NOT_REQUESTED
-    )
-    topics = named_topics(request, version)
+    broker = request.broker
+    operations = EVERYTHING_ON[Resource.TOPIC] if body.include_topic_authorized_operations else OPERATIONS_NOT_REQUESTED
+    topics = named_topics(body, version)
     if topics is None:
-        steps = _each_known(connection, list(broker.topics), request, operations)
+        steps = _each_known(request, list(broker.topics), body, operations)
     elif error := request_error(topics, version):
         return MetadataResponse(
             topics=[MetadataResponseTopic(error, topic.name or "", topic.topic_id) for topic in topics],
             error_code=error,
         )
     else:
-        steps = _each(connection, each_once(topics), request, operations)
-    response: MetadataResponse | None = run_in_slices(connection, steps)
+        steps = _each(request, each_once(topics), body, operations)
+    response: MetadataResponse | None = run_in_slices(request, steps)
     return response
 
 
-def _each_known(connection: Asking[Uses], topics: Iterable[Topic], request: MetadataRequest, operations: int) -> Steps:
+def _each_known(request: Asking[Uses], topics: Iterable[Topic], body: MetadataRequest, operations: int) -> Steps:
     answers = []
     cost = 0
     for topic in topics:
         yield cost
-        answers.append(_known(connection.broker, topic, operations))
+        answers.append(_known(request.broker, topic, operations))
         cost = ELEMENT_COST + len(topic.partitions)
-    return _response(connection, request, answers)
+    return _response(request, body, answers)
 
 
-def _each(
-    connection: Asking[Uses], topics: list[MetadataRequestTopic], request: MetadataRequest, operations: int
-) -> Steps:
-    broker = connection.broker
-    may_create = creates_missing(broker.config, request) and not _too_many(broker, topics)
+def _each(request: Asking[Uses], topics: list[MetadataRequestTopic], body: MetadataRequest, operations: int) -> Steps:
+    broker = request.broker
+    may_create = creates_missing(broker.config, body) and not _too_many(broker, topics)
     answers = []
     cost = 0
     for wanted in topics:
@@ -96,7 +92,7 @@ def _each(
             if created
             else ELEMENT_COST * (1 + len(answer.partitions))
         )
-    return _response(connection, request, answers)
+    return _response(request, body, answers)
 
 
 def _too_many(broker: Uses, topics: list[MetadataRequestTopic]) -> bool:
@@ -116,19 +112,15 @@ def _too_many(broker: Uses, topics: list[MetadataRequestTopic]) -> bool:
     return count > PARTITIONS_MAX
 
 
-def _response(
-    connection: Asking[Uses], request: MetadataRequest, topics: list[MetadataResponseTopic]
-) -> MetadataResponse:
-    broker = connection.broker
+def _response(request: Asking[Uses], body: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    broker = request.broker
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(*endpoint) for endpoint in broker.nodes.endpoints(connection)],
+        brokers=[MetadataResponseBroker(*endpoint) for endpoint in broker.nodes.endpoints(request.connection)],
         cluster_id=broker.cluster_id,
         controller_id=broker.nodes.controller,
         topics=topics,
         cluster_authorized_operations=(
-            EVERYTHING_ON[Resource.CLUSTER]
-            if request.include_cluster_authorized_operations
-            else OPERATIONS_NOT_REQUESTED
+            EVERYTHING_ON[Resource.CLUSTER] if body.include_cluster_authorized_operations else OPERATIONS_NOT_REQUESTED
         ),
     )
 

@@ -32,18 +32,18 @@ KEY = 8
 VERSIONS = range(2, 11)
 
 
-def handle(connection: Asking[Uses], request: OffsetCommitRequest, version: int) -> OffsetCommitResponse | None:
+def handle(request: Asking[Uses], body: OffsetCommitRequest, version: int) -> OffsetCommitResponse | None:
     """Store the offsets of a group; None when the response comes later."""
-    response: OffsetCommitResponse | None = run_in_slices(connection, _each(connection, request, version))
+    response: OffsetCommitResponse | None = run_in_slices(request, _each(request, body, version))
     return response
 
 
-def _each(connection: Asking[Uses], request: OffsetCommitRequest, version: int) -> Steps:
-    topics, by_id = connection.broker.topics, version >= TOPIC_IDS_FROM[KEY]
+def _each(request: Asking[Uses], body: OffsetCommitRequest, version: int) -> Steps:
+    topics, by_id = request.broker.topics, version >= TOPIC_IDS_FROM[KEY]
     commits: list[OffsetCommit] = []
     answered: list[OffsetCommitResponsePartition] = []
     answers: list[OffsetCommitResponseTopic] = []
-    for requested in request.topics:
+    for requested in body.topics:
         topic = topics.find(requested.name, requested.topic_id, by_id)
         count = 0 if topic is None else len(topic.partitions)
         partitions = []
@@ -74,14 +74,14 @@ def _each(connection: Asking[Uses], request: OffsetCommitRequest, version: int) 
     for start in range(0, len(commits), COMMITTED_AT_ONCE):
         if start:
             yield SLICE_COST
-        errors = connection.broker.groups.commit(
-            request.group_id,
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id_or_member_epoch,
+        errors = request.broker.groups.commit(
+            body.group_id,
+            body.member_id,
+            body.group_instance_id,
+            body.generation_id_or_member_epoch,
             commits[start : start + COMMITTED_AT_ONCE],
             version,
-            request.retention_time_ms,
+            body.retention_time_ms,
         )
         for answer, error in zip(answered[start : start + COMMITTED_AT_ONCE], errors, strict=True):
             answer.error_code = error

@@ -46,26 +46,24 @@ FETCHED_AT_ONCE = 1_000
 RETRY_LATER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def handle(connection: Asking[Uses], request: OffsetFetchRequest, version: int) -> OffsetFetchResponse | None:
+def handle(request: Asking[Uses], body: OffsetFetchRequest, version: int) -> OffsetFetchResponse | None:
     """Return the committed offsets of one group or several; None when the response comes later."""
-    steps = (
-        _single(connection, request, version) if version < SEVERAL_FROM[KEY] else _each(connection, request, version)
-    )
-    response: OffsetFetchResponse | None = run_in_slices(connection, steps)
+    steps = _single(request, body, version) if version < SEVERAL_FROM[KEY] else _each(request, body, version)
+    response: OffsetFetchResponse | None = run_in_slices(request, steps)
     return response
 
 
-def _single(connection: Asking[Uses], request: OffsetFetchRequest, version: int) -> Steps:
+def _single(request: Asking[Uses], body: OffsetFetchRequest, version: int) -> Steps:
     """Handle a request of versions 1-7, for one group."""
-    groups = connection.broker.groups
-    stable, unstable = request.require_stable, ErrorCode.UNSTABLE_OFFSET_COMMIT
-    if version < REQUIRE_STABLE_FROM and connection.listener.profile == KIP_447_DRAFT:
+    groups = request.broker.groups
+    stable, unstable = body.require_stable, ErrorCode.UNSTABLE_OFFSET_COMMIT
+    if version < REQUIRE_STABLE_FROM and request.listener.profile == KIP_447_DRAFT:
         stable, unstable = True, RETRY_LATER
-    if request.topics is None:
-        topics = groups.fetch_all(request.group_id, stable, unstable)
+    if body.topics is None:
+        topics = groups.fetch_all(body.group_id, stable, unstable)
     else:
-        wanted = [(topic.name, ZERO_UUID, topic.partition_indexes) for topic in request.topics]
-        topics = yield from _fetch(groups, request.group_id, wanted, stable, unstable)
+        wanted = [(topic.name, ZERO_UUID, topic.partition_indexes) for topic in body.topics]
+        topics = yield from _fetch(groups, body.group_id, wanted, stable, unstable)
     must_retry = any(fetched.error == RETRY_LATER for topic in topics for fetched in topic.partitions)
     return OffsetFetchResponse(
         topics=[
@@ -78,14 +76,14 @@ def _single(connection: Asking[Uses], request: OffsetFetchRequest, version: int)
     )
 
 
-def _each(connection: Asking[Uses], request: OffsetFetchRequest, version: int) -> Steps:
+def _each(request: Asking[Uses], body: OffsetFetchRequest, version: int) -> Steps:
     answered = []
     # Unlike Kafka: a repeated request for all offsets of a group is answered once; a response may be 1,000 times as long.
-    whole = {requested.group_id: requested for requested in request.groups if requested.topics is None}
-    for requested in request.groups:
+    whole = {requested.group_id: requested for requested in body.groups if requested.topics is None}
+    for requested in body.groups:
         if requested.topics is None and whole.pop(requested.group_id, None) is None:
             continue
-        group = yield from _group(connection, requested, request.require_stable, version)
+        group = yield from _group(request, requested, body.require_stable, version)
         answered.append(group)
         yield ELEMENT_COST + sum(len(topic.partitions) for topic in group.topics) // 2
     return OffsetFetchResponse(groups=answered)
@@ -106,18 +104,18 @@ def _fetch(
 
 
 def _group(
-    connection: Asking[Uses], requested: OffsetFetchRequestGroup, require_stable: bool, version: int
+    request: Asking[Uses], requested: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> Generator[int, None, OffsetFetchResponseGroup]:
-    groups = connection.broker.groups
+    groups = request.broker.groups
     unknown: list[OffsetFetchResponseTopics] = []
     if requested.topics is None:
         topics = groups.fetch_all(requested.group_id, require_stable)
         if version >= TOPIC_IDS_FROM[KEY]:
-            topics = _with_ids(connection, topics)
+            topics = _with_ids(request, topics)
     else:
         wanted = []
         for topic in requested.topics:
-            name = topic.name if version < TOPIC_IDS_FROM[KEY] else connection.broker.topics.name_of(topic.topic_id)
+            name = topic.name if version < TOPIC_IDS_FROM[KEY] else request.broker.topics.name_of(topic.topic_id)
             if name is None:
                 unknown.append(_unknown_id(topic.topic_id, topic.partition_indexes))
             else:
@@ -138,11 +136,11 @@ def _unknown_id(topic_id: bytes, numbers: Sequence[int]) -> OffsetFetchResponseT
     return OffsetFetchResponseTopics("", topic_id, partitions)
 
 
-def _with_ids(connection: Asking[Uses], topics: list[FetchedTopic]) -> list[FetchedTopic]:
+def _with_ids(request: Asking[Uses], topics: list[FetchedTopic]) -> list[FetchedTopic]:
     """Return the topics that still exist, with their ids; a deleted topic has no id."""
     identified = []
     for fetched in topics:
-        topic = connection.broker.topics.get(fetched.name)
+        topic = request.broker.topics.get(fetched.name)
         if topic is not None:
             identified.append(fetched._replace(topic_id=topic.id))
     return identified

@@ -28,12 +28,12 @@ VERSIONS = range(0, 7)
 GROUP, TRANSACTION = 0, 1
 
 
-def handle(connection: Asking[Uses], request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse | None:
+def handle(request: Asking[Uses], body: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse | None:
     """Return the coordinators of groups or transactional ids; None when the response comes later."""
     if version >= SEVERAL_FROM[KEY]:
-        response: FindCoordinatorResponse | None = run_in_slices(connection, _each(connection, request))
+        response: FindCoordinatorResponse | None = run_in_slices(request, _each(request, body))
         return response
-    coordinator = _find(connection, request.key_type, request.key)
+    coordinator = _find(request, body.key_type, body.key)
     return FindCoordinatorResponse(
         0,
         coordinator.error_code,
@@ -44,23 +44,23 @@ def handle(connection: Asking[Uses], request: FindCoordinatorRequest, version: i
     )
 
 
-def _each(connection: Asking[Uses], request: FindCoordinatorRequest) -> Steps:
+def _each(request: Asking[Uses], body: FindCoordinatorRequest) -> Steps:
     coordinators = []
-    for key in request.coordinator_keys:
+    for key in body.coordinator_keys:
         yield ELEMENT_COST
-        coordinators.append(_find(connection, request.key_type, key))
+        coordinators.append(_find(request, body.key_type, key))
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
-def _find(connection: Asking[Uses], key_type: int, key: str) -> Coordinator:
+def _find(request: Asking[Uses], key_type: int, key: str) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION):
         return Coordinator(
             key, -1, "", -1, ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served"
         )
-    broker = connection.broker
+    broker = request.broker
     topic = broker.topics.internal(OFFSETS if key_type == GROUP else TXN_STATE)
     leader = coordinator_of(topic, key).leader
     if leader == NO_LEADER:
         return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
-    endpoint = broker.nodes.endpoint(leader, connection)
+    endpoint = broker.nodes.endpoint(leader, request.connection)
     return Coordinator(key, leader, endpoint.host, endpoint.port, ErrorCode.NONE, "")

@@ -23,22 +23,22 @@ KEY = 11
 VERSIONS = range(10)
 
 
-def handle(connection: Asking[HasGroups], request: JoinGroupRequest, version: int) -> None:
+def handle(request: Asking[HasGroups], body: JoinGroupRequest, version: int) -> None:
     """Join a member to its group; the response comes when the rebalance is complete."""
     join = JoinGroup(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        instance_id=request.group_instance_id,
-        client_id=connection.client_id,
-        client_host=f"/{java_address(connection.host)}",  # As Java prints an address without a host name.
-        session_timeout_ms=request.session_timeout_ms,
-        rebalance_timeout_ms=request.rebalance_timeout_ms if version >= 1 else request.session_timeout_ms,
-        protocol_type=request.protocol_type,
-        protocols=tuple(Protocol(protocol.name, protocol.metadata) for protocol in request.protocols),
+        group_id=body.group_id,
+        member_id=body.member_id,
+        instance_id=body.group_instance_id,
+        client_id=request.client_id,
+        client_host=f"/{java_address(request.host)}",  # As Java prints an address without a host name.
+        session_timeout_ms=body.session_timeout_ms,
+        rebalance_timeout_ms=body.rebalance_timeout_ms if version >= 1 else body.session_timeout_ms,
+        protocol_type=body.protocol_type,
+        protocols=tuple(Protocol(protocol.name, protocol.metadata) for protocol in body.protocols),
         requires_member_id=version >= 4,
         skips_assignment=version >= 9,
     )
-    connection.broker.groups.join(join, lambda reply: connection.reply(_response(reply, version)))
+    request.broker.groups.join(join, lambda reply: request.reply(_response(reply, version)))
 
 
 def _response(reply: JoinReply, version: int) -> JoinGroupResponse:

@@ -18,9 +18,7 @@ KEY = 12
 VERSIONS = range(5)
 
 
-def handle(connection: Asking[HasGroups], request: HeartbeatRequest, version: int) -> HeartbeatResponse:
+def handle(request: Asking[HasGroups], body: HeartbeatRequest, version: int) -> HeartbeatResponse:
     """Keep a member of a group alive."""
-    error = connection.broker.groups.heartbeat(
-        request.group_id, request.member_id, request.group_instance_id, request.generation_id
-    )
+    error = request.broker.groups.heartbeat(body.group_id, body.member_id, body.group_instance_id, body.generation_id)
     return HeartbeatResponse(error_code=error)

@@ -25,19 +25,19 @@ KEY = 13
 VERSIONS = range(6)
 
 
-def handle(connection: Asking[Uses], request: LeaveGroupRequest, version: int) -> LeaveGroupResponse | None:
+def handle(request: Asking[Uses], body: LeaveGroupRequest, version: int) -> LeaveGroupResponse | None:
     """Remove members from a group; None when the response comes later."""
     if version < 3:
-        reply = connection.broker.groups.leave_group(request.group_id, [Leaver(request.member_id, None)])
+        reply = request.broker.groups.leave_group(body.group_id, [Leaver(body.member_id, None)])
         return LeaveGroupResponse(error_code=reply.error or reply.members[0])
-    response: LeaveGroupResponse | None = run_in_slices(connection, _all_at_once(connection, request))
+    response: LeaveGroupResponse | None = run_in_slices(request, _all_at_once(request, body))
     return response
 
 
-def _all_at_once(connection: Asking[Uses], request: LeaveGroupRequest) -> Steps:
+def _all_at_once(request: Asking[Uses], body: LeaveGroupRequest) -> Steps:
     """Remove all members in one step, and build the response in slices."""
-    leavers = [Leaver(member.member_id, member.group_instance_id) for member in request.members]
-    reply = connection.broker.groups.leave_group(request.group_id, leavers)
+    leavers = [Leaver(member.member_id, member.group_instance_id) for member in body.members]
+    reply = request.broker.groups.leave_group(body.group_id, leavers)
     yield ELEMENT_COST * len(leavers)
     members = []
     for leaver, error in zip(leavers, reply.members, strict=False):  # There are none when the whole request failed.

@@ -21,20 +21,20 @@ KEY = 14
 VERSIONS = range(6)
 
 
-def handle(connection: Asking[HasGroups], request: SyncGroupRequest, version: int) -> SyncGroupResponse | None:
+def handle(request: Asking[HasGroups], body: SyncGroupRequest, version: int) -> SyncGroupResponse | None:
     """Give a member its assignment: the response comes when the group has it. An incomplete request is refused at once."""
-    if version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+    if version >= 5 and (body.protocol_type is None or body.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     sync = SyncGroup(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        instance_id=request.group_instance_id,
-        generation=request.generation_id,
-        protocol_type=request.protocol_type,
-        protocol_name=request.protocol_name,
-        assignments=tuple((given.member_id, given.assignment) for given in request.assignments),
+        group_id=body.group_id,
+        member_id=body.member_id,
+        instance_id=body.group_instance_id,
+        generation=body.generation_id,
+        protocol_type=body.protocol_type,
+        protocol_name=body.protocol_name,
+        assignments=tuple((given.member_id, given.assignment) for given in body.assignments),
     )
-    connection.broker.groups.sync(sync, lambda reply: connection.reply(_response(reply)))
+    request.broker.groups.sync(sync, lambda reply: request.reply(_response(reply)))
     return None
 
 

@@ -36,22 +36,22 @@ REPEATED_MEMBERS_MAX: Final = 10
 """Maximum number of members of a group that is described as often as it is requested."""
 
 
-def handle(connection: Asking[Uses], request: DescribeGroupsRequest, version: int) -> DescribeGroupsResponse | None:
+def handle(request: Asking[Uses], body: DescribeGroupsRequest, version: int) -> DescribeGroupsResponse | None:
     """Describe groups with their members; None when the response comes later."""
-    response: DescribeGroupsResponse | None = run_in_slices(connection, _each(connection, request, version))
+    response: DescribeGroupsResponse | None = run_in_slices(request, _each(request, body, version))
     return response
 
 
-def _each(connection: Asking[Uses], request: DescribeGroupsRequest, version: int) -> Steps:
+def _each(request: Asking[Uses], body: DescribeGroupsRequest, version: int) -> Steps:
     described = []
     large: set[str] = set()
-    for group_id in request.groups:
+    for group_id in body.groups:
         # Unlike Kafka: a large group that is requested twice is described once; the response could have gigabytes.
         if group_id in large:
             continue
-        group = connection.broker.groups.group(group_id)
+        group = request.broker.groups.group(group_id)
         shown = _missing(group_id, version) if group is None else _describe(group)
-        if request.include_authorized_operations and not shown.error_code:
+        if body.include_authorized_operations and not shown.error_code:
             shown.authorized_operations = EVERYTHING_ON[Resource.GROUP]
         described.append(shown)
         if len(shown.members) > REPEATED_MEMBERS_MAX:

@@ -25,10 +25,10 @@ KEY = 16
 VERSIONS = range(6)
 
 
-def handle(connection: Asking[Uses], request: ListGroupsRequest, version: int) -> ListGroupsResponse:
+def handle(request: Asking[Uses], body: ListGroupsRequest, version: int) -> ListGroupsResponse:
     """List the groups with the requested states and types."""
-    broker, node_id = connection.broker, connection.listener.node_id
-    groups = broker.groups.list_groups(request.states_filter, request.types_filter)
+    broker, node_id = request.broker, request.listener.node_id
+    groups = broker.groups.list_groups(body.states_filter, body.types_filter)
     if broker.nodes.are_many:
         topic = broker.topics.internal(OFFSETS)
         groups = [group for group in groups if coordinator_of(topic, group.group_id).leader == node_id]

@@ -24,19 +24,19 @@ MECHANISM_SHOWN: Final = 100
 """Maximum number of characters of an unknown mechanism in the log."""
 
 
-def handle(connection: Asking[Uses], request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse:
+def handle(request: Asking[Uses], body: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse:
     """Agree on a mechanism of the listener; ILLEGAL_SASL_STATE without SASL, or when it is too late."""
-    authentication = connection.authentication
+    authentication = request.connection.authentication
     if authentication is None:
         return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, [])
-    error = authentication.shake_hands(request.mechanism, bare_tokens=version == 0)
+    error = authentication.shake_hands(body.mechanism, bare_tokens=version == 0)
     if error == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-        connection.broker.events.warning(
+        request.broker.events.warning(
             "authentication_failed",
-            client=connection.peer,
-            client_id=connection.client_id,
-            listener=connection.listener.name,
-            reason=f"the listener has no mechanism {request.mechanism[:MECHANISM_SHOWN]!r}; it has "
+            client=request.peer,
+            client_id=request.client_id,
+            listener=request.listener.name,
+            reason=f"the listener has no mechanism {body.mechanism[:MECHANISM_SHOWN]!r}; it has "
             + ", ".join(authentication.mechanisms),
         )
     return SaslHandshakeResponse(

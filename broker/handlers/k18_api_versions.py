@@ -63,16 +63,16 @@ code (KIP-588), personality of the listener.
 """
 
 
-def handle(connection: Asking[Uses], request: ApiVersionsRequest, version: int) -> ApiVersionsResponse | Encoded:
+def handle(request: Asking[Uses], body: ApiVersionsRequest, version: int) -> ApiVersionsResponse | Encoded:
     """Return the APIs, their versions and the features of this broker."""
     if version >= NAMES_FROM and not (
-        _NAME.fullmatch(request.client_software_name) and _NAME.fullmatch(request.client_software_version)
+        _NAME.fullmatch(body.client_software_name) and _NAME.fullmatch(body.client_software_version)
     ):
         return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
-    broker = connection.broker
+    broker = request.broker
     level, epoch = broker.features.transaction_version, broker.features.epoch
     two_phase = broker.config["transaction.two.phase.commit.enable"]
-    listener = connection.listener
+    listener = request.listener
     state = level, epoch, two_phase, listener.profile == KIP_588, listener.personality
     encoded = _encoded.get((version, *state))
     if encoded is None:

@@ -39,35 +39,35 @@ CONFIG_COST: Final = 20
 """Cost, in slice units, of a topic whose configuration is in the response."""
 
 
-def handle(connection: Asking[Uses], request: CreateTopicsRequest, version: int) -> CreateTopicsResponse | None:
+def handle(request: Asking[Uses], body: CreateTopicsRequest, version: int) -> CreateTopicsResponse | None:
     """Create topics; None when the response comes later."""
-    names = Counter(topic.name for topic in request.topics)
-    default: int = connection.broker.config["num.partitions"]
-    counts = (len(topic.assignments) or topic.num_partitions for topic in request.topics)
+    names = Counter(topic.name for topic in body.topics)
+    default: int = request.broker.config["num.partitions"]
+    counts = (len(topic.assignments) or topic.num_partitions for topic in body.topics)
     if sum(default if count == -1 else max(0, count) for count in counts) > PARTITIONS_MAX:
         return _too_many(names)
-    response: CreateTopicsResponse | None = run_in_slices(connection, _each(connection.broker, request, names, version))
+    response: CreateTopicsResponse | None = run_in_slices(request, _each(request.broker, body, names, version))
     return response
 
 
-def _each(broker: Uses, request: CreateTopicsRequest, names: Counter[str], version: int) -> Steps:
+def _each(broker: Uses, body: CreateTopicsRequest, names: Counter[str], version: int) -> Steps:
     results: dict[str, CreatableTopicResult] = {}
     colliding = {name: broker.topics.colliding(name) for name in names}  # With existing topics, not with each other.
     cost = 0
-    for wanted in request.topics:
+    for wanted in body.topics:
         yield cost
         name, cost = wanted.name, ELEMENT_COST
         if names[name] > 1:
             results[name] = CreatableTopicResult(
                 name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
             )
-        elif request.timeout_ms <= 0:
+        elif body.timeout_ms <= 0:
             timed_out = ErrorCode.REQUEST_TIMED_OUT
             results[name] = CreatableTopicResult(name, error_code=timed_out, error_message=None)
         else:
-            result = _create_topic(broker, wanted, colliding[name], request.validate_only, version)
+            result = _create_topic(broker, wanted, colliding[name], body.validate_only, version)
             results[name] = result
-            changed = not result.error_code and not request.validate_only
+            changed = not result.error_code and not body.validate_only
             cost = CONFIG_COST + (
                 cost_of_change(broker.syncer is not None, result.num_partitions) if changed else PARTITION_CHANGE_COST
             )

@@ -39,13 +39,13 @@ KEY: Final = 20
 VERSIONS = range(1, 7)
 
 
-def handle(connection: Asking[Uses], request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse | None:
+def handle(request: Asking[Uses], body: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse | None:
     """Delete topics; None when the response comes later."""
-    broker = connection.broker
+    broker = request.broker
     if version >= TOPIC_IDS_FROM[KEY]:
-        wanted = list(request.topics)
+        wanted = list(body.topics)
     else:
-        wanted = [DeleteTopicState(name) for name in request.topic_names]
+        wanted = [DeleteTopicState(name) for name in body.topic_names]
     if not broker.config["delete.topic.enable"]:
         error = ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST
         return DeleteTopicsResponse(
@@ -53,12 +53,12 @@ def handle(connection: Asking[Uses], request: DeleteTopicsRequest, version: int)
                 DeletableTopicResult(w.name or "", w.topic_id, error, "Topic deletion is disabled.") for w in wanted
             ]
         )
-    if request.timeout_ms <= 0:
+    if body.timeout_ms <= 0:
         timed_out = ErrorCode.REQUEST_TIMED_OUT
         return DeleteTopicsResponse(
             responses=[DeletableTopicResult(w.name, w.topic_id, timed_out, None) for w in wanted]
         )
-    response: DeleteTopicsResponse | None = run_in_slices(connection, _each(broker, wanted))
+    response: DeleteTopicsResponse | None = run_in_slices(request, _each(broker, wanted))
     return response
 
 

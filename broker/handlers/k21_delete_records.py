@@ -29,9 +29,9 @@ VERSIONS = range(0, 3)
 HIGH_WATERMARK: Final = -1
 
 
-def handle(connection: Asking[Uses], request: DeleteRecordsRequest, version: int) -> DeleteRecordsResponse | None:
+def handle(request: Asking[Uses], body: DeleteRecordsRequest, version: int) -> DeleteRecordsResponse | None:
     """Move the log starts of partitions; None when the response comes later."""
-    response: DeleteRecordsResponse | None = run_in_slices(connection, _each(connection.broker, request.topics))
+    response: DeleteRecordsResponse | None = run_in_slices(request, _each(request.broker, body.topics))
     return response
 
 

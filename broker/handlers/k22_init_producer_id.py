@@ -39,82 +39,82 @@ VERSIONS = range(0, 7)
 TWO_PHASE_FROM: Final = 6
 
 
-def handle(connection: Asking[Uses], request: InitProducerIdRequest, version: int) -> InitProducerIdResponse | None:
+def handle(request: Asking[Uses], body: InitProducerIdRequest, version: int) -> InitProducerIdResponse | None:
     """Give a producer its id and epoch; None when the response comes later, or the connection had to be closed."""
-    broker = connection.broker
+    broker = request.broker
     if version >= TWO_PHASE_FROM and not broker.config["transaction.two.phase.commit.enable"]:
-        connection.fail("request_not_served", api_key=KEY, api_version=version)
+        request.fail("request_not_served", api_key=KEY, api_version=version)
         return None
     # Kafka checks this first.
-    if request.enable_2pc and request.transactional_id is not None:
-        if not may(connection, Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, request.transactional_id):
+    if body.enable_2pc and body.transactional_id is not None:
+        if not may(request, Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, body.transactional_id):
             return _error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if (request.producer_id == -1) != (request.producer_epoch == -1):
+    if (body.producer_id == -1) != (body.producer_epoch == -1):
         return _error(ErrorCode.INVALID_REQUEST)
-    claim = Claim(broker, request) if connection.listener.profile == KIP_447_DRAFT else None
-    if request.transactional_id is None:
-        return _without_id(connection, claim)
-    if not request.transactional_id:
+    claim = Claim(broker, body) if request.listener.profile == KIP_447_DRAFT else None
+    if body.transactional_id is None:
+        return _without_id(request, claim)
+    if not body.transactional_id:
         return _error(ErrorCode.INVALID_REQUEST)
-    timeout_ms = TIMEOUT_NONE if request.enable_2pc else request.transaction_timeout_ms
-    if not request.enable_2pc and not 0 < timeout_ms <= broker.config["transaction.max.timeout.ms"]:
+    timeout_ms = TIMEOUT_NONE if body.enable_2pc else body.transaction_timeout_ms
+    if not body.enable_2pc and not 0 < timeout_ms <= broker.config["transaction.max.timeout.ms"]:
         return _error(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
     if claim is not None and (error := claim.refusal()):
         return _error(error)
-    transactions, transactional_id = broker.transactions, request.transactional_id
+    transactions, transactional_id = broker.transactions, body.transactional_id
 
-    identity = Identity(request.producer_id, request.producer_epoch)
-    owned = None if request.producer_id >= 0 else transactions.state_of(transactional_id)
+    identity = Identity(body.producer_id, body.producer_epoch)
+    owned = None if body.producer_id >= 0 else transactions.state_of(transactional_id)
 
     def done(reply: Reply) -> None:
         if owned is not None and not reply.error:
-            cause = cause_of(connection, owned.producer_id == reply.producer_id)
-            transactions.fences.add(owned, cause, connection)
+            cause = cause_of(request, owned.producer_id == reply.producer_id)
+            transactions.fences.add(owned, cause, request)
         if reply.error:
-            code = coordinator_code(connection, transactional_id, identity, reply.error, KEY, version)
-            connection.reply(_error(code))
+            code = coordinator_code(request, transactional_id, identity, reply.error, KEY, version)
+            request.reply(_error(code))
         else:
             given = Identity(reply.producer_id, reply.producer_epoch)
-            transactions.fences.hold(transactional_id, connection.peer, given, request.producer_id >= 0)
-            connection.reply(InitProducerIdResponse(0, *reply))
+            transactions.fences.hold(transactional_id, request.peer, given, body.producer_id >= 0)
+            request.reply(InitProducerIdResponse(0, *reply))
 
     init = InitProducerId(
         timeout_ms,
-        request.producer_id,
-        request.producer_epoch,
-        request.keep_prepared_txn,
-        version if connection.listener.profile == KIP_588 else -1,
+        body.producer_id,
+        body.producer_epoch,
+        body.keep_prepared_txn,
+        version if request.listener.profile == KIP_588 else -1,
     )
     try:
         transactions.ask(transactional_id, init, done if claim is None else partial(claim.fence, done=done))
     except StorageError as fault:
-        return _not_stored(connection, fault)
+        return _not_stored(request, fault)
     return None
 
 
-def _without_id(connection: Asking[Uses], claim: Claim | None) -> InitProducerIdResponse | None:
+def _without_id(request: Asking[Uses], claim: Claim | None) -> InitProducerIdResponse | None:
     """Return a new producer id for an idempotent producer, for which no state is kept."""
     if claim is not None and (error := claim.refusal()):
         return _error(error)
     try:
-        fresh = Reply(ErrorCode.NONE, connection.broker.transactions.producer_ids.take(), 0)
+        fresh = Reply(ErrorCode.NONE, request.broker.transactions.producer_ids.take(), 0)
     except StorageError as fault:
-        return _not_stored(connection, fault)
+        return _not_stored(request, fault)
     if claim is None:
         return InitProducerIdResponse(0, *fresh)
     claim.fence(
-        fresh, lambda reply: connection.reply(_error(reply.error) if reply.error else InitProducerIdResponse(0, *reply))
+        fresh, lambda reply: request.reply(_error(reply.error) if reply.error else InitProducerIdResponse(0, *reply))
     )
     return None
 
 
-def _not_stored(connection: Asking[Uses], fault: StorageError) -> InitProducerIdResponse | None:
+def _not_stored(request: Asking[Uses], fault: StorageError) -> InitProducerIdResponse | None:
     """Return the response when a block of producer ids, the transaction log, or the state of a new id cannot be stored.
 
     The error is the one of a Kafka broker without a block of producer ids: clients retry, where another error is fatal.
     """
-    connection.broker.events.error("request_failed", api_key=KEY, reason=str(fault))
-    return _error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if connection.open else None
+    request.broker.events.error("request_failed", api_key=KEY, reason=str(fault))
+    return _error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if request.is_open else None
 
 
 def _error(error: int) -> InitProducerIdResponse:

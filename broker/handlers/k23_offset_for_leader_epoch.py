@@ -30,17 +30,17 @@ VERSIONS = range(2, 5)
 
 
 def handle(
-    connection: Asking[Uses], request: OffsetForLeaderEpochRequest, version: int
+    request: Asking[Uses], body: OffsetForLeaderEpochRequest, version: int
 ) -> OffsetForLeaderEpochResponse | None:
     """Return the end offset of a leader epoch of each partition; None when the response comes later."""
-    response: OffsetForLeaderEpochResponse | None = run_in_slices(connection, _each(connection, request))
+    response: OffsetForLeaderEpochResponse | None = run_in_slices(request, _each(request, body))
     return response
 
 
-def _each(connection: Asking[Uses], request: OffsetForLeaderEpochRequest) -> Steps:
-    topics = connection.broker.topics
+def _each(request: Asking[Uses], body: OffsetForLeaderEpochRequest) -> Steps:
+    topics = request.broker.topics
     results = []
-    for topic in request.topics:
+    for topic in body.topics:
         yield ELEMENT_COST
         partitions = []
         for part in topic.partitions:

@@ -44,42 +44,40 @@ PARTITIONS_PER_UNIT: Final = 5
 Results = list[AddPartitionsToTxnTopicResult]
 
 
-def handle(
-    connection: Asking[Uses], request: AddPartitionsToTxnRequest, version: int
-) -> AddPartitionsToTxnResponse | None:
+def handle(request: Asking[Uses], body: AddPartitionsToTxnRequest, version: int) -> AddPartitionsToTxnResponse | None:
     """Add partitions to transactions, or verify them; None when the response comes later."""
     if version < MANY_FROM:
         transaction = AddPartitionsToTxnTransaction(
-            request.v3_and_below_transactional_id,
-            request.v3_and_below_producer_id,
-            request.v3_and_below_producer_epoch,
+            body.v3_and_below_transactional_id,
+            body.v3_and_below_producer_id,
+            body.v3_and_below_producer_epoch,
             False,
-            request.v3_and_below_topics,
+            body.v3_and_below_topics,
         )
 
         def answered(results: Results) -> None:
-            connection.reply(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+            request.reply(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
-        _add(connection, transaction, version, answered)
+        _add(request, transaction, version, answered)
         return None
-    response: AddPartitionsToTxnResponse | None = run_in_slices(connection, _many(connection, request, version))
+    response: AddPartitionsToTxnResponse | None = run_in_slices(request, _many(request, body, version))
     return response
 
 
-def _many(connection: Asking[Uses], request: AddPartitionsToTxnRequest, version: int) -> Steps:
+def _many(request: Asking[Uses], body: AddPartitionsToTxnRequest, version: int) -> Steps:
     # Unlike Kafka: a request without transactions gets a response; Kafka never answers it.
     answers: list[Awaited] = []
-    for transaction in request.transactions:
+    for transaction in body.transactions:
         answer = Awaited()
         answers.append(answer)
         if transaction.verify_only:
-            _verify(connection, transaction, answer.set)
+            _verify(request, transaction, answer.set)
         else:
-            _add(connection, transaction, version, answer.set)
+            _add(request, transaction, version, answer.set)
         yield ELEMENT_COST + sum(len(topic.partitions) for topic in transaction.topics) // PARTITIONS_PER_UNIT
     for answer in answers:
         yield answer
-    results = zip(request.transactions, answers, strict=True)
+    results = zip(body.transactions, answers, strict=True)
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(transaction.transactional_id, answer.value) for transaction, answer in results
@@ -88,12 +86,12 @@ def _many(connection: Asking[Uses], request: AddPartitionsToTxnRequest, version:
 
 
 def _add(
-    connection: Asking[Uses],
+    request: Asking[Uses],
     transaction: AddPartitionsToTxnTransaction,
     version: int,
     answer: Callable[[Results], None],
 ) -> None:
-    broker = connection.broker
+    broker = request.broker
     internal = {topic.name for topic in transaction.topics if (t := broker.topics.get(topic.name)) and t.internal}
     if version < MANY_FROM and internal:
         answer(
@@ -114,13 +112,13 @@ def _add(
         error = reply.error
         if error:
             identity = Identity(transaction.producer_id, transaction.producer_epoch)
-            error = coordinator_code(connection, transaction.transactional_id, identity, error, KEY, version)
+            error = coordinator_code(request, transaction.transactional_id, identity, error, KEY, version)
         answer(_results(transaction.topics, lambda name, index: error))
 
     partitions = frozenset((topic.name, index) for topic in transaction.topics for index in topic.partitions)
     client_version = 2 if version >= MANY_FROM else 0
-    request = AddPartitions(transaction.producer_id, transaction.producer_epoch, partitions, client_version)
-    broker.transactions.ask(transaction.transactional_id, request, done)
+    add = AddPartitions(transaction.producer_id, transaction.producer_epoch, partitions, client_version)
+    broker.transactions.ask(transaction.transactional_id, add, done)
 
 
 def _answer_missing(
@@ -144,9 +142,9 @@ def _answer_missing(
 
 
 def _verify(
-    connection: Asking[Uses], transaction: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]
+    request: Asking[Uses], transaction: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]
 ) -> None:
-    broker = connection.broker
+    broker = request.broker
     if _answer_missing(broker, transaction, answer):
         return
     errors: dict[tuple[str, int], int] = {}
@@ -158,7 +156,7 @@ def _verify(
 
     def done(partition: tuple[str, int], reply: Reply) -> None:
         errors[partition] = coordinator_code(
-            connection, transaction.transactional_id, identity, reply.error, KEY, MANY_FROM
+            request, transaction.transactional_id, identity, reply.error, KEY, MANY_FROM
         )
         if len(errors) == left:
             answer(_results(_once(transaction.topics), lambda name, index: errors[name, index]))

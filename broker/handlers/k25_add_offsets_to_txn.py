@@ -25,19 +25,19 @@ KEY: Final = 25
 VERSIONS = range(0, 5)
 
 
-def handle(connection: Asking[Uses], request: AddOffsetsToTxnRequest, version: int) -> AddOffsetsToTxnResponse | None:
+def handle(request: Asking[Uses], body: AddOffsetsToTxnRequest, version: int) -> AddOffsetsToTxnResponse | None:
     """Add the group's partition of `__consumer_offsets` to a transaction; None when the response comes later."""
-    broker = connection.broker
-    transactional_id = request.transactional_id
+    broker = request.broker
+    transactional_id = body.transactional_id
 
     def done(reply: Reply) -> None:
         error = reply.error
         if error:
-            identity = Identity(request.producer_id, request.producer_epoch)
-            error = coordinator_code(connection, transactional_id, identity, error, KEY, version)
-        connection.reply(AddOffsetsToTxnResponse(0, error))
+            identity = Identity(body.producer_id, body.producer_epoch)
+            error = coordinator_code(request, transactional_id, identity, error, KEY, version)
+        request.reply(AddOffsetsToTxnResponse(0, error))
 
-    index = broker.topics.internal(OFFSETS).partition_of(request.group_id)
-    add = AddPartitions(request.producer_id, request.producer_epoch, frozenset({(OFFSETS, index)}), 0)
+    index = broker.topics.internal(OFFSETS).partition_of(body.group_id)
+    add = AddPartitions(body.producer_id, body.producer_epoch, frozenset({(OFFSETS, index)}), 0)
     broker.transactions.ask(transactional_id, add, done)
     return None

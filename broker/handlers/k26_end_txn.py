@@ -50,31 +50,29 @@ def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
     return EndTxnFields(message.transactional_id, message.producer_id, message.producer_epoch, message.committed)
 
 
-def handle(connection: Asking[HasTransactions], fields: EndTxnFields, version: int) -> EndTxnResponse | None:
+def handle(request: Asking[HasTransactions], fields: EndTxnFields, version: int) -> EndTxnResponse | None:
     """Commit or abort a transaction; None when the response comes later, or was sent by the coordinator."""
     transactional_id, producer_id, producer_epoch, committed = fields
     client_version = 2 if version >= BUMP_FROM else 0
-    request = EndTxn(producer_id, producer_epoch, committed, client_version)
-    transactions = connection.broker.transactions
-    reply = transactions.try_immediately(transactional_id, request)
+    end = EndTxn(producer_id, producer_epoch, committed, client_version)
+    transactions = request.broker.transactions
+    reply = transactions.try_immediately(transactional_id, end)
     if reply is not None:
-        _done(connection, request, transactional_id, version, reply)
+        _done(request, end, transactional_id, version, reply)
     else:
-        transactions.ask(transactional_id, request, partial(_done, connection, request, transactional_id, version))
+        transactions.ask(transactional_id, end, partial(_done, request, end, transactional_id, version))
     return None
 
 
-def _done(
-    connection: Asking[HasTransactions], request: EndTxn, transactional_id: str, version: int, reply: Reply
-) -> None:
+def _done(request: Asking[HasTransactions], end: EndTxn, transactional_id: str, version: int, reply: Reply) -> None:
     error, producer_id, producer_epoch, _, _ = reply
     if error:
-        identity = Identity(request.producer_id, request.producer_epoch)
-        error = coordinator_code(connection, transactional_id, identity, error, KEY, version)
+        identity = Identity(end.producer_id, end.producer_epoch)
+        error = coordinator_code(request, transactional_id, identity, error, KEY, version)
     if version >= BUMP_FROM:
-        connection.reply(BumpedAnswer(error, producer_id, producer_epoch))
+        request.reply(BumpedAnswer(error, producer_id, producer_epoch))
     else:
-        connection.reply(EndTxnResponse(0, error))
+        request.reply(EndTxnResponse(0, error))
 
 
 class BumpedAnswer:

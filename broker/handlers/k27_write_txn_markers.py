@@ -35,27 +35,27 @@ MARKER_COST: Final = 10
 VERSIONS = range(1, 3)
 
 
-def handle(connection: Asking[Uses], request: WriteTxnMarkersRequest, version: int) -> WriteTxnMarkersResponse | None:
+def handle(request: Asking[Uses], body: WriteTxnMarkersRequest, version: int) -> WriteTxnMarkersResponse | None:
     """Write the markers of a request; None when the response comes later."""
-    response: WriteTxnMarkersResponse | None = run_in_slices(connection, _each(connection, request))
+    response: WriteTxnMarkersResponse | None = run_in_slices(request, _each(request, body))
     return response
 
 
-def _each(connection: Asking[Uses], request: WriteTxnMarkersRequest) -> Steps:
+def _each(request: Asking[Uses], body: WriteTxnMarkersRequest) -> Steps:
     results: dict[int, dict[str, list[WritableTxnMarkerPartitionResult]]] = {}
     refused: dict[int, int] = {}
-    for marker in request.markers:
+    for marker in body.markers:
         topics = results.setdefault(marker.producer_id, {})
         for topic in marker.topics:
             partitions = topics.setdefault(topic.name, [])
             for index in topic.partition_indexes:
-                error = _write(connection, marker, topic.name, index)
+                error = _write(request, marker, topic.name, index)
                 partitions.append(WritableTxnMarkerPartitionResult(index, error))
                 if error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
                     refused[marker.producer_id] = marker.producer_epoch
                 yield MARKER_COST
     for producer_id, producer_epoch in refused.items():
-        yield from _note_refusal(connection, Identity(producer_id, producer_epoch))
+        yield from _note_refusal(request, Identity(producer_id, producer_epoch))
     return WriteTxnMarkersResponse(
         [
             WritableTxnMarkerResult(
@@ -67,23 +67,23 @@ def _each(connection: Asking[Uses], request: WriteTxnMarkersRequest) -> Steps:
     )
 
 
-def _note_refusal(connection: Asking[Uses], identity: Identity) -> Steps:
+def _note_refusal(request: Asking[Uses], identity: Identity) -> Steps:
     """Record that a marker of a producer was refused because a former coordinator sent it."""
-    transactions = connection.broker.transactions
+    transactions = request.broker.transactions
     for number, transactional_id in enumerate(transactions.ids()):
         if not number % IDS_PER_STEP:
             yield IDS_COST
         known = transactions.summary(transactional_id)
         if known is not None and known.producer_id == identity.producer_id:
-            transactions.fences.refuse(connection, transactional_id, identity, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+            transactions.fences.refuse(request, transactional_id, identity, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
-def _write(connection: Asking[Uses], marker: WritableTxnMarker, name: str, index: int) -> ErrorCode:
-    broker = connection.broker
+def _write(request: Asking[Uses], marker: WritableTxnMarker, name: str, index: int) -> ErrorCode:
+    broker = request.broker
     topic, log = broker.topics.get(name), broker.topics.log(name, index)
     if topic is None or log is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if topic.placements[index].leader != connection.listener.node_id:
+    if topic.placements[index].leader != request.listener.node_id:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if marker.producer_id == -1 or marker.producer_epoch < 0:
         return ErrorCode.UNKNOWN_SERVER_ERROR
@@ -100,5 +100,5 @@ def _write(connection: Asking[Uses], marker: WritableTxnMarker, name: str, index
     except StorageError:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if not error:
-        broker.transactions.fence_by_admin(connection, marker.producer_id)
+        broker.transactions.fence_by_admin(request, marker.producer_id)
     return error

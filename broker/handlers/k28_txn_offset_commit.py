@@ -53,22 +53,22 @@ VERSIONS = range(0, 6)
 IMPLICIT_ADD_FROM: Final = 5
 
 
-def handle(connection: Asking[Uses], request: TxnOffsetCommitRequest, version: int) -> Any:
+def handle(request: Asking[Uses], body: TxnOffsetCommitRequest, version: int) -> Any:
     """Store offsets that take effect when the transaction commits; None when the response comes later."""
-    if sum(len(topic.partitions) for topic in request.topics) > COMMITTED_AT_ONCE:
-        return run_in_slices(connection, _in_parts(connection, request, version))
-    _Commit(connection, request, version).start()
+    if sum(len(topic.partitions) for topic in body.topics) > COMMITTED_AT_ONCE:
+        return run_in_slices(request, _in_parts(request, body, version))
+    _Commit(request, body, version).start()
     return None
 
 
-def _in_parts(connection: Asking[Uses], request: TxnOffsetCommitRequest, version: int) -> Steps:
+def _in_parts(request: Asking[Uses], body: TxnOffsetCommitRequest, version: int) -> Steps:
     """Write a part of the offsets at a time. The transaction is verified for each part: it may have ended in between."""
     # Unlike Kafka: many offsets are written in several batches; Kafka writes all offsets of a request in one batch.
     topics: list[TxnOffsetCommitResponseTopic] = []
-    for some in _parts_of(request.topics):
-        request.topics = some
-        part = RequestPart(connection)
-        _Commit(part, request, version).start()
+    for some in _parts_of(body.topics):
+        body.topics = some
+        part = RequestPart(request)
+        _Commit(part, body, version).start()
         yield part.answer
         if part.answer.value is None:
             return None  # The connection was closed.
@@ -94,17 +94,17 @@ def _parts_of(topics: Sequence[TxnOffsetCommitRequestTopic]) -> Iterator[list[Tx
 class _Commit:
     """A commit of up to COMMITTED_AT_ONCE offsets: asks the transaction coordinator, then commits to the group."""
 
-    __slots__ = ("answers", "commits", "connection", "request", "response", "version")
+    __slots__ = ("answers", "commits", "body", "request", "response", "version")
 
-    def __init__(self, connection: AskingPart[Uses], request: TxnOffsetCommitRequest, version: int) -> None:
-        self.connection = connection
+    def __init__(self, request: AskingPart[Uses], body: TxnOffsetCommitRequest, version: int) -> None:
         self.request = request
+        self.body = body
         self.version = version
         self.commits: list[OffsetCommit] = []
         self.answers: list[TxnOffsetCommitResponsePartition] = []
-        topics = connection.broker.topics
+        topics = request.broker.topics
         responses = []
-        for topic in request.topics:
+        for topic in body.topics:
             partitions = []
             for part in topic.partitions:
                 answer = TxnOffsetCommitResponsePartition(part.partition_index, ErrorCode.NONE)
@@ -127,16 +127,16 @@ class _Commit:
         self.response = TxnOffsetCommitResponse(topics=responses)
 
     def start(self) -> None:
-        request, broker = self.request, self.connection.broker
+        body, broker = self.body, self.request.broker
         if not self.commits:
-            self.connection.reply(self.response)
+            self.request.reply(self.response)
             return
-        if not request.group_id:
+        if not body.group_id:
             self._fail(ErrorCode.INVALID_GROUP_ID)
             return
-        index = broker.groups.partition_of(request.group_id)
+        index = broker.groups.partition_of(body.group_id)
         log = broker.topics.internal(OFFSETS).partitions[index]
-        id_and_epoch = request.producer_id, request.producer_epoch
+        id_and_epoch = body.producer_id, body.producer_epoch
         txn_status = log.producers.txn_status(*id_and_epoch)
         if txn_status == STALE:
             self._fail(ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -144,18 +144,18 @@ class _Commit:
         question = Question.NONE
         if txn_status != OPEN:
             question = question_for(
-                self.connection,
-                request.transactional_id,
+                self.request,
+                body.transactional_id,
                 adds=self.version >= IMPLICIT_ADD_FROM,
-                rejects_new_records=log.producers.rejects_new_records(request.producer_id),
+                rejects_new_records=log.producers.rejects_new_records(body.producer_id),
                 offsets=True,
             )
         if question is Question.ADD:
             add = AddPartitions(*id_and_epoch, frozenset({(OFFSETS, index)}), 2)
-            broker.transactions.ask(request.transactional_id, add, self._transaction_answered)
+            broker.transactions.ask(body.transactional_id, add, self._transaction_answered)
         elif question is Question.VERIFY:
             verify = Verify(*id_and_epoch, (OFFSETS, index))
-            broker.transactions.ask(request.transactional_id, verify, self._transaction_answered)
+            broker.transactions.ask(body.transactional_id, verify, self._transaction_answered)
         else:
             self._transaction_answered(Reply(ErrorCode.NONE))
 
@@ -163,29 +163,29 @@ class _Commit:
         if reply.error:
             self._fail(leader_code(reply.error, KEY, self.version))
             return
-        request = self.request
-        errors = self.connection.broker.groups.commit_transactional(
-            request.group_id,
-            request.producer_id,
-            request.producer_epoch,
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id_or_member_epoch,
+        body = self.body
+        errors = self.request.broker.groups.commit_transactional(
+            body.group_id,
+            body.producer_id,
+            body.producer_epoch,
+            body.member_id,
+            body.group_instance_id,
+            body.generation_id_or_member_epoch,
             self.commits,
             self.version,
         )
         for answer, error in zip(self.answers, errors, strict=True):
             answer.error_code = error
         if is_no_member := NO_MEMBER.intersection(errors):
-            fences = self.connection.broker.transactions.fences
-            identity = Identity(request.producer_id, request.producer_epoch)
-            fences.refuse(self.connection, request.transactional_id, identity, min(is_no_member))
-        self.connection.reply(self.response)
+            fences = self.request.broker.transactions.fences
+            identity = Identity(body.producer_id, body.producer_epoch)
+            fences.refuse(self.request, body.transactional_id, identity, min(is_no_member))
+        self.request.reply(self.response)
 
     def _fail(self, error: int) -> None:
-        request = self.request
-        identity = Identity(request.producer_id, request.producer_epoch)
-        self.connection.broker.transactions.fences.refuse(self.connection, request.transactional_id, identity, error)
+        body = self.body
+        identity = Identity(body.producer_id, body.producer_epoch)
+        self.request.broker.transactions.fences.refuse(self.request, body.transactional_id, identity, error)
         for answer in self.answers:
             answer.error_code = error
-        self.connection.reply(self.response)
+        self.request.reply(self.response)

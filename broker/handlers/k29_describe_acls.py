@@ -30,20 +30,20 @@ KEY: Final = 29
 VERSIONS = range(1, 4)
 
 
-def handle(connection: Asking[Uses], request: DescribeAclsRequest, version: int) -> DescribeAclsResponse | None:
+def handle(request: Asking[Uses], body: DescribeAclsRequest, version: int) -> DescribeAclsResponse | None:
     """Describe ACLs; None when the response comes later, or the connection is closed."""
-    wanted = request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type
+    wanted = body.resource_type_filter, body.pattern_type_filter, body.operation, body.permission_type
     if has_unknown(*wanted):
-        connection.fail("acl_unknown", api_key=KEY)
+        request.fail("acl_unknown", api_key=KEY)
         return None
-    if not connection.broker.authorizer.checks_every_request:
+    if not request.broker.authorizer.checks_every_request:
         return DescribeAclsResponse(0, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_TO_DESCRIBE, [])
-    response: DescribeAclsResponse | None = run_in_slices(connection, _matching(connection.broker, request))
+    response: DescribeAclsResponse | None = run_in_slices(request, _matching(request.broker, body))
     return response
 
 
-def _matching(broker: Uses, request: DescribeAclsRequest) -> Steps:
-    wanted = AclFilter(*(getattr(request, name) for name in request.__slots__))
+def _matching(broker: Uses, body: DescribeAclsRequest) -> Steps:
+    wanted = AclFilter(*(getattr(body, name) for name in body.__slots__))
     matching = []
     for acl in list(broker.acls):
         yield ELEMENT_COST // 2

@@ -26,23 +26,23 @@ KEY: Final = 30
 VERSIONS = range(1, 4)
 
 
-def handle(connection: Asking[Uses], request: CreateAclsRequest, version: int) -> CreateAclsResponse | None:
+def handle(request: Asking[Uses], body: CreateAclsRequest, version: int) -> CreateAclsResponse | None:
     """Create each ACL, or refuse it; None when the response comes later, or the connection is closed."""
-    response: CreateAclsResponse | None = run_in_slices(connection, _each(connection, request))
+    response: CreateAclsResponse | None = run_in_slices(request, _each(request, body))
     return response
 
 
-def _each(connection: Asking[Uses], request: CreateAclsRequest) -> Steps:
-    broker = connection.broker
-    for new in request.creations:
+def _each(request: Asking[Uses], body: CreateAclsRequest) -> Steps:
+    broker = request.broker
+    for new in body.creations:
         yield ELEMENT_COST
         if has_unknown(new.resource_type, new.resource_pattern_type, new.operation, new.permission_type):
-            connection.fail("acl_unknown", api_key=KEY)
+            request.fail("acl_unknown", api_key=KEY)
             return None
     if not broker.authorizer.checks_every_request:
         disabled = AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
-        return CreateAclsResponse(0, [disabled] * len(request.creations))
-    acls = [Acl(*(getattr(new, name) for name in new.__slots__)) for new in request.creations]
+        return CreateAclsResponse(0, [disabled] * len(body.creations))
+    acls = [Acl(*(getattr(new, name) for name in new.__slots__)) for new in body.creations]
     if any(map(_is_filter, acls)):  # As in Kafka, one of them fails the whole request.
         failed = AclCreationResult(ErrorCode.UNKNOWN_SERVER_ERROR, None)
         return CreateAclsResponse(0, [failed] * len(acls))

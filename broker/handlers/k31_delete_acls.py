@@ -30,24 +30,24 @@ KEY: Final = 31
 VERSIONS = range(1, 4)
 
 
-def handle(connection: Asking[Uses], request: DeleteAclsRequest, version: int) -> DeleteAclsResponse | None:
+def handle(request: Asking[Uses], body: DeleteAclsRequest, version: int) -> DeleteAclsResponse | None:
     """Delete the ACLs of each filter; None when the response comes later, or the connection is closed."""
-    response: DeleteAclsResponse | None = run_in_slices(connection, _each(connection, request))
+    response: DeleteAclsResponse | None = run_in_slices(request, _each(request, body))
     return response
 
 
-def _each(connection: Asking[Uses], request: DeleteAclsRequest) -> Steps:
-    broker = connection.broker
-    for each in request.filters:
+def _each(request: Asking[Uses], body: DeleteAclsRequest) -> Steps:
+    broker = request.broker
+    for each in body.filters:
         yield ELEMENT_COST
         if has_unknown(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type):
-            connection.fail("acl_unknown", api_key=KEY)
+            request.fail("acl_unknown", api_key=KEY)
             return None
     if not broker.authorizer.checks_every_request:
         disabled = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER, [])
-        return DeleteAclsResponse(0, [disabled] * len(request.filters))
+        return DeleteAclsResponse(0, [disabled] * len(body.filters))
     results = []
-    for each in request.filters:
+    for each in body.filters:
         wanted = AclFilter(*(getattr(each, name) for name in each.__slots__))
         if unknown := unknown_field(wanted):
             what = "patternFilter" if unknown in ("resourceType", "patternType") else "entryFilter"

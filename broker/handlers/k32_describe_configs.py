@@ -42,45 +42,45 @@ UNNAMED: Final[dict[int, str]] = {
 }
 
 
-def handle(connection: Asking[Uses], request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse | None:
+def handle(request: Asking[Uses], body: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse | None:
     """Describe the configuration of each resource; None when the response comes later."""
-    broker = connection.broker
-    if refusal := unknown_type_refusal(request):
+    broker = request.broker
+    if refusal := unknown_type_refusal(body):
         return refusal
     # Unlike Kafka: a resource requested twice is described once, as the response is 100 times as long as the request.
     unique = {
         (resource.resource_type, resource.resource_name, tuple(resource.configuration_keys or ())): resource
-        for resource in request.resources
+        for resource in body.resources
     }
-    steps = _each(broker, connection.listener.node_id, list(unique.values()), request)
-    response: DescribeConfigsResponse | None = run_in_slices(connection, steps)
+    steps = _each(broker, request.listener.node_id, list(unique.values()), body)
+    response: DescribeConfigsResponse | None = run_in_slices(request, steps)
     return response
 
 
 def _each(
-    broker: Uses, node_id: int, resources: Iterable[DescribeConfigsResource], request: DescribeConfigsRequest
+    broker: Uses, node_id: int, resources: Iterable[DescribeConfigsResource], body: DescribeConfigsRequest
 ) -> Steps:
     results = []
     cost = 0
     for resource in resources:
         yield cost
-        result = _describe_resource(broker, node_id, resource, request)
+        result = _describe_resource(broker, node_id, resource, body)
         results.append(result)
         cost = ELEMENT_COST + len(result.configs)
     return DescribeConfigsResponse(results=results)
 
 
 def _describe_resource(
-    broker: Uses, node_id: int, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    broker: Uses, node_id: int, resource: DescribeConfigsResource, body: DescribeConfigsRequest
 ) -> DescribeConfigsResult:
     kind, name = resource.resource_type, resource.resource_name
 
     def answer(error: ErrorCode, message: str | None, entries: Sequence[Entry] = ()) -> DescribeConfigsResult:
         keys = resource.configuration_keys
         wanted = [entry for entry in entries if not keys or entry.name in frozenset(keys)]
-        with_documentation = request.include_documentation
+        with_documentation = body.include_documentation
         configs = [
-            _result(entry, request.include_synonyms, _documentation(kind, entry.name) if with_documentation else None)
+            _result(entry, body.include_synonyms, _documentation(kind, entry.name) if with_documentation else None)
             for entry in wanted
         ]
         return DescribeConfigsResult(error, message, kind, name, configs)

@@ -23,16 +23,16 @@ KEY: Final = 33
 VERSIONS = range(0, 3)
 
 
-def handle(connection: Asking[Uses], request: AlterConfigsRequest, version: int) -> AlterConfigsResponse | None:
+def handle(request: Asking[Uses], body: AlterConfigsRequest, version: int) -> AlterConfigsResponse | None:
     """Replace the configuration of each resource; None when the response comes later."""
-    response: AlterConfigsResponse | None = run_in_slices(connection, _each(connection.broker, request))
+    response: AlterConfigsResponse | None = run_in_slices(request, _each(request.broker, body))
     return response
 
 
-def _each(broker: Uses, request: AlterConfigsRequest) -> Steps:
+def _each(broker: Uses, body: AlterConfigsRequest) -> Steps:
     responses = []
-    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-    for resource in request.resources:
+    times = Counter((resource.resource_type, resource.resource_name) for resource in body.resources)
+    for resource in body.resources:
         wanted = {config.name: config.value for config in resource.configs}
         nulls = ",".join(name for name, value in wanted.items() if value is None)
         keys = [config.name for config in resource.configs]
@@ -41,12 +41,12 @@ def _each(broker: Uses, request: AlterConfigsRequest) -> Steps:
         if outcome is None and kind in (ResourceType.CLIENT_METRICS, ResourceType.GROUP):
             outcome = unknown(broker, kind, name, keys)
         if outcome is None and kind == ResourceType.BROKER:
-            outcome = _replace(broker, name, wanted, request.validate_only)
+            outcome = _replace(broker, name, wanted, body.validate_only)
         error, message = outcome or change(
             broker,
             kind,
             name,
-            request.validate_only,
+            body.validate_only,
             lambda _, wanted=wanted: wanted,  # type: ignore[misc]
         )
         yield cost_of_change(broker.syncer is not None, 1)

@@ -27,19 +27,17 @@ KEY: Final = 34
 VERSIONS = range(1, 3)
 
 
-def handle(
-    connection: Asking[Uses], request: AlterReplicaLogDirsRequest, version: int
-) -> AlterReplicaLogDirsResponse | None:
+def handle(request: Asking[Uses], body: AlterReplicaLogDirsRequest, version: int) -> AlterReplicaLogDirsResponse | None:
     """Accept the data folder, and refuse other log directories; None when the response comes later."""
-    response: AlterReplicaLogDirsResponse | None = run_in_slices(connection, _move_replicas(connection.broker, request))
+    response: AlterReplicaLogDirsResponse | None = run_in_slices(request, _move_replicas(request.broker, body))
     return response
 
 
-def _move_replicas(broker: Uses, request: AlterReplicaLogDirsRequest) -> Steps:
+def _move_replicas(broker: Uses, body: AlterReplicaLogDirsRequest) -> Steps:
     log_dir = broker.data_dir.log_dir
     errors: dict[str, dict[int, ErrorCode]] = {}
     """Topic -> partition -> error. The last path of a partition in the request counts."""
-    for target in request.dirs:
+    for target in body.dirs:
         for topic in target.topics:
             yield ELEMENT_COST
             for index in topic.partitions:

@@ -25,17 +25,17 @@ KEY: Final = 35
 VERSIONS = range(1, 6)
 
 
-def handle(connection: Asking[Uses], request: DescribeLogDirsRequest, version: int) -> DescribeLogDirsResponse | None:
+def handle(request: Asking[Uses], body: DescribeLogDirsRequest, version: int) -> DescribeLogDirsResponse | None:
     """Return the sizes of partitions; None when the response comes later."""
-    response: DescribeLogDirsResponse | None = run_in_slices(connection, _each(connection, request))
+    response: DescribeLogDirsResponse | None = run_in_slices(request, _each(request, body))
     return response
 
 
-def _each(connection: Asking[Uses], request: DescribeLogDirsRequest) -> Steps:
-    broker, node_id = connection.broker, connection.listener.node_id
+def _each(request: Asking[Uses], body: DescribeLogDirsRequest) -> Steps:
+    broker, node_id = request.broker, request.listener.node_id
     wanted = None
-    if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    if body.topics is not None:
+        wanted = {(topic.topic, index) for topic in body.topics for index in topic.partitions}
     topics = []
     for topic in list(broker.topics):
         yield ELEMENT_COST + len(topic.partitions) // 4

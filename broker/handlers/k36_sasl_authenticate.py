@@ -22,23 +22,23 @@ KEY: Final = 36
 VERSIONS = range(0, 3)
 
 
-def handle(connection: Asking[Uses], request: SaslAuthenticateRequest, version: int) -> SaslAuthenticateResponse:
+def handle(request: Asking[Uses], body: SaslAuthenticateRequest, version: int) -> SaslAuthenticateResponse:
     """Check a token; ILLEGAL_SASL_STATE without a mechanism that was agreed on."""
-    authentication = connection.authentication
+    authentication = request.connection.authentication
     if authentication is None:
         # Not loaded for listeners without SASL.
         from stuntbroker.broker.security.authentication import NO_AUTHENTICATION
 
         return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, NO_AUTHENTICATION, b"", 0)
-    answer = authentication.take_token(bytes(request.auth_bytes))
+    answer = authentication.take_token(bytes(body.auth_bytes))
     if authentication.principal is not None:
-        connection.principal = authentication.principal
+        request.connection.principal = authentication.principal
     if answer.reason:
-        connection.broker.events.warning(
+        request.broker.events.warning(
             "authentication_failed",
-            client=connection.peer,
-            client_id=connection.client_id,
-            listener=connection.listener.name,
+            client=request.peer,
+            client_id=request.client_id,
+            listener=request.listener.name,
             reason=answer.reason,
         )
     return SaslAuthenticateResponse(answer.error, answer.message, answer.token, answer.lifetime_ms)

@@ -27,22 +27,22 @@ KEY: Final = 37
 VERSIONS = range(0, 4)
 
 
-def handle(connection: Asking[Uses], request: CreatePartitionsRequest, version: int) -> CreatePartitionsResponse | None:
+def handle(request: Asking[Uses], body: CreatePartitionsRequest, version: int) -> CreatePartitionsResponse | None:
     """Add partitions to topics; None when the response comes later."""
-    if request.timeout_ms <= 0:
+    if body.timeout_ms <= 0:
         timed_out = ErrorCode.REQUEST_TIMED_OUT
         return CreatePartitionsResponse(
-            results=[CreatePartitionsTopicResult(topic.name, timed_out, None) for topic in request.topics]
+            results=[CreatePartitionsTopicResult(topic.name, timed_out, None) for topic in body.topics]
         )
-    response: CreatePartitionsResponse | None = run_in_slices(connection, _each(connection.broker, request))
+    response: CreatePartitionsResponse | None = run_in_slices(request, _each(request.broker, body))
     return response
 
 
-def _each(broker: Uses, request: CreatePartitionsRequest) -> Steps:
-    times = Counter(topic.name for topic in request.topics)
+def _each(broker: Uses, body: CreatePartitionsRequest) -> Steps:
+    times = Counter(topic.name for topic in body.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     cost = 0
-    for wanted in request.topics:
+    for wanted in body.topics:
         yield cost
         name, cost = wanted.name, ELEMENT_COST
         if times[name] > 1:
@@ -50,7 +50,7 @@ def _each(broker: Uses, request: CreatePartitionsRequest) -> Steps:
         else:
             topic = broker.topics.get(name)
             before = len(topic.partitions) if topic is not None else 0
-            error, message = _grow(broker, wanted, request.validate_only)
+            error, message = _grow(broker, wanted, body.validate_only)
             if topic is not None and len(topic.partitions) > before:
                 cost += cost_of_change(broker.syncer is not None, len(topic.partitions) - before)
         results[name] = CreatePartitionsTopicResult(name, error, message or None)

@@ -26,15 +26,15 @@ KEY = 42
 VERSIONS = range(3)
 
 
-def handle(connection: Asking[Uses], request: DeleteGroupsRequest, version: int) -> DeleteGroupsResponse | None:
+def handle(request: Asking[Uses], body: DeleteGroupsRequest, version: int) -> DeleteGroupsResponse | None:
     """Delete groups with their offsets; None when the response comes later."""
-    response: DeleteGroupsResponse | None = run_in_slices(connection, _each(connection.broker.groups, request))
+    response: DeleteGroupsResponse | None = run_in_slices(request, _each(request.broker.groups, body))
     return response
 
 
-def _each(groups: GroupCoordinator, request: DeleteGroupsRequest) -> Steps:
+def _each(groups: GroupCoordinator, body: DeleteGroupsRequest) -> Steps:
     results = []
-    for name in dict.fromkeys(request.groups_names):  # A repeated group is deleted once.
+    for name in dict.fromkeys(body.groups_names):  # A repeated group is deleted once.
         results.append(DeletableGroupResult(name, groups.delete_group(name)))
         yield GROUP_DELETION_COST
     return DeleteGroupsResponse(results=results)

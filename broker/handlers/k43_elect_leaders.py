@@ -36,44 +36,44 @@ NOT_PREFERRED: Final = "The preferred leader was not available."
 NO_ELIGIBLE_LEADER: Final = "Eligible topic partition leaders are not available."
 
 
-def handle(connection: Asking[Uses], request: ElectLeadersRequest, version: int) -> ElectLeadersResponse | None:
+def handle(request: Asking[Uses], body: ElectLeadersRequest, version: int) -> ElectLeadersResponse | None:
     """Elect the preferred or any replica as leader of partitions; return None if the response comes later."""
-    response: ElectLeadersResponse | None = run_in_slices(connection, _elect(connection.broker, request))
+    response: ElectLeadersResponse | None = run_in_slices(request, _elect(request.broker, body))
     return response
 
 
-def _elect(broker: Uses, request: ElectLeadersRequest) -> Steps:
-    error, message = _request_error(request)
+def _elect(broker: Uses, body: ElectLeadersRequest) -> Steps:
+    error, message = _request_error(body)
     results: list[ReplicaElectionResult] = []
-    if request.topic_partitions is None:
+    if body.topic_partitions is None:
         if error:
             return ElectLeadersResponse(error_code=error)
         # Kafka leaves out the partitions that need no election, and keeps their topics.
         for each in list(broker.topics):
             yield ELEMENT_COST
             outcomes = [
-                PartitionResult(index, *_partition_error(broker, request.election_type, each.name, index))
+                PartitionResult(index, *_partition_error(broker, body.election_type, each.name, index))
                 for index in range(len(each.partitions) if broker.nodes.are_many else 0)
             ]
             needed = [result for result in outcomes if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]
             results.append(ReplicaElectionResult(each.name, needed))
         return ElectLeadersResponse(replica_election_results=results)
-    for topic in request.topic_partitions:
+    for topic in body.topic_partitions:
         yield ELEMENT_COST
         partitions = []
         for index in topic.partitions:
             yield ELEMENT_COST
-            outcome = (error, message) if error else _partition_error(broker, request.election_type, topic.topic, index)
+            outcome = (error, message) if error else _partition_error(broker, body.election_type, topic.topic, index)
             partitions.append(PartitionResult(index, *outcome))
         results.append(ReplicaElectionResult(topic.topic, partitions))
     return ElectLeadersResponse(error_code=error if results else ErrorCode.NONE, replica_election_results=results)
 
 
-def _request_error(request: ElectLeadersRequest) -> tuple[ErrorCode, str | None]:
-    if request.timeout_ms <= 0:
+def _request_error(body: ElectLeadersRequest) -> tuple[ErrorCode, str | None]:
+    if body.timeout_ms <= 0:
         return ErrorCode.REQUEST_TIMED_OUT, None
-    if request.election_type not in ELECTION_TYPES:
-        return ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
+    if body.election_type not in ELECTION_TYPES:
+        return ErrorCode.INVALID_REQUEST, f"Unknown election type {body.election_type}"
     return ErrorCode.NONE, None
 
 

@@ -44,18 +44,18 @@ VERSIONS = range(0, 2)
 
 
 def handle(
-    connection: Asking[Uses], request: IncrementalAlterConfigsRequest, version: int
+    request: Asking[Uses], body: IncrementalAlterConfigsRequest, version: int
 ) -> IncrementalAlterConfigsResponse | None:
     """Change single properties of each resource; None when the response comes later."""
-    response: IncrementalAlterConfigsResponse | None = run_in_slices(connection, _each(connection.broker, request))
+    response: IncrementalAlterConfigsResponse | None = run_in_slices(request, _each(request.broker, body))
     return response
 
 
-def _each(broker: Uses, request: IncrementalAlterConfigsRequest) -> Steps:
+def _each(broker: Uses, body: IncrementalAlterConfigsRequest) -> Steps:
     responses = []
-    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-    for resource in request.resources:
-        error, message = _alter_resource(broker, resource, times, request.validate_only)
+    times = Counter((resource.resource_type, resource.resource_name) for resource in body.resources)
+    for resource in body.resources:
+        error, message = _alter_resource(broker, resource, times, body.validate_only)
         yield cost_of_change(broker.syncer is not None, 1)
         responses.append(AlterConfigsResourceResponse(error, message, resource.resource_type, resource.resource_name))
     return IncrementalAlterConfigsResponse(responses=responses)

@@ -35,21 +35,19 @@ VERSIONS = range(0, 2)
 
 
 def handle(
-    connection: Asking[Uses], request: AlterPartitionReassignmentsRequest, version: int
+    request: Asking[Uses], body: AlterPartitionReassignmentsRequest, version: int
 ) -> AlterPartitionReassignmentsResponse | None:
     """Reassign partitions to other nodes; return None if the response comes later."""
-    response: AlterPartitionReassignmentsResponse | None = run_in_slices(
-        connection, _reassign(connection.broker, request)
-    )
+    response: AlterPartitionReassignmentsResponse | None = run_in_slices(request, _reassign(request.broker, body))
     return response
 
 
-def _reassign(broker: Uses, request: AlterPartitionReassignmentsRequest) -> Steps:
-    if not request.topics:
+def _reassign(broker: Uses, body: AlterPartitionReassignmentsRequest) -> Steps:
+    if not body.topics:
         return AlterPartitionReassignmentsResponse()
-    timed_out = request.timeout_ms <= 0
+    timed_out = body.timeout_ms <= 0
     topics = []
-    for topic in request.topics:
+    for topic in body.topics:
         yield ELEMENT_COST
         partitions = []
         for partition in topic.partitions:
@@ -57,12 +55,12 @@ def _reassign(broker: Uses, request: AlterPartitionReassignmentsRequest) -> Step
             if timed_out:
                 outcome: tuple[ErrorCode, str | None] = ErrorCode.REQUEST_TIMED_OUT, None
             else:
-                outcome = _reassign_partition(broker, topic.name, partition, request.allow_replication_factor_change)
+                outcome = _reassign_partition(broker, topic.name, partition, body.allow_replication_factor_change)
             partitions.append(ReassignablePartitionResponse(partition.partition_index, *outcome))
         topics.append(ReassignableTopicResponse(topic.name, partitions))
     if timed_out:
         return AlterPartitionReassignmentsResponse(0, True, ErrorCode.REQUEST_TIMED_OUT, None, topics)
-    return AlterPartitionReassignmentsResponse(0, request.allow_replication_factor_change, ErrorCode.NONE, None, topics)
+    return AlterPartitionReassignmentsResponse(0, body.allow_replication_factor_change, ErrorCode.NONE, None, topics)
 
 
 def _reassign_partition(

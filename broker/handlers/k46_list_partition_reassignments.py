@@ -16,7 +16,7 @@ VERSIONS = range(0, 1)
 
 
 def handle(
-    connection: Asking[object], request: ListPartitionReassignmentsRequest, version: int
+    request: Asking[object], body: ListPartitionReassignmentsRequest, version: int
 ) -> ListPartitionReassignmentsResponse:
     """Answer that no partition is being reassigned."""
     return ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None)

@@ -28,18 +28,18 @@ KEY = 47
 VERSIONS = range(1)
 
 
-def handle(connection: Asking[Uses], request: OffsetDeleteRequest, version: int) -> OffsetDeleteResponse | None:
+def handle(request: Asking[Uses], body: OffsetDeleteRequest, version: int) -> OffsetDeleteResponse | None:
     """Delete committed offsets of a group; None when the response comes later."""
-    response: OffsetDeleteResponse | None = run_in_slices(connection, _each(connection, request))
+    response: OffsetDeleteResponse | None = run_in_slices(request, _each(request, body))
     return response
 
 
-def _each(connection: Asking[Uses], request: OffsetDeleteRequest) -> Steps:
+def _each(request: Asking[Uses], body: OffsetDeleteRequest) -> Steps:
     places: list[Place] = []
     answered: list[OffsetDeleteResponsePartition] = []
     topics = []
-    for requested in request.topics:
-        topic = connection.broker.topics.get(requested.name)
+    for requested in body.topics:
+        topic = request.broker.topics.get(requested.name)
         count = 0 if topic is None else len(topic.partitions)
         partitions = []
         for partition in requested.partitions:
@@ -53,7 +53,7 @@ def _each(connection: Asking[Uses], request: OffsetDeleteRequest) -> Steps:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if partitions:
             topics.append(OffsetDeleteResponseTopic(requested.name, partitions))
-    error, errors = connection.broker.groups.delete_offsets(request.group_id, places)
+    error, errors = request.broker.groups.delete_offsets(body.group_id, places)
     if error is not ErrorCode.NONE:
         return OffsetDeleteResponse(error_code=error)
     for answer, code in zip(answered, errors, strict=True):

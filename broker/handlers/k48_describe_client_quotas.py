@@ -30,13 +30,13 @@ EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 
 
 def handle(
-    connection: Asking[Uses], request: DescribeClientQuotasRequest, version: int
+    request: Asking[Uses], body: DescribeClientQuotasRequest, version: int
 ) -> DescribeClientQuotasResponse | None:
     """Describe the quotas that match a filter; None when the response comes later."""
-    refusal = _refusal(request.components)
+    refusal = _refusal(body.components)
     if refusal is not None:
         return DescribeClientQuotasResponse(0, *refusal, None)
-    response: DescribeClientQuotasResponse | None = run_in_slices(connection, _describe(connection.broker, request))
+    response: DescribeClientQuotasResponse | None = run_in_slices(request, _describe(request.broker, body))
     return response
 
 
@@ -74,11 +74,11 @@ def _problem_of_match(match_type: int, match: str | None) -> str | None:
     return f"Request specified {name}, but also specified a match string."
 
 
-def _describe(broker: Uses, request: DescribeClientQuotasRequest) -> Steps:
+def _describe(broker: Uses, body: DescribeClientQuotasRequest) -> Steps:
     entries = []
     for entity, values in list(broker.quotas.by_entity.items()):
         yield ELEMENT_COST
-        if _matches(entity, request.components, request.strict):
+        if _matches(entity, body.components, body.strict):
             entries.append(
                 EntryData(
                     [EntityData(kind, name) for kind, name in entity],

@@ -47,18 +47,16 @@ HOST_LENGTH_MAX: Final = 253
 IPV4_PARTS_MAX: Final = 4
 
 
-def handle(
-    connection: Asking[Uses], request: AlterClientQuotasRequest, version: int
-) -> AlterClientQuotasResponse | None:
+def handle(request: Asking[Uses], body: AlterClientQuotasRequest, version: int) -> AlterClientQuotasResponse | None:
     """Store or remove quotas; None when the response comes later."""
-    response: AlterClientQuotasResponse | None = run_in_slices(connection, _alter_each(connection.broker, request))
+    response: AlterClientQuotasResponse | None = run_in_slices(request, _alter_each(request.broker, body))
     return response
 
 
-def _alter_each(broker: Uses, request: AlterClientQuotasRequest) -> Steps:
+def _alter_each(broker: Uses, body: AlterClientQuotasRequest) -> Steps:
     results: dict[Entity, tuple[ErrorCode, str | None]] = {}
     cost = 0
-    for entry in request.entries:
+    for entry in body.entries:
         yield cost
         cost = ELEMENT_COST + len(entry.ops)
         entity = entity_of((part.entity_type, part.entity_name) for part in entry.entity)
@@ -71,7 +69,7 @@ def _alter_each(broker: Uses, request: AlterClientQuotasRequest) -> Steps:
         refusal = _problem_of_entity(entity) or _problem_of_ops(entity, entry.ops)
         if refusal is not None:
             results[entity] = ErrorCode.INVALID_REQUEST, refusal
-        elif request.validate_only:
+        elif body.validate_only:
             results[entity] = ErrorCode.NONE, None
         else:
             results[entity] = _alter(broker, entity, entry.ops)

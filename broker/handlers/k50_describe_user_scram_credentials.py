@@ -27,17 +27,17 @@ VERSIONS = range(0, 1)
 
 
 def handle(
-    connection: Asking[Uses], request: DescribeUserScramCredentialsRequest, version: int
+    request: Asking[Uses], body: DescribeUserScramCredentialsRequest, version: int
 ) -> DescribeUserScramCredentialsResponse | None:
     """Describe the users, or all if none is named; None when the response comes later."""
-    steps = _describe(connection.broker, request)
-    response: DescribeUserScramCredentialsResponse | None = run_in_slices(connection, steps)
+    steps = _describe(request.broker, body)
+    response: DescribeUserScramCredentialsResponse | None = run_in_slices(request, steps)
     return response
 
 
-def _describe(broker: Uses, request: DescribeUserScramCredentialsRequest) -> Steps:
+def _describe(broker: Uses, body: DescribeUserScramCredentialsRequest) -> Steps:
     known = broker.scram_credentials.by_user
-    named = Counter(user.name for user in request.users or ()) or Counter(list(known))
+    named = Counter(user.name for user in body.users or ()) or Counter(list(known))
     results = []
     for name, count in named.items():
         yield ELEMENT_COST

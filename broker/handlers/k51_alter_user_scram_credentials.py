@@ -35,18 +35,18 @@ Outcome = tuple[ErrorCode, str | None]
 
 
 def handle(
-    connection: Asking[Uses], request: AlterUserScramCredentialsRequest, version: int
+    request: Asking[Uses], body: AlterUserScramCredentialsRequest, version: int
 ) -> AlterUserScramCredentialsResponse | None:
     """Change the credentials of each user, or refuse them; None when the response comes later."""
-    steps = _alter_each(connection.broker, request)
-    response: AlterUserScramCredentialsResponse | None = run_in_slices(connection, steps)
+    steps = _alter_each(request.broker, body)
+    response: AlterUserScramCredentialsResponse | None = run_in_slices(request, steps)
     return response
 
 
-def _alter_each(broker: Uses, request: AlterUserScramCredentialsRequest) -> Steps:
+def _alter_each(broker: Uses, body: AlterUserScramCredentialsRequest) -> Steps:
     changes: dict[str, Change] = {}
     results: dict[str, Outcome] = {}
-    wanted: list[Change] = [*request.deletions, *request.upsertions]
+    wanted: list[Change] = [*body.deletions, *body.upsertions]
     for change in wanted:
         yield ELEMENT_COST
         user = change.name

@@ -32,14 +32,14 @@ VERSIONS = range(0, 3)
 LEADER_EPOCH: Final = 1
 
 
-def handle(connection: Asking[Uses], request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse | None:
+def handle(request: Asking[Uses], body: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse | None:
     """Describe a quorum of one, the first node; None when the response comes later."""
     wanted = [
-        (topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics
+        (topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in body.topics
     ]
     if wanted == [(CLUSTER_METADATA, [0])]:
-        return _describe(connection.broker)
-    response: DescribeQuorumResponse | None = run_in_slices(connection, _reject(wanted))
+        return _describe(request.broker)
+    response: DescribeQuorumResponse | None = run_in_slices(request, _reject(wanted))
     return response
 
 

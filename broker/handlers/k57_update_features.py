@@ -25,16 +25,16 @@ KEY: Final = 57
 VERSIONS = range(0, 3)
 
 
-def handle(connection: Asking[Uses], request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse | None:
+def handle(request: Asking[Uses], body: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse | None:
     """Change the level of `transaction.version`; None when the response comes later."""
-    response: UpdateFeaturesResponse | None = run_in_slices(connection, _all_or_none(connection, request))
+    response: UpdateFeaturesResponse | None = run_in_slices(request, _all_or_none(request, body))
     return response
 
 
-def _all_or_none(connection: Asking[Uses], request: UpdateFeaturesRequest) -> Steps:
-    broker = connection.broker
+def _all_or_none(request: Asking[Uses], body: UpdateFeaturesRequest) -> Steps:
+    broker = request.broker
     features, before = broker.features, broker.features.transaction_version
-    updates = {update.feature: update for update in request.feature_updates}  # The last update of a feature counts.
+    updates = {update.feature: update for update in body.feature_updates}  # The last update of a feature counts.
     # Without a yield: no other request may change a level between check and change.
     for name, update in updates.items():
         level = update.max_version_level
@@ -45,7 +45,7 @@ def _all_or_none(connection: Asking[Uses], request: UpdateFeaturesRequest) -> St
                 error_message="The update failed for all features since the following feature had an error: "
                 f"Invalid update version {level} for feature {name}. {reason}",
             )
-    if TRANSACTION_VERSION in updates and not request.validate_only:
+    if TRANSACTION_VERSION in updates and not body.validate_only:
         try:
             features.finalize(updates[TRANSACTION_VERSION].max_version_level)
         except StorageError as fault:
@@ -58,7 +58,7 @@ def _all_or_none(connection: Asking[Uses], request: UpdateFeaturesRequest) -> St
                 to_level=features.transaction_version,
             )
     results = []
-    for update in request.feature_updates:
+    for update in body.feature_updates:
         yield ELEMENT_COST
         results.append(UpdatableFeatureResult(update.feature, ErrorCode.NONE, "NONE"))
     return UpdateFeaturesResponse(error_message=None, results=results)

@@ -21,30 +21,28 @@ VERSIONS = range(0, 3)
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(connection: Asking[Uses], request: DescribeClusterRequest, version: int) -> DescribeClusterResponse:
+def handle(request: Asking[Uses], body: DescribeClusterRequest, version: int) -> DescribeClusterResponse:
     """Describe the nodes."""
-    broker = connection.broker
-    if request.endpoint_type == CONTROLLERS:
+    broker = request.broker
+    if body.endpoint_type == CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             error_message="The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
         )
-    if request.endpoint_type != BROKERS:
+    if body.endpoint_type != BROKERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message=f"Unsupported endpoint type {request.endpoint_type}",
+            error_message=f"Unsupported endpoint type {body.endpoint_type}",
         )
     return DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=broker.nodes.controller,
         brokers=[
-            DescribeClusterBroker(*broker.nodes.endpoint(node.id, connection), not node.is_up)
+            DescribeClusterBroker(*broker.nodes.endpoint(node.id, request.connection), not node.is_up)
             for node in broker.nodes.by_id.values()
-            if node.is_up or request.include_fenced_brokers
+            if node.is_up or body.include_fenced_brokers
         ],
         cluster_authorized_operations=(
-            EVERYTHING_ON[Resource.CLUSTER]
-            if request.include_cluster_authorized_operations
-            else OPERATIONS_NOT_REQUESTED
+            EVERYTHING_ON[Resource.CLUSTER] if body.include_cluster_authorized_operations else OPERATIONS_NOT_REQUESTED
         ),
     )

@@ -26,18 +26,16 @@ KEY: Final = 61
 VERSIONS = range(0, 1)
 
 
-def handle(
-    connection: Asking[Uses], request: DescribeProducersRequest, version: int
-) -> DescribeProducersResponse | None:
+def handle(request: Asking[Uses], body: DescribeProducersRequest, version: int) -> DescribeProducersResponse | None:
     """Describe the producers of partitions; None when the response comes later."""
-    response: DescribeProducersResponse | None = run_in_slices(connection, _each(connection, request))
+    response: DescribeProducersResponse | None = run_in_slices(request, _each(request, body))
     return response
 
 
-def _each(connection: Asking[Uses], request: DescribeProducersRequest) -> Steps:
-    broker, node_id = connection.broker, connection.listener.node_id
+def _each(request: Asking[Uses], body: DescribeProducersRequest) -> Steps:
+    broker, node_id = request.broker, request.listener.node_id
     topics = []
-    for topic in request.topics:
+    for topic in body.topics:
         partitions = []
         known = broker.topics.get(topic.name)
         missing = unknown_or_invalid(topic.name)

@@ -31,11 +31,11 @@ REPEATED_PARTITIONS_MAX: Final = 100
 
 
 def handle(
-    connection: Asking[Uses], request: DescribeTransactionsRequest, version: int
+    request: Asking[Uses], body: DescribeTransactionsRequest, version: int
 ) -> DescribeTransactionsResponse | None:
     """Describe transactions by their ids; None when the response comes later."""
     response: DescribeTransactionsResponse | None = run_in_slices(
-        connection, _each(connection.broker, request.transactional_ids)
+        request, _each(request.broker, body.transactional_ids)
     )
     return response
 

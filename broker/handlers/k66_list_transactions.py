@@ -65,33 +65,33 @@ class _Listing:
         out.append(0)
 
 
-def handle(connection: Asking[Uses], request: ListTransactionsRequest, version: int) -> Any:
+def handle(request: Asking[Uses], body: ListTransactionsRequest, version: int) -> Any:
     """List transactions by state, producer, age and pattern; None when the response comes later."""
     pattern = None
-    if request.transactional_id_pattern:
+    if body.transactional_id_pattern:
         try:
-            pattern = Pattern(request.transactional_id_pattern)
+            pattern = Pattern(body.transactional_id_pattern)
         except PatternError as fault:
-            connection.broker.events.info("pattern_refused", client=connection.peer, reason=str(fault))
+            request.broker.events.info("pattern_refused", client=request.peer, reason=str(fault))
             return ListTransactionsResponse(0, ErrorCode.INVALID_REGULAR_EXPRESSION)
-    return run_in_slices(connection, _each(connection, request, pattern))
+    return run_in_slices(request, _each(request, body, pattern))
 
 
-def _coordinated(connection: Asking[Uses], ids: list[str]) -> list[str]:
+def _coordinated(request: Asking[Uses], ids: list[str]) -> list[str]:
     """Return the ids that the node coordinates."""
-    broker, node_id = connection.broker, connection.listener.node_id
+    broker, node_id = request.broker, request.listener.node_id
     topic = broker.topics.get(TXN_STATE) if broker.nodes.are_many else None
     return ids if topic is None else [each for each in ids if coordinator_of(topic, each).leader == node_id]
 
 
-def _each(connection: Asking[Uses], request: ListTransactionsRequest, pattern: Pattern | None) -> Steps:
-    transactions = connection.broker.transactions
-    listing = _Listing([name for name in request.state_filters if name not in NAMES and name not in NEVER_SHOWN])
-    phases = {NAMES[name] for name in request.state_filters if name in NAMES} if request.state_filters else set(Phase)
-    producer_ids = set(request.producer_id_filters)
+def _each(request: Asking[Uses], body: ListTransactionsRequest, pattern: Pattern | None) -> Steps:
+    transactions = request.broker.transactions
+    listing = _Listing([name for name in body.state_filters if name not in NAMES and name not in NEVER_SHOWN])
+    phases = {NAMES[name] for name in body.state_filters if name in NAMES} if body.state_filters else set(Phase)
+    producer_ids = set(body.producer_id_filters)
     now_ms = transactions.broker.clock.now_ms()
-    cost = IDS_COST if request.duration_filter < 0 else DECODED_IDS_COST
-    ids = _coordinated(connection, transactions.ids())
+    cost = IDS_COST if body.duration_filter < 0 else DECODED_IDS_COST
+    ids = _coordinated(request, transactions.ids())
     for start in range(0, len(ids), IDS_PER_STEP):
         if start:
             yield cost
@@ -101,8 +101,8 @@ def _each(connection: Asking[Uses], request: ListTransactionsRequest, pattern: P
                 continue
             if producer_ids and summary.producer_id not in producer_ids:
                 continue
-            if request.duration_filter >= 0 and not _is_longer(
-                transactions, transactional_id, now_ms - request.duration_filter
+            if body.duration_filter >= 0 and not _is_longer(
+                transactions, transactional_id, now_ms - body.duration_filter
             ):
                 continue
             if pattern is None or pattern.matches(transactional_id):

@@ -25,16 +25,14 @@ VERSIONS = range(0, 2)
 TYPES: Final = frozenset(ResourceType)
 
 
-def handle(
-    connection: Asking[Uses], request: ListConfigResourcesRequest, version: int
-) -> ListConfigResourcesResponse | None:
+def handle(request: Asking[Uses], body: ListConfigResourcesRequest, version: int) -> ListConfigResourcesResponse | None:
     """List the resources that have a configuration; None when the response comes later."""
-    types = frozenset(request.resource_types) or TYPES
+    types = frozenset(body.resource_types) or TYPES
     if version == 0:
         types = frozenset({ResourceType.CLIENT_METRICS})
     if not types <= TYPES:
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    response: ListConfigResourcesResponse | None = run_in_slices(connection, _list(connection.broker, types))
+    response: ListConfigResourcesResponse | None = run_in_slices(request, _list(request.broker, types))
     return response
 
 

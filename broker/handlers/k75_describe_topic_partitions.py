@@ -31,19 +31,19 @@ LIMIT_MAX: Final = 2_000
 
 
 def handle(
-    connection: Asking[Uses], request: DescribeTopicPartitionsRequest, version: int
+    request: Asking[Uses], body: DescribeTopicPartitionsRequest, version: int
 ) -> DescribeTopicPartitionsResponse | None:
     """Describe the partitions of topics, from a cursor on; None when the response comes later."""
-    response: DescribeTopicPartitionsResponse | None = run_in_slices(connection, _each(connection, request))
+    response: DescribeTopicPartitionsResponse | None = run_in_slices(request, _each(request, body))
     return response
 
 
-def _each(connection: Asking[Uses], request: DescribeTopicPartitionsRequest) -> Steps:
-    broker = connection.broker
+def _each(request: Asking[Uses], body: DescribeTopicPartitionsRequest) -> Steps:
+    broker = request.broker
     stopped = broker.nodes.stopped
-    requested = [topic.name for topic in request.topics]
+    requested = [topic.name for topic in body.topics]
     names = sorted(set(requested or broker.topics.by_name))
-    cursor, first = request.cursor, 0
+    cursor, first = body.cursor, 0
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
         if cursor.partition_index < 0 or (requested and cursor.topic_name not in names):
@@ -52,7 +52,7 @@ def _each(connection: Asking[Uses], request: DescribeTopicPartitionsRequest) -> 
             first = cursor.partition_index
     # Looked up once, so a topic that is deleted between two slices is still described.
     topics = {name: broker.topics.get(name) for name in names}
-    left = max(1, min(request.response_partition_limit, LIMIT_MAX))
+    left = max(1, min(body.response_partition_limit, LIMIT_MAX))
     answered: list[DescribeTopicPartitionsResponseTopic] = []
     for name, topic in topics.items():
         yield ELEMENT_COST

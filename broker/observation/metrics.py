@@ -21,7 +21,7 @@ from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.client_connection import ClientConnection
+    from stuntbroker.broker.connections.client_connection import ClientRequest
     from stuntbroker.broker.requests.router import Handler
     from stuntbroker.broker.services import (
         HasClock,
@@ -73,9 +73,9 @@ class Metrics:
         """By API key and version."""
         broker.router.add_interceptor(self._count)
 
-    def _count(self, handle: Handler, connection: ClientConnection, request: Any, version: int) -> Any:
-        self._requests[connection.route.key, version] += 1
-        return handle(connection, request, version)
+    def _count(self, handle: Handler, request: ClientRequest, body: Any, version: int) -> Any:
+        self._requests[request.route.key, version] += 1
+        return handle(request, body, version)
 
     async def text(self) -> bytes:
         """Return all metrics in the text format. Long tables are read in slices; a worker thread renders the text."""

@@ -30,11 +30,15 @@ ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 
 
 class Client(Protocol):
-    """Who asks for a permission, and from where: a connection."""
+    """Who asks for a permission, and from where."""
 
-    principal: Principal
-    host: str
-    """Address of the client."""
+    @property
+    def principal(self) -> Principal:
+        """Principal of the client."""
+
+    @property
+    def host(self) -> str:
+        """Address of the client."""
 
 
 class Authorizer(Protocol):

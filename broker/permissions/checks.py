@@ -1,7 +1,7 @@
 """Builds the permission checks of APIs. A check is an interceptor: it refuses a request, or the parts that are not permitted.
 
 The router calls the checks of an API one after the other, before its handler. A check that refuses something asks `may`, which
-logs the refusal; one that only hides it asks `connection.is_allowed`.
+logs the refusal; one that only hides it asks `request.is_allowed`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         """Parts of the broker that the checks use."""
 
     Client = Asking[Uses]
-    """The connection of the client whose request is checked."""
+    """The request that is checked."""
 
     Names = Callable[[Any, int], Iterable[str]]
     """Returns the names of resources in a request of a version."""
@@ -75,9 +75,9 @@ WITHOUT_MESSAGE: Final = frozenset({
 """APIs whose refusals have no message."""
 
 
-def denial_of(key: int, version: int, request: Any, error: ErrorCode) -> Any:
+def denial_of(key: int, version: int, body: Any, error: ErrorCode) -> Any:
     """Return the response to a request that is not permitted, with Kafka's values in the other fields."""
-    answer = refusal_of(key, version, request, error)
+    answer = refusal_of(key, version, body, error)
     explain(answer, None if key in WITHOUT_MESSAGE else MESSAGES[error])
     match key:
         case api_keys.OFFSET_FETCH if GROUP_ERROR_FROM <= version < SEVERAL_FROM[api_keys.OFFSET_FETCH]:
@@ -85,11 +85,11 @@ def denial_of(key: int, version: int, request: Any, error: ErrorCode) -> Any:
         case api_keys.JOIN_GROUP:
             answer.member_id = ""
         case api_keys.LIST_PARTITION_REASSIGNMENTS:
-            answer.topics = _without_reassignments(request)
+            answer.topics = _without_reassignments(body)
         case api_keys.DESCRIBE_CLIENT_QUOTAS:
             answer.entries = None
         case api_keys.ALTER_CLIENT_QUOTAS:
-            for altered, entry in zip(answer.entries, request.entries, strict=True):
+            for altered, entry in zip(answer.entries, body.entries, strict=True):
                 altered.entity = [EntityData(part.entity_type, part.entity_name) for part in entry.entity]
         case api_keys.DESCRIBE_USER_SCRAM_CREDENTIALS:
             for result in answer.results:
@@ -97,27 +97,27 @@ def denial_of(key: int, version: int, request: Any, error: ErrorCode) -> Any:
         case api_keys.DELETE_GROUPS:
             answer.results = list({result.group_id: result for result in answer.results}.values())
         case api_keys.OFFSET_DELETE if error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            answer.error_code, answer.topics = ErrorCode.NONE, _offsets_not_deleted(request, error)
+            answer.error_code, answer.topics = ErrorCode.NONE, _offsets_not_deleted(body, error)
         case api_keys.DESCRIBE_LOG_DIRS:
             answer.results = []
         case api_keys.ALTER_REPLICA_LOG_DIRS:
-            answer.results = _replicas_not_moved(request, error)
+            answer.results = _replicas_not_moved(body, error)
         case api_keys.UPDATE_FEATURES:
             answer.results = []
     return answer
 
 
-def _offsets_not_deleted(request: OffsetDeleteRequest, error: ErrorCode) -> list[OffsetDeleteResponseTopic]:
+def _offsets_not_deleted(body: OffsetDeleteRequest, error: ErrorCode) -> list[OffsetDeleteResponseTopic]:
     return [
         OffsetDeleteResponseTopic(
             topic.name, [OffsetDeleteResponsePartition(part.partition_index, error) for part in topic.partitions]
         )
-        for topic in request.topics
+        for topic in body.topics
     ]
 
 
-def _replicas_not_moved(request: AlterReplicaLogDirsRequest, error: ErrorCode) -> list[AlterReplicaLogDirTopicResult]:
-    topics = [topic for log_dir in request.dirs for topic in log_dir.topics]
+def _replicas_not_moved(body: AlterReplicaLogDirsRequest, error: ErrorCode) -> list[AlterReplicaLogDirTopicResult]:
+    topics = [topic for log_dir in body.dirs for topic in log_dir.topics]
     return [
         AlterReplicaLogDirTopicResult(
             topic.name, [AlterReplicaLogDirPartitionResult(index, error) for index in topic.partitions]
@@ -126,27 +126,25 @@ def _replicas_not_moved(request: AlterReplicaLogDirsRequest, error: ErrorCode) -
     ]
 
 
-def _without_reassignments(request: ListPartitionReassignmentsRequest) -> list[OngoingTopicReassignment]:
+def _without_reassignments(body: ListPartitionReassignmentsRequest) -> list[OngoingTopicReassignment]:
     return [
         OngoingTopicReassignment(topic.name, [OngoingPartitionReassignment(index) for index in topic.partition_indexes])
-        for topic in request.topics or ()
+        for topic in body.topics or ()
     ]
 
 
-def may_on_cluster(connection: Client, *operations: Operation) -> bool:
+def may_on_cluster(request: Client, *operations: Operation) -> bool:
     """Return whether the client may perform one of the operations on the cluster."""
-    return any(connection.is_allowed(each, Resource.CLUSTER, CLUSTER_NAME) for each in operations)
+    return any(request.is_allowed(each, Resource.CLUSTER, CLUSTER_NAME) for each in operations)
 
 
 def for_cluster(*operations: Operation) -> Interceptor:
     """Return a check that refuses a request unless one of the operations on the cluster is permitted."""
 
-    def check(handle: Handler, connection: Client, request: Any, version: int) -> Any:
-        if may_on_cluster(connection, *operations[1:]) or may(
-            connection, operations[0], Resource.CLUSTER, CLUSTER_NAME
-        ):
-            return handle(connection, request, version)
-        return denial_of(connection.route.key, version, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    def check(handle: Handler, request: Client, body: Any, version: int) -> Any:
+        if may_on_cluster(request, *operations[1:]) or may(request, operations[0], Resource.CLUSTER, CLUSTER_NAME):
+            return handle(request, body, version)
+        return denial_of(request.route.key, version, body, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     return check
 
@@ -167,10 +165,10 @@ def explain(message: Any, text: str | None) -> None:
 def unless_on_cluster(operation: Operation, check: Interceptor) -> Interceptor:
     """Return a check that is only made if an operation on the cluster is not permitted."""
 
-    def outer(handle: Handler, connection: Client, request: Any, version: int) -> Any:
-        if may_on_cluster(connection, operation):
-            return handle(connection, request, version)
-        return check(handle, connection, request, version)
+    def outer(handle: Handler, request: Client, body: Any, version: int) -> Any:
+        if may_on_cluster(request, operation):
+            return handle(request, body, version)
+        return check(handle, request, body, version)
 
     return outer
 
@@ -178,10 +176,10 @@ def unless_on_cluster(operation: Operation, check: Interceptor) -> Interceptor:
 def for_all(operation: Operation, resource: Resource, names: Names) -> Interceptor:
     """Return a check that refuses a request unless an operation is permitted on all resources that it names."""
 
-    def check(handle: Handler, connection: Client, request: Any, version: int) -> Any:
-        if all(may(connection, operation, resource, name) for name in names(request, version)):
-            return handle(connection, request, version)
-        return denial_of(connection.route.key, version, request, DENIED[resource])
+    def check(handle: Handler, request: Client, body: Any, version: int) -> Any:
+        if all(may(request, operation, resource, name) for name in names(body, version)):
+            return handle(request, body, version)
+        return denial_of(request.route.key, version, body, DENIED[resource])
 
     return check
 
@@ -203,22 +201,22 @@ def for_each(
     `handles_none`: the handler also gets a request of which everything is refused, for errors that are not about elements.
     """
 
-    def check(handle: Handler, connection: Client, request: Any, version: int) -> Any:
-        elements: Sequence[Any] = getattr(request, listed) or ()
-        names = [name_of(connection, each, version) for each in elements]
+    def check(handle: Handler, request: Client, body: Any, version: int) -> Any:
+        elements: Sequence[Any] = getattr(body, listed) or ()
+        names = [name_of(request, each, version) for each in elements]
         times = Counter(name for name in names if name is not None)
         unique = (name for name, count in times.items() if count == 1 or not repeated_fails)
-        denied = {name for name in unique if not may(connection, operation, resource, name)}
+        denied = {name for name in unique if not may(request, operation, resource, name)}
         if not denied:
-            return handle(connection, request, version)
-        own, refused = copy(request), copy(request)
+            return handle(request, body, version)
+        own, refused = copy(body), copy(body)
         named = list(zip(names, elements, strict=True))
         setattr(own, listed, [each for name, each in named if name not in denied])
         setattr(refused, listed, [each for name, each in named if name in denied])
-        refusal = denial_of(connection.route.key, version, refused, DENIED[resource])
+        refusal = denial_of(request.route.key, version, refused, DENIED[resource])
         if not getattr(own, listed) and not handles_none:
             return refusal
-        return handle_own_part(handle, connection, own, version, refusal, answered)
+        return handle_own_part(handle, request, own, version, refusal, answered)
 
     return check
 
@@ -229,35 +227,33 @@ def shows_only(operation: Operation, resource: Resource, answered: str, name: st
     `answered`: name of the list of elements; `name`: field of an element with the name of the resource.
     """
 
-    def check(handle: Handler, connection: Client, request: Any, version: int) -> Any:
+    def check(handle: Handler, request: Client, body: Any, version: int) -> Any:
         def hide(response: Any) -> None:
             elements = getattr(response, answered)
-            shown = [each for each in elements if connection.is_allowed(operation, resource, getattr(each, name))]
+            shown = [each for each in elements if request.is_allowed(operation, resource, getattr(each, name))]
             setattr(response, answered, shown)
 
-        return change_response(handle, connection, request, version, hide)
+        return change_response(handle, request, body, version, hide)
 
     return check
 
 
-def itself(connection: Client, name: str, version: int) -> str:
+def itself(request: Client, name: str, version: int) -> str:
     """Return the name of an element that is a name."""
     return name
 
 
-def topic_name(connection: Client, topic: Any, version: int) -> str | None:
+def topic_name(request: Client, topic: Any, version: int) -> str | None:
     """Return the name of a topic in a request, which has an id instead from some version of an API on; None if it is unknown."""
-    if version < TOPIC_IDS_FROM.get(connection.route.key, version + 1):
+    if version < TOPIC_IDS_FROM.get(request.route.key, version + 1):
         name: str = topic.topic if hasattr(topic, "topic") else topic.name
         return name
-    return connection.broker.topics.name_of(topic.topic_id)
+    return request.broker.topics.name_of(topic.topic_id)
 
 
-def change_response(
-    handle: Handler, connection: Client, request: Any, version: int, change: Callable[[Any], None]
-) -> Any:
+def change_response(handle: Handler, request: Client, body: Any, version: int, change: Callable[[Any], None]) -> Any:
     """Handle a request, and change its response before it is sent."""
-    route = connection.route
+    route = request.route
 
     def changed(answer: Any) -> Any:
         response = whole_answer(route.key, version, answer)
@@ -266,4 +262,4 @@ def change_response(
         change(response)
         return response
 
-    return intercept_response(handle, connection, request, version, changed)
+    return intercept_response(handle, request, body, version, changed)

@@ -34,12 +34,12 @@ CLUSTER_ACTION: Final = Operation.CLUSTER_ACTION
 TOPIC, GROUP, TRANSACTIONAL_ID = Resource.TOPIC, Resource.GROUP, Resource.TRANSACTIONAL_ID
 
 
-def _group(request: Any, version: int) -> list[str]:
-    return [request.group_id]
+def _group(body: Any, version: int) -> list[str]:
+    return [body.group_id]
 
 
-def _transactional_id(request: Any, version: int) -> list[str]:
-    return [request.transactional_id]
+def _transactional_id(body: Any, version: int) -> list[str]:
+    return [body.transactional_id]
 
 
 def _configs(operation: Operation, answered: str) -> tuple[Interceptor, ...]:
@@ -58,24 +58,24 @@ def _configs(operation: Operation, answered: str) -> tuple[Interceptor, ...]:
     )
 
 
-def _configured(connection: Client, resource: Any, version: int, of_types: frozenset[int]) -> str | None:
+def _configured(request: Client, resource: Any, version: int, of_types: frozenset[int]) -> str | None:
     """Return the name of a resource with a configuration; None for those of other types."""
     if resource.resource_type not in of_types:
         return None
     return CLUSTER_NAME if of_types is OF_CLUSTER else str(resource.resource_name)
 
 
-def _changed(connection: Client, resource: Any, version: int, of_types: frozenset[int]) -> str | None:
+def _changed(request: Client, resource: Any, version: int, of_types: frozenset[int]) -> str | None:
     """As `_configured`; None also for another broker, whose configuration nobody can change here."""
     is_broker = resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
-    if is_broker and resource.resource_name not in ("", str(connection.listener.node_id)):
+    if is_broker and resource.resource_name not in ("", str(request.listener.node_id)):
         return None
-    return _configured(connection, resource, version, of_types)
+    return _configured(request, resource, version, of_types)
 
 
-def _only_known_types(handle: Handler, connection: Client, request: Any, version: int) -> Any:
+def _only_known_types(handle: Handler, request: Client, body: Any, version: int) -> Any:
     """Refuse a request with a resource of an unknown type before all else."""
-    return unknown_type_refusal(request) or handle(connection, request, version)
+    return unknown_type_refusal(body) or handle(request, body, version)
 
 
 def _topics(operation: Operation, answered: str = "topics", **options: bool) -> Interceptor:

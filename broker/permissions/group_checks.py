@@ -47,83 +47,83 @@ SHARE_FROM: Final = 6
 NO_OFFSET: Final = -1
 
 
-def check_find_coordinator(handle: Handler, connection: Client, request: FindCoordinatorRequest, version: int) -> Any:
+def check_find_coordinator(handle: Handler, request: Client, body: FindCoordinatorRequest, version: int) -> Any:
     """Refuse the groups and transactional ids that the client may not describe."""
-    keys = request.coordinator_keys if version >= SEVERAL_FROM[api_keys.FIND_COORDINATOR] else [request.key]
-    if request.key_type == SHARE and version >= SHARE_FROM:
-        is_permitted = may(connection, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+    keys = body.coordinator_keys if version >= SEVERAL_FROM[api_keys.FIND_COORDINATOR] else [body.key]
+    if body.key_type == SHARE and version >= SHARE_FROM:
+        is_permitted = may(request, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
         resource, denied = Resource.CLUSTER, set() if is_permitted else set(keys)
-    elif request.key_type in COORDINATED:
-        resource = COORDINATED[request.key_type]
-        denied = {key for key in dict.fromkeys(keys) if not may(connection, Operation.DESCRIBE, resource, key)}
+    elif body.key_type in COORDINATED:
+        resource = COORDINATED[body.key_type]
+        denied = {key for key in dict.fromkeys(keys) if not may(request, Operation.DESCRIBE, resource, key)}
     else:
-        return handle(connection, request, version)
+        return handle(request, body, version)
     if not denied:
-        return handle(connection, request, version)
+        return handle(request, body, version)
     error = DENIED[resource]
     if version < SEVERAL_FROM[api_keys.FIND_COORDINATOR]:
         return FindCoordinatorResponse(0, error, MESSAGES[error], -1, "", -1)
     refusal = FindCoordinatorResponse(
         coordinators=[Coordinator(key, -1, "", -1, error, "") for key in keys if key in denied]
     )
-    own = copy(request)
+    own = copy(body)
     own.coordinator_keys = [key for key in keys if key not in denied]
     if not own.coordinator_keys:
         return refusal
-    return handle_own_part(handle, connection, own, version, refusal, "coordinators")
+    return handle_own_part(handle, request, own, version, refusal, "coordinators")
 
 
-def check_offset_fetch(handle: Handler, connection: Client, request: OffsetFetchRequest, version: int) -> Any:
+def check_offset_fetch(handle: Handler, request: Client, body: OffsetFetchRequest, version: int) -> Any:
     """Refuse the offsets of groups and topics that the client may not describe."""
-    key = connection.route.key
+    key = request.route.key
     if version < SEVERAL_FROM[api_keys.OFFSET_FETCH]:
-        if not may(connection, Operation.DESCRIBE, Resource.GROUP, request.group_id):
-            return denial_of(key, version, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        own, refused = copy(request), copy(request)
-        own.topics, refused.topics = _split_topics(connection, request.topics, version)
+        if not may(request, Operation.DESCRIBE, Resource.GROUP, body.group_id):
+            return denial_of(key, version, body, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        own, refused = copy(body), copy(body)
+        own.topics, refused.topics = _split_topics(request, body.topics, version)
         refusal = refusal_of(key, version, refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED) if refused.topics else None
 
         def hide_topics(response: Any) -> None:
-            shown = [topic for topic in response.topics if may_describe(connection, topic.name)]
+            shown = [topic for topic in response.topics if may_describe(request, topic.name)]
             response.topics = [*shown, *(() if refusal is None else refusal.topics)]
 
-        return change_response(handle, connection, own, version, hide_topics)
+        return change_response(handle, request, own, version, hide_topics)
 
-    own, refused = copy(request), copy(request)
-    names = dict.fromkeys(group.group_id for group in request.groups)
-    may_describe_group = {name: may(connection, Operation.DESCRIBE, Resource.GROUP, name) for name in names}
-    refused.groups = [each for each in request.groups if not may_describe_group[each.group_id]]
+    own, refused = copy(body), copy(body)
+    names = dict.fromkeys(group.group_id for group in body.groups)
+    may_describe_group = {name: may(request, Operation.DESCRIBE, Resource.GROUP, name) for name in names}
+    refused.groups = [each for each in body.groups if not may_describe_group[each.group_id]]
     denied_groups = refusal_of(key, version, refused, ErrorCode.GROUP_AUTHORIZATION_FAILED).groups
     own.groups = []
     denied_topics: dict[str, list[OffsetFetchResponseTopics]] = {}
-    for group in request.groups:
+    for group in body.groups:
         if may_describe_group[group.group_id]:
             part = copy(group)
-            part.topics, denied = _split_topics(connection, group.topics, version)
+            part.topics, denied = _split_topics(request, group.topics, version)
             own.groups.append(part)
             denied_topics.setdefault(group.group_id, []).extend(_refused_in_group(denied))
 
     def hide(response: Any) -> None:
         for group in response.groups:
-            shown = [topic for topic in group.topics if _is_known(connection, topic, version)]
+            shown = [topic for topic in group.topics if _is_known(request, topic, version)]
             denied = denied_topics.pop(group.group_id, [])
             group.topics = shown if group.error_code else [*shown, *denied]
         response.groups = [*response.groups, *denied_groups]
 
-    return change_response(handle, connection, own, version, hide)
+    return change_response(handle, request, own, version, hide)
 
 
-def _is_known(connection: Client, topic: Any, version: int) -> bool:
+def _is_known(request: Client, topic: Any, version: int) -> bool:
     """Return whether the client may know of a topic; True for a topic of which only an unknown id is given."""
-    name = topic_name(connection, topic, version)
-    return name is None or may_describe(connection, name)
+    name = topic_name(request, topic, version)
+    return name is None or may_describe(request, name)
 
 
-def _split_topics(connection: Client, topics: Any, version: int) -> tuple[Any, list[Any]]:
+def _split_topics(request: Client, topics: Any, version: int) -> tuple[Any, list[Any]]:
     """Return the topics of a request of which the client may know (None: all), and the others."""
     if topics is None:
         return None, []
-    known = [_is_known(connection, topic, version) for topic in topics]
+    known = [_is_known(request, topic, version) for topic in topics]
     return list(compress(topics, known)), [topic for topic, is_known in zip(topics, known, strict=True) if not is_known]
 
 
@@ -139,54 +139,52 @@ def _refused_in_group(topics: list[Any]) -> list[OffsetFetchResponseTopics]:
     ]
 
 
-def check_describe_groups(handle: Handler, connection: Client, request: Any, version: int) -> Any:
+def check_describe_groups(handle: Handler, request: Client, body: Any, version: int) -> Any:
     """Show the operations on each group that are permitted to the client."""
-    if not request.include_authorized_operations:
-        return handle(connection, request, version)
+    if not body.include_authorized_operations:
+        return handle(request, body, version)
 
     def show(response: Any) -> None:
         for group in response.groups:
             if not group.error_code:
                 group.authorized_operations = operations_of(
-                    connection.broker.authorizer, connection, Resource.GROUP, group.group_id
+                    request.broker.authorizer, request, Resource.GROUP, group.group_id
                 )
 
-    return change_response(handle, connection, request, version, show)
+    return change_response(handle, request, body, version, show)
 
 
-def check_init_producer_id(handle: Handler, connection: Client, request: InitProducerIdRequest, version: int) -> Any:
+def check_init_producer_id(handle: Handler, request: Client, body: InitProducerIdRequest, version: int) -> Any:
     """Refuse a transactional id to which the client may not write, and idempotence to a client that may write nowhere."""
-    transactional_id = request.transactional_id
+    transactional_id = body.transactional_id
     if transactional_id is not None:
-        if may(connection, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
-            return handle(connection, request, version)
+        if may(request, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+            return handle(request, body, version)
         return InitProducerIdResponse(0, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1)
-    may_write_somewhere = connection.broker.authorizer.allows_some(connection, Operation.WRITE, Resource.TOPIC)
-    if may_write_somewhere or may(connection, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
-        return handle(connection, request, version)
+    may_write_somewhere = request.broker.authorizer.allows_some(request, Operation.WRITE, Resource.TOPIC)
+    if may_write_somewhere or may(request, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
+        return handle(request, body, version)
     return InitProducerIdResponse(0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1, -1)
 
 
-def check_add_partitions_to_txn(
-    handle: Handler, connection: Client, request: AddPartitionsToTxnRequest, version: int
-) -> Any:
+def check_add_partitions_to_txn(handle: Handler, request: Client, body: AddPartitionsToTxnRequest, version: int) -> Any:
     """Refuse a transaction that is not the client's, or that has a topic to which the client may not write."""
     if version >= SEVERAL_FROM[api_keys.ADD_PARTITIONS_TO_TXN]:  # Only brokers send it.
-        if may(connection, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
-            return handle(connection, request, version)
+        if may(request, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+            return handle(request, body, version)
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    transactional_id, topics = request.v3_and_below_transactional_id, request.v3_and_below_topics
-    if not may(connection, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
+    transactional_id, topics = body.v3_and_below_transactional_id, body.v3_and_below_topics
+    if not may(request, Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
         denied = {topic.name for topic in topics}
         error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     else:
-        denied = {t.name for t in topics if not may(connection, Operation.WRITE, Resource.TOPIC, t.name)}
+        denied = {t.name for t in topics if not may(request, Operation.WRITE, Resource.TOPIC, t.name)}
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if not denied:
-            return handle(connection, request, version)
+            return handle(request, body, version)
 
     def code(name: str, index: int) -> ErrorCode:
-        return error if name in denied else not_attempted(connection.broker.topics, name, index)
+        return error if name in denied else not_attempted(request.broker.topics, name, index)
 
     return AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=[
@@ -199,11 +197,11 @@ def check_add_partitions_to_txn(
     )
 
 
-def check_describe_transactions(handle: Handler, connection: Client, request: Any, version: int) -> Any:
+def check_describe_transactions(handle: Handler, request: Client, body: Any, version: int) -> Any:
     """Hide the topics of a transaction of which the client may not know."""
 
     def hide(response: Any) -> None:
         for state in response.transaction_states:
-            state.topics = [topic for topic in state.topics if may_describe(connection, topic.topic)]
+            state.topics = [topic for topic in state.topics if may_describe(request, topic.topic)]
 
-    return change_response(handle, connection, request, version, hide)
+    return change_response(handle, request, body, version, hide)

@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from stuntbroker.protocol.acls import Operation, Resource
 
 
-def may(connection: AskingPart[HasEvents], operation: Operation, resource: Resource, name: str) -> bool:
+def may(request: AskingPart[HasEvents], operation: Operation, resource: Resource, name: str) -> bool:
     """Return whether the client may perform an operation on a resource; log a refusal."""
-    if connection.is_allowed(operation, resource, name):
+    if request.is_allowed(operation, resource, name):
         return True
-    connection.broker.events.info(
+    request.broker.events.info(
         "permission_denied",
-        principal=str(connection.principal),
+        principal=str(request.principal),
         operation=operation.name,
         resource=resource.name,
         name=name,
-        client=connection.peer,
-        client_id=connection.client_id,
+        client=request.peer,
+        client_id=request.client_id,
     )
     return False

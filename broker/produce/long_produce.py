@@ -34,7 +34,7 @@ BEGIN_COST: Final = 100
 
 
 def long_steps(
-    connection: Asking[UsedByHandler],
+    request: Asking[UsedByHandler],
     fields: ProduceFields,
     version: int,
     new: list[PartitionLog],
@@ -42,7 +42,7 @@ def long_steps(
 ) -> Steps:
     """Yield the steps of a long request, and return its response. `new`: logs without files; `produce`: handles a part."""
     for log in new:
-        if connection.broker.topics.log(log.topic, log.index) is not log:
+        if request.broker.topics.log(log.topic, log.index) is not log:
             continue  # The topic was deleted meanwhile.
         try:
             log.begin()
@@ -52,10 +52,10 @@ def long_steps(
     transactional_id, acks, topic_batches = fields
     topics: list[TopicProduceResponse] = []
     for some in _parts_of(topic_batches):
-        part = RequestPart(connection)
+        part = RequestPart(request)
         large: list[tuple[PartitionLog, LargeBatch]] = []
         try:
-            yield from _write_ahead(connection.broker, some, version, large)
+            yield from _write_ahead(request.broker, some, version, large)
             answer = produce(part, (transactional_id, acks, some), version)
             if answer is None:  # The transaction is busy, or the disk syncs: wait for the response.
                 yield part.answer

@@ -54,13 +54,13 @@ class PlainBatch:
         """State of the batch's producer in this partition; None if it has not written to the partition before."""
 
 
-def handle(connection: Asking[ProducePorts], fields: ProduceFields, version: int) -> bool:
+def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -> bool:
     """Handle a request and answer it, now or later; return False and do nothing if the general handler must serve it."""
     transactional_id, acks, topic_batches = fields
     if acks != ALL or not transactional_id or len(topic_batches) != 1:
         return False
     name, topic_id, parts = topic_batches[0]
-    broker = connection.broker
+    broker = request.broker
     topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
     if topic is None or topic.internal or len(name) >= COUNT_MAX or len(parts) >= COUNT_MAX:
         return False
@@ -98,7 +98,7 @@ def handle(connection: Asking[ProducePorts], fields: ProduceFields, version: int
             all_in_sequence = False
         accepted_batches.append(PlainBatch(index, log, records, header, producer))
     if not new:
-        _write(connection, version, head, accepted_batches, False, all_in_sequence, OK, now_ms)
+        _write(request, version, head, accepted_batches, False, all_in_sequence, OK, now_ms)
         return True
     if len(new) != len(accepted_batches):
         return False  # In the other partitions, the transaction may end while this request waits for the coordinator.
@@ -107,17 +107,17 @@ def handle(connection: Asking[ProducePorts], fields: ProduceFields, version: int
     added = AddPartitions(producer_id, epoch, known_sets.get(names) or keep(known_sets, names, frozenset(names)), 2)
     reply = transactions.try_immediately(transactional_id, added)
     if reply is not None:
-        refused = _refusal(connection, transactional_id, accepted_batches[0].header, reply.error, version)
-        _write(connection, version, head, accepted_batches, True, all_in_sequence, refused, now_ms)
+        refused = _refusal(request, transactional_id, accepted_batches[0].header, reply.error, version)
+        _write(request, version, head, accepted_batches, True, all_in_sequence, refused, now_ms)
     else:
         transactions.ask(
-            transactional_id, added, partial(_added, connection, transactional_id, version, head, accepted_batches)
+            transactional_id, added, partial(_added, request, transactional_id, version, head, accepted_batches)
         )
     return True
 
 
 def _added(
-    connection: Asking[ProducePorts],
+    request: Asking[ProducePorts],
     transactional_id: str,
     version: int,
     head: bytes,
@@ -125,25 +125,25 @@ def _added(
     reply: Reply,
 ) -> None:
     """Append the batches after a reply of the coordinator that came later: the sequences are checked again."""
-    refused = _refusal(connection, transactional_id, accepted_batches[0].header, reply.error, version)
-    _write(connection, version, head, accepted_batches, True, False, refused, connection.broker.clock.now_ms())
+    refused = _refusal(request, transactional_id, accepted_batches[0].header, reply.error, version)
+    _write(request, version, head, accepted_batches, True, False, refused, request.broker.clock.now_ms())
 
 
 def _refusal(
-    connection: Asking[ProducePorts], transactional_id: str, header: BatchHeader, error: int, version: int
+    request: Asking[ProducePorts], transactional_id: str, header: BatchHeader, error: int, version: int
 ) -> int:
     """Return the coordinator's error as Produce carries it; OK if there is none."""
     if not error:
         return OK
     code = leader_code(error, PRODUCE, version)
-    connection.broker.transactions.fences.refuse(
-        connection, transactional_id, Identity(header.producer_id, header.producer_epoch), code
+    request.broker.transactions.fences.refuse(
+        request, transactional_id, Identity(header.producer_id, header.producer_epoch), code
     )
     return code
 
 
 def _write(
-    connection: Asking[ProducePorts],
+    request: Asking[ProducePorts],
     version: int,
     head: bytes,
     accepted_batches: list[PlainBatch],
@@ -172,9 +172,9 @@ def _write(
             log.producers.renew_unresolved(header)
         if not refused:
             error, base_offset, stamped_ms, log_start_offset = append_or_error(
-                connection.broker.events, log, accepted.records, header, now_ms, True
+                request.broker.events, log, accepted.records, header, now_ms, True
             )
         if first:
             log.producers.mark_unresolved(header, True, now_ms)
         rows.append(pack_partition(accepted.index, error, base_offset, stamped_ms, log_start_offset, 1, 0, 0))
-    connection.reply(OneTopicAnswer(head, rows))
+    request.reply(OneTopicAnswer(head, rows))

@@ -22,15 +22,15 @@ class Question(Enum):
     NONE = "none"
 
 
-def is_verifying(connection: AskingPart[HasConfig], *, offsets: bool = False) -> bool:
+def is_verifying(request: AskingPart[HasConfig], *, offsets: bool = False) -> bool:
     """Whether records (or offsets) of an older version are refused if the client did not add their partition."""
-    listener = connection.listener
-    is_on: bool = connection.broker.config["transaction.partition.verification.enable"]
+    listener = request.listener
+    is_on: bool = request.broker.config["transaction.partition.verification.enable"]
     return is_on and (listener.verifies_offsets if offsets else listener.verifies_records)
 
 
 def question_for(
-    connection: AskingPart[Uses], transactional_id: str, *, adds: bool, rejects_new_records: bool, offsets: bool = False
+    request: AskingPart[Uses], transactional_id: str, *, adds: bool, rejects_new_records: bool, offsets: bool = False
 ) -> Question:
     """Return the request that must succeed before the append.
 
@@ -41,9 +41,9 @@ def question_for(
     if adds:
         return Question.ADD
     if (
-        is_verifying(connection, offsets=offsets)
+        is_verifying(request, offsets=offsets)
         or rejects_new_records
-        or connection.broker.transactions.is_recovered(transactional_id)
+        or request.broker.transactions.is_recovered(transactional_id)
     ):
         return Question.VERIFY
     return Question.NONE

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import Requester
 
 
-def fail_unacknowledged(connection: Requester) -> Any:
+def fail_unacknowledged(request: Requester) -> Any:
     """Close the connection, as there is no other way to report a failure; return NO_RESPONSE."""
-    connection.fail("unacknowledged_produce_failed")
+    request.fail("unacknowledged_produce_failed")
     return NO_RESPONSE

@@ -6,35 +6,33 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.client_connection import ClientConnection
+    from stuntbroker.broker.connections.client_connection import ClientRequest
     from stuntbroker.broker.requests.router import Handler
 
 OnAnswer = Callable[[Any], Any]
 """Called with a response; returns the response to send instead, or None to send nothing, or to send one later."""
 
 
-def intercept_response(
-    handle: Handler, connection: ClientConnection, request: Any, version: int, on_answer: OnAnswer
-) -> Any:
+def intercept_response(handle: Handler, request: ClientRequest, body: Any, version: int, on_answer: OnAnswer) -> Any:
     """Handle a request and pass its response through `on_answer`; return the response, or None if it comes later."""
-    outer = connection.before_reply
+    outer = request.before_reply
 
     def comes_later(answer: Any) -> None:
-        connection.before_reply = outer
+        request.before_reply = outer
         try:
-            send(connection, on_answer(answer))
+            send(request, on_answer(answer))
         except Exception as fault:  # Must not raise into the caller that completed this request.
-            connection.handle_fault(fault)
+            request.handle_fault(fault)
 
-    connection.before_reply = comes_later
-    answer = handle(connection, request, version)
+    request.before_reply = comes_later
+    answer = handle(request, body, version)
     if answer is None:  # The response comes later, or was sent already: `comes_later` handles it.
         return None
-    connection.before_reply = outer
+    request.before_reply = outer
     return on_answer(answer)
 
 
-def send(connection: ClientConnection, answer: Any) -> None:
+def send(request: ClientRequest, answer: Any) -> None:
     """Send a response that comes later; do nothing for None."""
     if answer is not None:
-        connection.reply(answer)
+        request.reply(answer)

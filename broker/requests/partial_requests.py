@@ -16,7 +16,7 @@ from stuntbroker.protocol.produce_codec import ProduceFields
 from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.client_connection import ClientConnection
+    from stuntbroker.broker.connections.client_connection import ClientRequest
     from stuntbroker.broker.requests.router import Handler
 
 NO_PROTOCOL_FROM: Final = 7
@@ -26,13 +26,13 @@ PARTITIONS: Final = ("partition_responses", "partitions")
 
 
 def handle_own_part(
-    handle: Handler, connection: ClientConnection, own: Any, version: int, refusal: Any, answered: str
+    handle: Handler, request: ClientRequest, own: Any, version: int, refusal: Any, answered: str
 ) -> Any:
     """Handle the part of a request that is not refused, and merge its response with the refusal.
 
     `answered`: name of the list in the response that has an element for each part of the request.
     """
-    route = connection.route
+    route = request.route
 
     def with_refusal(answer: Any) -> Any:
         response = whole_answer(route.key, version, answer)
@@ -43,12 +43,12 @@ def handle_own_part(
         setattr(response, answered, merged(getattr(response, answered), getattr(refusal, answered)))
         return response
 
-    return intercept_response(handle, connection, own, version, with_refusal)
+    return intercept_response(handle, request, own, version, with_refusal)
 
 
 def handle_own_produce(
     handle: Handler,
-    connection: ClientConnection,
+    request: ClientRequest,
     own: ProduceFields,
     version: int,
     refused: Sequence[TopicProduceResponse],
@@ -56,24 +56,24 @@ def handle_own_produce(
 ) -> Any:
     """As `handle_own_part`, for Produce, which has fields of its own. `own` may have no batches, and acks=0."""
     _, acks, topic_batches = own
-    route = connection.route
+    route = request.route
 
     def with_refusal(answer: Any) -> Any:
         if not acks:
-            return fail_unacknowledged(connection)
+            return fail_unacknowledged(request)
         response = whole_answer(route.key, version, answer)
         if response is NO_RESPONSE:
             return response
         return ProduceResponse(merged(response.responses, refused), 0, endpoints)
 
     if topic_batches:
-        return intercept_response(handle, connection, own, version, with_refusal)
-    return ProduceResponse(refused, 0, endpoints) if acks else fail_unacknowledged(connection)
+        return intercept_response(handle, request, own, version, with_refusal)
+    return ProduceResponse(refused, 0, endpoints) if acks else fail_unacknowledged(request)
 
 
-def refusal_of(key: int, version: int, request: Any, error: ErrorCode) -> Any:
+def refusal_of(key: int, version: int, body: Any, error: ErrorCode) -> Any:
     """Return the response that refuses a whole request, with Kafka's values in the other fields."""
-    answer: Any = error_answer(key, plain_request(key, request), error)
+    answer: Any = error_answer(key, plain_request(key, body), error)
     match key:
         case api_keys.OFFSET_FETCH if version >= SEVERAL_FROM[api_keys.OFFSET_FETCH]:
             for group in answer.groups:

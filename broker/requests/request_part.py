@@ -14,22 +14,22 @@ Uses = TypeVar("Uses")
 
 
 class RequestPart(Generic[Uses]):
-    """Takes the place of the connection for one part of a request, and keeps the response to that part."""
+    """Takes the place of a request for one part of it, and keeps the response to that part."""
 
-    def __init__(self, connection: Asking[Uses]) -> None:
-        self.connection = connection
-        self.broker = connection.broker
-        self.listener = connection.listener
-        self.client_id = connection.client_id
-        self.peer = connection.peer
-        self.host = connection.host
-        self.principal = connection.principal
-        self.route = connection.route
+    def __init__(self, request: Asking[Uses]) -> None:
+        self.request = request
+        self.broker = request.broker
+        self.listener = request.listener
+        self.client_id = request.client_id
+        self.peer = request.peer
+        self.host = request.host
+        self.principal = request.principal
+        self.route = request.route
         self.answer = Awaited()
 
     def is_allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
         """Return whether the client may perform an operation on a resource."""
-        return self.connection.is_allowed(operation, resource, name)
+        return self.request.is_allowed(operation, resource, name)
 
     def reply(self, answer: Any) -> None:
         """Keep the response to this part of the request."""
@@ -37,5 +37,5 @@ class RequestPart(Generic[Uses]):
 
     def fail(self, event: str, **facts: Any) -> None:
         """Close the connection, as for a whole request."""
-        self.connection.fail(event, **facts)
+        self.request.fail(event, **facts)
         self.answer.set(None)

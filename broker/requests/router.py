@@ -16,9 +16,9 @@ from stuntbroker.broker.requests.apis import ONLY_APPEND, RELEASE, SERVED
 from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 
 Handler = Callable[[Any, Any, int], Any]
-"""Called with the `connection.Connection` (with its client and listener), the decoded request, and its version.
+"""Called with the `request.Request` (its client, its listener, its answer), the decoded body, and the version.
 
-Returns the response; None if `connection.reply` is called later; or NO_RESPONSE.
+Returns the response; None if `request.reply` is called later; or NO_RESPONSE.
 """
 Interceptor = Callable[[Handler, Any, Any, int], Any]
 """Called like a handler, with the next interceptor or the handler as an additional first argument; returns the same."""

@@ -16,13 +16,11 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from stuntbroker.broker.connections.client_connection import ClientConnection
+from stuntbroker.broker.connections.client_connection import ClientRequest
 from stuntbroker.broker.requests.apis import OpaqueResponse
 from stuntbroker.protocol.primitives import write_uvarint
-from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.observation.events import Events
     from stuntbroker.broker.requests.router import Route
 
 
@@ -77,17 +75,16 @@ class LongRequests:
     `call_in_next_turn` calls a function once, in the next turn of the event loop.
     """
 
-    def __init__(self, call_in_next_turn: Callable[[Callable[[], None]], object], events: Events) -> None:
+    def __init__(self, call_in_next_turn: Callable[[Callable[[], None]], object]) -> None:
         self._call_in_next_turn = call_in_next_turn
-        self._events = events
-        self._waiting: deque[tuple[ClientConnection, Steps]] = deque()
+        self._waiting: deque[tuple[ClientRequest, Steps]] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, connection: ClientConnection, steps: Steps) -> None:
+    def add(self, request: ClientRequest, steps: Steps) -> None:
         """Run the next slice of a request in a later turn of the event loop."""
-        self._waiting.append((connection, steps))
+        self._waiting.append((request, steps))
         if len(self._waiting) == 1:
             # The garbage collector would scan the 300,000 objects of a long response for 100 ms. They are freed without it.
             gc.disable()
@@ -103,26 +100,23 @@ class LongRequests:
         if not waiting:  # The broker has stopped.
             gc.enable()
             return
-        connection, steps = waiting[0]
-        route, response = connection.route, None
+        request, steps = waiting[0]
+        response = None
         try:
             response = _slice(steps)
-        except StorageError as fault:
-            connection.fail("request_failed", api_key=route.key, api_version=route.version, reason=str(fault))
         except Exception as fault:  # As in Connection: a failing request ends its connection, not the broker.
-            self._events.error("request_crashed", api_key=route.key, api_version=route.version, exc_info=fault)
-            connection.close()
+            request.handle_fault(fault)
         waiting.popleft()
         if response is UNFINISHED:
-            waiting.append((connection, steps))
+            waiting.append((request, steps))
         if waiting:
             self._call_in_next_turn(self._resume)
         else:
             gc.enable()
         if isinstance(response, Awaited):
-            response.then(lambda: self.add(connection, steps))
+            response.then(lambda: self.add(request, steps))
         elif response is not None and response is not UNFINISHED:
-            connection.reply(response)
+            request.reply(response)
 
 
 class SlicingServices(Protocol):
@@ -133,23 +127,23 @@ class SlicingServices(Protocol):
         """The unfinished requests."""
 
 
-class SlicedConnection(ClientConnection, Protocol):
-    """A connection whose request is handled in slices."""
+class SlicedRequest(ClientRequest, Protocol):
+    """A request that is handled in slices."""
 
     @property
     def broker(self) -> SlicingServices:
-        """The broker that the connection belongs to."""
+        """The broker that handles the request."""
 
 
-def run_in_slices(connection: SlicedConnection, steps: Steps) -> Any:
-    """Run steps in slices; return their response, or None if `connection.reply` is called later."""
-    steps = _and_encoded(connection.route, steps)
+def run_in_slices(request: SlicedRequest, steps: Steps) -> Any:
+    """Run steps in slices; return their response, or None if `request.reply` is called later."""
+    steps = _and_encoded(request.route, steps)
     response = _slice(steps)
     if response is UNFINISHED:
-        connection.broker.long_requests.add(connection, steps)
+        request.broker.long_requests.add(request, steps)
         return None
     if isinstance(response, Awaited):
-        response.then(lambda: connection.broker.long_requests.add(connection, steps))
+        response.then(lambda: request.broker.long_requests.add(request, steps))
         return None
     return response
 

@@ -48,14 +48,14 @@ class DraftCode(IntEnum):
 
 
 def coordinator_code(
-    connection: Asking[HasTransactions], transactional_id: str, identity: Identity, error: int, key: int, version: int
+    request: Asking[HasTransactions], transactional_id: str, identity: Identity, error: int, key: int, version: int
 ) -> int:
     """Return the error code for the coordinator's own responses; log one line if it fences a producer."""
-    transactions = connection.broker.transactions
+    transactions = request.broker.transactions
     knows_fencing = version >= PRODUCER_FENCED_FROM[key]
-    has_draft_codes = connection.listener.profile == KIP_588
+    has_draft_codes = request.listener.profile == KIP_588
     if error:
-        transactions.fences.refuse(connection, transactional_id, identity, error)
+        transactions.fences.refuse(request, transactional_id, identity, error)
     if error == TRANSACTION_TIMED_OUT:
         actor = transactions.find(transactional_id) if has_draft_codes else None
         init_version = actor.txn.init_version if actor is not None else -1

@@ -141,10 +141,10 @@ class Fences:
         if not is_same_producer or transactional_id not in self._holders:
             _put(self._holders, transactional_id, Holder(client, self._clock.now_ms(), given))
 
-    def add(self, txn: Txn, cause: str, connection: Requester | None) -> None:
-        """Record that the current producer of a transaction was fenced by a client, or by the broker (`connection` is None)."""
+    def add(self, txn: Txn, cause: str, request: Requester | None) -> None:
+        """Record that the current producer of a transaction was fenced by a client, or by the broker (`request` is None)."""
         transactional_id = txn.transactional_id
-        by_client_id, by_client = ("", "") if connection is None else (connection.client_id, connection.peer)
+        by_client_id, by_client = ("", "") if request is None else (request.client_id, request.peer)
         holder = self._holders.get(transactional_id, UNKNOWN)
         last = Identity(txn.producer_id, txn.producer_epoch)
         fence = Fence(cause, by_client_id, by_client, holder, last, self._clock.monotonic_ms())
@@ -160,36 +160,32 @@ class Fences:
         if txn is not None:
             self.add(txn, "id_expired", None)
 
-    def refuse(self, connection: Requester, transactional_id: str, identity: Identity, error: int) -> None:
+    def refuse(self, request: Requester, transactional_id: str, identity: Identity, error: int) -> None:
         """Log one line per fence, when its producer first gets a fencing error."""
         if error in FENCED:
-            self._report_refusal(connection, transactional_id, identity, self._fence_of(transactional_id, identity))
+            self._report_refusal(request, transactional_id, identity, self._fence_of(transactional_id, identity))
         elif error in FENCING:
             # Without a fence, the producer id is unknown or expired.
             if fence := self._fence_of(transactional_id, identity):
-                self._report_refusal(connection, transactional_id, identity, fence)
+                self._report_refusal(request, transactional_id, identity, fence)
         elif error == ErrorCode.INVALID_TXN_STATE:
             # Error for EndTxn after a time-out under transaction version 2 (KIP-890).
             fences = self._fences.get(transactional_id, [])
             if fences and fences[-1].cause == "timeout" and fences[-1].fenced.has_had(identity, fences[-1].last):
-                self._report_refusal(connection, transactional_id, identity, fences[-1])
+                self._report_refusal(request, transactional_id, identity, fences[-1])
         elif error in NO_MEMBER:
             holder = self._holders.get(transactional_id, UNKNOWN)
-            self._report_refusal(
-                connection, transactional_id, identity, self._new("group_generation", holder, identity)
-            )
+            self._report_refusal(request, transactional_id, identity, self._new("group_generation", holder, identity))
         elif error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             # The sender is an old coordinator, and no producer.
-            self._report_refusal(
-                connection, transactional_id, identity, self._new("coordinator_move", UNKNOWN, identity)
-            )
+            self._report_refusal(request, transactional_id, identity, self._new("coordinator_move", UNKNOWN, identity))
 
     def _new(self, cause: str, holder: Holder, identity: Identity) -> Fence:
         """Return a fence for a cause that is detected only by this error."""
         return Fence(cause, "", "", holder, identity, self._clock.monotonic_ms())
 
     def _report_refusal(
-        self, connection: Requester, transactional_id: str, identity: Identity, fence: Fence | None
+        self, request: Requester, transactional_id: str, identity: Identity, fence: Fence | None
     ) -> None:
         clock = self._clock
         if self.refused is not None:
@@ -197,9 +193,9 @@ class Fences:
             self.refused(
                 Refusal(
                     transactional_id,
-                    connection.client_id,
-                    connection.peer,
-                    connection.route.key,
+                    request.client_id,
+                    request.peer,
+                    request.route.key,
                     clock.now_ms(),
                     fence,
                     before_ms,
@@ -221,8 +217,8 @@ class Fences:
         self._events.warning(
             "producer_fenced",
             transactional_id=transactional_id,
-            client_id=connection.client_id,
-            client=connection.peer,
+            client_id=request.client_id,
+            client=request.peer,
             **facts,
         )
 
@@ -248,8 +244,8 @@ def _put(by_id: dict[str, Value], transactional_id: str, value: Value) -> None:
         del by_id[next(iter(by_id))]
 
 
-def cause_of(connection: Requester, is_same_producer_id: bool) -> str:
+def cause_of(request: Requester, is_same_producer_id: bool) -> str:
     """Return the cause for fencing the previous producer by an InitProducerId request without a producer id."""
-    if connection.client_id.startswith(ADMIN_CLIENT) or connection.client_id == OUR_ADMIN_CLIENT:
+    if request.client_id.startswith(ADMIN_CLIENT) or request.client_id == OUR_ADMIN_CLIENT:
         return "admin"
     return "newer_instance" if is_same_producer_id else "epoch_exhausted"

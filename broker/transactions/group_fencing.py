@@ -28,12 +28,12 @@ class Claim:
 
     __slots__ = ("broker", "generation", "group_id", "places", "transactional_id")
 
-    def __init__(self, broker: ClaimPorts, request: InitProducerIdRequest) -> None:
+    def __init__(self, broker: ClaimPorts, body: InitProducerIdRequest) -> None:
         self.broker = broker
-        self.transactional_id = request.transactional_id
-        self.group_id = request.consumer_group_id
-        self.generation = request.generation_id
-        self.places = [(topic.topic, index) for topic in request.assigned_partitions for index in topic.partitions]
+        self.transactional_id = body.transactional_id
+        self.group_id = body.consumer_group_id
+        self.generation = body.generation_id
+        self.places = [(topic.topic, index) for topic in body.assigned_partitions for index in topic.partitions]
 
     def refusal(self) -> int:
         """Record the claimed generation; return 0, or the error of an invalid claim.

@@ -36,7 +36,7 @@ from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import checked_batches
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.client_connection import ClientConnection
+    from stuntbroker.broker.connections.client_connection import Requester
     from stuntbroker.broker.transactions.transaction_ports import TransactionServices, TxnStops
 
 NO_CONTEXT = Context(-1, 0, -1)
@@ -218,11 +218,11 @@ class Transactions:
         actor.set_ids(producer_id, producer_epoch, self.broker.clock.now_ms(), self)
         return actor.txn
 
-    def fence_by_admin(self, connection: ClientConnection, producer_id: int) -> None:
+    def fence_by_admin(self, request: Requester, producer_id: int) -> None:
         """Record that an administrator fenced this producer by writing a marker."""
         for actor in self.open:
             if actor.txn.producer_id == producer_id:
-                self.fences.add(actor.txn, "admin", connection)
+                self.fences.add(actor.txn, "admin", request)
 
     def busy_ids(self) -> list[str]:
         """Return the transactional ids that have a request in progress."""

@@ -16,7 +16,7 @@ from stuntbroker.broker.transactions.fences import FENCING
 from stuntbroker.protocol.api_keys import APIS, PRODUCE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.client_connection import ClientConnection
+    from stuntbroker.broker.connections.client_connection import ClientRequest
     from stuntbroker.broker.requests.router import Handler, Route
     from stuntbroker.broker.transactions.fences import Fence, Fences, Refusal
 
@@ -98,10 +98,10 @@ class FenceLog:
         """Return when and why producers of a transactional id were fenced, even if they sent no request since."""
         return [moment for id_, moment in self._fencing_history if id_ == transactional_id]
 
-    def intercept(self, handle: Handler, connection: ClientConnection, request: Any, version: int) -> Any:
+    def intercept(self, handle: Handler, request: ClientRequest, body: Any, version: int) -> Any:
         """Add the reason to a response that returns a fencing error."""
-        explain = partial(self._explain, (connection.peer, connection.route.key), connection.route, version)
-        return intercept_response(handle, connection, request, version, explain)
+        explain = partial(self._explain, (request.peer, request.route.key), request.route, version)
+        return intercept_response(handle, request, body, version, explain)
 
     def _explain(self, key: tuple[str, int], route: Route, version: int, answer: Any) -> Any:
         fence = self._unexplained.pop(key, None)

@@ -11,7 +11,7 @@ from stuntbroker.broker.requests.plain_messages import Plain, error_codes, error
 from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID, PRODUCE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.client_connection import ClientConnection
+    from stuntbroker.broker.connections.client_connection import ClientConnection, ClientRequest
     from stuntbroker.broker.requests.router import Handler
     from stuntbroker.broker.services import (
         HasClock,
@@ -69,23 +69,24 @@ class RequestLog:
         self._producers: dict[ClientConnection, str] = {}
         """Connection of a producer -> its transactional id, or empty."""
 
-    def intercept(self, handle: Handler, connection: ClientConnection, request: Any, version: int) -> Any:
+    def intercept(self, handle: Handler, request: ClientRequest, body: Any, version: int) -> Any:
         """Log a request, and its response when it is sent."""
-        route = connection.route
+        route = request.route
         self._number += 1
-        fields = plain_request(route.key, request, ELEMENTS_KEPT)
+        fields = plain_request(route.key, body, ELEMENTS_KEPT)
         logged = LoggedRequest(
             self._number,
             self._broker.clock.now_ms(),
             APIS[route.key].name,
             version,
-            connection.client_id,
-            connection.peer,
-            connection.listener.name,
-            connection.listener.node_id,
+            request.client_id,
+            request.peer,
+            request.listener.name,
+            request.listener.node_id,
             fields,
         )
         self._requests.append(logged)
+        connection = request.connection
         self.current[connection] = logged
         if route.key in PRODUCER_APIS:
             self._producers[connection] = fields.get("transactional_id") or self._producers.get(connection, "")
@@ -101,7 +102,7 @@ class RequestLog:
             logged.took_ms = self._broker.clock.monotonic_ms() - began_ms
             return answer
 
-        return intercept_response(handle, connection, request, version, answered)
+        return intercept_response(handle, request, body, version, answered)
 
     @property
     def requests(self) -> deque[LoggedRequest]:

@@ -68,12 +68,12 @@ CORRUPT_FROM: Final = 8
 REORDER: Final = "reorder"
 
 
-def fields_of(connection: Asking[RequestPorts], request: Any) -> Plain:
+def fields_of(request: Asking[RequestPorts], body: Any) -> Plain:
     """Return the fields of a request; an incremental fetch includes the partitions of its session (KIP-227)."""
-    fields = plain_request(connection.route.key, request)
+    fields = plain_request(request.route.key, body)
     if fields.get("session_epoch", INITIAL_EPOCH) <= INITIAL_EPOCH:
         return fields
-    session = connection.broker.fetch_sessions.sessions.get(fields["session_id"])
+    session = request.broker.fetch_sessions.sessions.get(fields["session_id"])
     if session is None:
         return fields
     name, encode = ("topic_id", bytes.hex) if session.uses_ids else ("topic", str)
@@ -94,19 +94,19 @@ def fields_of(connection: Asking[RequestPorts], request: Any) -> Plain:
     return {**kept, "topics": [*fields["topics"], *topics]}
 
 
-def subject_of(connection: Asking[RequestPorts], fields: Plain, version: int) -> Subject:
+def subject_of(request: Asking[RequestPorts], fields: Plain, version: int) -> Subject:
     """Return the properties of a request that rules match; topics given by id get their names."""
     for name, value in fields.items():
         if isinstance(value, list) and value and isinstance(value[0], dict) and "topic_id" in value[0]:
             named = []
             for each in value:
-                by_id = connection.broker.topics.by_id
+                by_id = request.broker.topics.by_id
                 topic = by_id(bytes.fromhex(each["topic_id"])) if each["topic_id"] else None
                 named.append({**each, "topic": topic.name} if topic is not None else each)
             fields = {**fields, name: named}
             break
-    listener = connection.listener
-    return Subject(connection.route.key, version, connection.client_id, listener.name, fields, listener.node_id)
+    listener = request.listener
+    return Subject(request.route.key, version, request.client_id, listener.name, fields, listener.node_id)
 
 
 def places_of(broker: Places) -> tuple[dict[str, Versions], set[int]]:
@@ -124,23 +124,23 @@ def read_release(fault: Fault) -> list[Term]:
     return read_condition(fault.value["until"])
 
 
-class _Request:
+class _Intercepted:
     """An intercepted request, which a fault may hold."""
 
-    def __init__(self, handle: Handler, connection: Asking[Uses], request: Any, version: int, fields: Plain) -> None:
+    def __init__(self, handle: Handler, request: Asking[Uses], body: Any, version: int, fields: Plain) -> None:
         self.handle = handle
-        self.connection = connection
         self.request = request
+        self.body = body
         self.version = version
         self.fields = fields
-        self.route = connection.route
+        self.route = request.route
 
     def handle_later(self) -> None:
         """Handle and answer a held request; the response is dropped if the connection is closed."""
-        self.connection.handle_later(self.handle, self.request, self.version)
+        self.request.handle_later(self.handle, self.body, self.version)
 
     def look(self, on_answer: Callable[[Any], Any]) -> Any:
-        return intercept_response(self.handle, self.connection, self.request, self.version, on_answer)
+        return intercept_response(self.handle, self.request, self.body, self.version, on_answer)
 
 
 class Injector:
@@ -152,7 +152,7 @@ class Injector:
         self._clock = clock
         self.ids = RuleIds("fault")
         self.faults: dict[str, Fault] = {}
-        self._kept: dict[str, list[_Request]] = {}
+        self._kept: dict[str, list[_Intercepted]] = {}
         """Fault id -> requests that it holds, or that wait for the next one (`reorder`)."""
         self._waiting: set[asyncio.Future[None]] = set()
         """Tasks that wait for a release condition, or that precede a request."""
@@ -227,75 +227,75 @@ class Injector:
 
     # --- requests
 
-    def intercept(self, handle: Handler, connection: Asking[Uses], request: Any, version: int) -> Any:
+    def intercept(self, handle: Handler, request: Asking[Uses], body: Any, version: int) -> Any:
         """Apply the first fault that fires for a request."""
-        logged = self._log.current.get(connection)
-        fields = fields_of(connection, request)
-        subject = subject_of(connection, fields, version)
+        logged = self._log.current.get(request.connection)
+        fields = fields_of(request, body)
+        subject = subject_of(request, fields, version)
         now_ms = self._broker.clock.monotonic_ms()
         for fault in list(self.faults.values()):
             if fault.verb == REORDER and fault.id in self._kept and matches(fault.match, subject):
-                return self._overtakes(fault, _Request(handle, connection, request, version, fields))
+                return self._overtakes(fault, _Intercepted(handle, request, body, version, fields))
             if fault.fires(subject, now_ms):
                 if logged is not None:
                     logged.fault, logged.state = fault.id, fault.verb
-                return getattr(self, f"_{fault.verb}")(fault, _Request(handle, connection, request, version, fields))
-        return handle(connection, request, version)
+                return getattr(self, f"_{fault.verb}")(fault, _Intercepted(handle, request, body, version, fields))
+        return handle(request, body, version)
 
-    def _answer_of(self, fault: Fault, request: _Request, code: int) -> Any:
-        if request.route.key == PRODUCE and request.fields.get("acks") == 0:
+    def _answer_of(self, fault: Fault, intercepted: _Intercepted, code: int) -> Any:
+        if intercepted.route.key == PRODUCE and intercepted.fields.get("acks") == 0:
             return NO_RESPONSE
-        return error_answer(request.route.key, request.fields, code)
+        return error_answer(intercepted.route.key, intercepted.fields, code)
 
-    def _error(self, fault: Fault, request: _Request) -> Any:
-        return self._answer_of(fault, request, int(fault.value))
+    def _error(self, fault: Fault, intercepted: _Intercepted) -> Any:
+        return self._answer_of(fault, intercepted, int(fault.value))
 
-    def _respond_only(self, fault: Fault, request: _Request) -> Any:
-        answer = self._answer_of(fault, request, ErrorCode.NONE)
+    def _respond_only(self, fault: Fault, intercepted: _Intercepted) -> Any:
+        answer = self._answer_of(fault, intercepted, ErrorCode.NONE)
         if isinstance(answer, InitProducerIdResponse):  # A valid producer id that no coordinator knows.
             answer.producer_id, answer.producer_epoch = self._broker.transactions.producer_ids.take(), 0
         return answer
 
-    def _delay_ms(self, fault: Fault, request: _Request) -> Any:
-        self._broker.timers.call_later(fault.value, request.handle_later)
+    def _delay_ms(self, fault: Fault, intercepted: _Intercepted) -> Any:
+        self._broker.timers.call_later(fault.value, intercepted.handle_later)
 
-    def _no_response(self, fault: Fault, request: _Request) -> Any:
+    def _no_response(self, fault: Fault, intercepted: _Intercepted) -> Any:
         return None
 
-    def _close(self, fault: Fault, request: _Request) -> Any:
-        request.connection.abort()
+    def _close(self, fault: Fault, intercepted: _Intercepted) -> Any:
+        intercepted.request.connection.abort()
 
-    def _lose_response(self, fault: Fault, request: _Request) -> Any:
-        return request.look(lambda answer: request.connection.abort())
+    def _lose_response(self, fault: Fault, intercepted: _Intercepted) -> Any:
+        return intercepted.look(lambda answer: intercepted.request.connection.abort())
 
-    def _throttle_ms(self, fault: Fault, request: _Request) -> Any:
+    def _throttle_ms(self, fault: Fault, intercepted: _Intercepted) -> Any:
         def throttled(answer: Any) -> Any:
-            response = readable_answer(request.route.key, request.version, answer)
+            response = readable_answer(intercepted.route.key, intercepted.version, answer)
             if response is None or "throttle_time_ms" not in response.__slots__:
                 return answer
             response.throttle_time_ms = fault.value  # type: ignore[attr-defined]
             return response
 
-        return request.look(throttled)
+        return intercepted.look(throttled)
 
-    def _duplicate(self, fault: Fault, request: _Request) -> Any:
+    def _duplicate(self, fault: Fault, intercepted: _Intercepted) -> Any:
         def first(answer: Any) -> Any:
             def second(_answer: Any) -> Any:
                 return answer
 
-            return request.look(second)
+            return intercepted.look(second)
 
-        return request.look(first)
+        return intercepted.look(first)
 
-    def _hold(self, fault: Fault, request: _Request) -> Any:
+    def _hold(self, fault: Fault, intercepted: _Intercepted) -> Any:
         kept = self._kept.setdefault(fault.id, [])
-        kept.append(request)
+        kept.append(intercepted)
         if len(kept) == 1 and (terms := read_release(fault)):
             waiting = asyncio.ensure_future(self._release_when(fault, kept, terms))
             self._waiting.add(waiting)
             waiting.add_done_callback(self._waiting.discard)
 
-    async def _release_when(self, fault: Fault, kept: list[_Request], terms: list[Term]) -> None:
+    async def _release_when(self, fault: Fault, kept: list[_Intercepted], terms: list[Term]) -> None:
         """Release a fault's held requests when its condition is true, unless a test released them before."""
         while self._kept.get(fault.id) is kept:
             if not await wait_until(lambda: self._broker, terms, 0):
@@ -303,22 +303,22 @@ class Injector:
                 return
             await asyncio.sleep(POLL_S)
 
-    def _advance_ms(self, fault: Fault, request: _Request) -> Any:
-        self._handle_after(lambda: self._clock.advance(fault.value), request)
+    def _advance_ms(self, fault: Fault, intercepted: _Intercepted) -> Any:
+        self._handle_after(lambda: self._clock.advance(fault.value), intercepted)
 
-    def _producer_epoch(self, fault: Fault, request: _Request) -> Any:
-        if request.route.key == INIT_PRODUCER_ID and (id_ := request.fields["transactional_id"]):
+    def _producer_epoch(self, fault: Fault, intercepted: _Intercepted) -> Any:
+        if intercepted.route.key == INIT_PRODUCER_ID and (id_ := intercepted.fields["transactional_id"]):
             try:
                 seed(self._broker, {"ids": {"transactional_id": id_, "producer_epoch": fault.value}})
             except FaultError as refusal:  # The epoch is higher already, or the transaction is open.
                 self._broker.events.info("producer_epoch_not_set", transactional_id=id_, reason=str(refusal))
-        return request.handle(request.connection, request.request, request.version)
+        return intercepted.handle(intercepted.request, intercepted.body, intercepted.version)
 
-    def _newer_instance(self, fault: Fault, request: _Request) -> Any:
-        ids = sorted(texts_in("transactional_id", request.fields))
+    def _newer_instance(self, fault: Fault, intercepted: _Intercepted) -> Any:
+        ids = sorted(texts_in("transactional_id", intercepted.fields))
         if not ids:
-            return request.handle(request.connection, request.request, request.version)
-        self._handle_after(lambda: self._begin_newer_instances(ids), request)
+            return intercepted.handle(intercepted.request, intercepted.body, intercepted.version)
+        self._handle_after(lambda: self._begin_newer_instances(ids), intercepted)
 
     async def _begin_newer_instances(self, ids: list[str]) -> None:
         for id_ in ids:
@@ -327,34 +327,34 @@ class Injector:
             except NoResponseError as fault:
                 self._broker.events.error("newer_instance_failed", transactional_id=id_, reason=str(fault))
 
-    def _handle_after(self, work: Callable[[], Coroutine[Any, Any, None]], request: _Request) -> None:
+    def _handle_after(self, work: Callable[[], Coroutine[Any, Any, None]], intercepted: _Intercepted) -> None:
         """Carry out a request after `work`."""
 
         async def work_first() -> None:
             await work()
-            request.handle_later()
+            intercepted.handle_later()
 
         waiting = asyncio.ensure_future(work_first())
         self._waiting.add(waiting)
         waiting.add_done_callback(self._waiting.discard)
 
-    def _reorder(self, fault: Fault, request: _Request) -> Any:
-        return self._hold(fault, request)
+    def _reorder(self, fault: Fault, intercepted: _Intercepted) -> Any:
+        return self._hold(fault, intercepted)
 
-    def _overtakes(self, fault: Fault, request: _Request) -> Any:
+    def _overtakes(self, fault: Fault, intercepted: _Intercepted) -> Any:
         """Carry out a request before the one that `reorder` holds, which follows after this one's response."""
 
         def answered(answer: Any) -> Any:
             self._broker.timers.soon(lambda: self.release(fault.id))
             return answer
 
-        return request.look(answered)
+        return intercepted.look(answered)
 
-    def _corrupt(self, fault: Fault, request: _Request) -> Any:
+    def _corrupt(self, fault: Fault, intercepted: _Intercepted) -> Any:
         def corrupted(answer: Any) -> Any:
             return answer if answer is NO_RESPONSE else _CorruptResponse(answer)
 
-        return request.look(corrupted)
+        return intercepted.look(corrupted)
 
 
 class _CorruptResponse(OpaqueResponse):

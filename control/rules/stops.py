@@ -344,30 +344,30 @@ class Stops:
 
     # --- requests
 
-    def intercept(self, handle: Handler, connection: Asking[Uses], request: Any, version: int) -> Any:
+    def intercept(self, handle: Handler, request: Asking[Uses], body: Any, version: int) -> Any:
         """Stop a request before it is carried out, or before it is answered."""
-        fields = fields_of(connection, request)
-        subject = subject_of(connection, fields, version)
-        description = f"{APIS[subject.key].name} of {subject.client_id or connection.peer}"
+        fields = fields_of(request, body)
+        subject = subject_of(request, fields, version)
+        description = f"{APIS[subject.key].name} of {subject.client_id or request.peer}"
 
         def apply(points: Collection[str], resume: Resume) -> bool:
             return self._apply(points, lambda stop: matches(stop.match, subject), description, resume)
 
         def answered(answer: Any) -> Any:
             try:
-                parked = apply(AFTER, partial(send, connection, answer))
+                parked = apply(AFTER, partial(send, request, answer))
             except StorageError as fault:
                 # The response may be sent while another request is handled, which must not fail.
-                connection.fail("request_failed", api_key=subject.key, api_version=version, reason=str(fault))
+                request.fail("request_failed", api_key=subject.key, api_version=version, reason=str(fault))
                 return None
             return None if parked else answer
 
-        def carry_out(connection: Asking[Uses], request: Any, version: int) -> Any:
-            return intercept_response(handle, connection, request, version, answered)
+        def carry_out(request: Asking[Uses], body: Any, version: int) -> Any:
+            return intercept_response(handle, request, body, version, answered)
 
-        if apply(BEFORE, partial(connection.handle_later, carry_out, request, version)):
+        if apply(BEFORE, partial(request.handle_later, carry_out, body, version)):
             return None
-        return carry_out(connection, request, version)
+        return carry_out(request, body, version)
 
     # --- transactions
 

@@ -83,6 +83,7 @@ STATES = {
 OBJECTS = {
     "None",
     "NO_RESPONSE",
+    "request",
     "other._record",
     "batch",
     "bytes",

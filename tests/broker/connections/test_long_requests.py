@@ -122,7 +122,7 @@ async def test_others_are_served_between_slices_and_the_answer_is_whole(what: st
         bystander = Bystander(rig)
         client = begin(rig, what)
         before, turns = 0, 0
-        while client.connection.open:
+        while client.connection.is_busy:
             done = LONG[what].changed(rig)
             assert done - before <= PER_SLICE_MAX
             assert not client.answers()
@@ -150,7 +150,7 @@ async def test_requests_that_only_describe_are_worked_off_in_slices_too(data_dir
             (4, DescribeConfigsRequest(wanted), "results"),
         ):
             client.feed(frame(request, version))
-            assert client.connection.open and not client.answers()
+            assert client.connection.is_busy and not client.answers()
             key = KEYS[type(request).__name__.removesuffix("Request")]
             response = await finish(client, version, key)
             assert [each.error_code for each in getattr(response, results)] == [0] * COUNT
@@ -188,7 +188,7 @@ async def test_an_api_that_is_asked_about_thousands_of_things_answers_in_slices(
     async with running_rig() as rig:
         client = rig.client()
         client.feed(frame(request(), version))
-        assert client.connection.open and not client.answers()
+        assert client.connection.is_busy and not client.answers()
         response = await finish(client, version, KEYS[what])
         if results is not None and not (what == "LeaveGroup" and response.error_code):
             assert len(getattr(response, results)) == MANY
@@ -223,7 +223,7 @@ async def test_partitions_that_do_not_exist_take_their_part_of_a_slice_too(data_
             (0, DescribeProducersRequest([ProducersTopic("missing", list(range(count)))])),
         ):
             client.feed(frame(request, version))
-            assert client.connection.open and not client.answers()
+            assert client.connection.is_busy and not client.answers()
             response = await finish(client, version, KEYS[type(request).__name__.removesuffix("Request")])
             errors = [each.error_code for each in response.topics[0].partitions]
             assert errors == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * count
@@ -247,7 +247,7 @@ async def test_long_requests_of_many_clients_take_turns(what: str, data_dir: Pat
         client, other = begin(rig, what), begin(rig, what, is_prepared=True)
         before = LONG[what].changed(rig)
         assert before <= 2 * PER_SLICE_MAX  # Each began at once.
-        while client.connection.open or other.connection.open:
+        while client.connection.is_busy or other.connection.is_busy:
             await turn(1)
             done = LONG[what].changed(rig)
             assert done - before <= PER_SLICE_MAX
@@ -371,7 +371,7 @@ async def test_a_long_response_is_encoded_in_slices_and_is_the_same_as_at_once(v
         names = [f"t{number}" for number in range(3 * ELEMENTS_AT_ONCE + 7)]
         client.feed(frame(CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names], 60_000, True), version))
         turns = 0
-        while client.connection.open:
+        while client.connection.is_busy:
             await turn(1)
             turns += 1
         [answer] = client.answers()
@@ -403,9 +403,9 @@ async def test_a_topic_that_is_deleted_between_two_slices_is_described_as_when_t
             rig.topic(name)
         client, other = rig.client(), rig.client()
         client.feed(frame(DescribeTopicPartitionsRequest([], 2_000), 0))
-        assert client.connection.open
+        assert client.connection.is_busy
         other.feed(frame(DeleteTopicsRequest(topic_names=[names[-1]], timeout_ms=1_000), 1))
-        while client.connection.open or other.connection.open:
+        while client.connection.is_busy or other.connection.is_busy:
             await turn(1)
 
         response = decode(client.answers()[0], KEYS["DescribeTopicPartitions"], 0)

@@ -25,9 +25,9 @@ def beat(rig: Rig) -> ErrorCode:
     return ErrorCode(rig.client().ask(HeartbeatRequest("g", 1, "m"), 4).error_code)
 
 
-def passing(log: list[tuple[str, int]], name: str, handle: Any, connection: Any, request: Any, version: int) -> Any:
-    log.append((name, connection.route.key))
-    return handle(connection, request, version)
+def passing(log: list[tuple[str, int]], name: str, handle: Any, request: Any, body: Any, version: int) -> Any:
+    log.append((name, request.route.key))
+    return handle(request, body, version)
 
 
 async def test_interceptors_are_called_in_the_order_in_which_they_were_added(data_dir: Path) -> None:
@@ -48,7 +48,7 @@ async def test_an_interceptor_may_answer_in_the_handler_s_place_and_is_gone_when
         open_before = rig.client()
         open_before.ask(HeartbeatRequest("g", 1, "m"), 4)
 
-        def refuse(handle: Any, connection: Any, request: Any, version: int) -> Any:
+        def refuse(handle: Any, request: Any, body: Any, version: int) -> Any:
             return HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 
         rig.broker.router.add_interceptor(refuse, HEARTBEAT)
@@ -64,12 +64,12 @@ async def test_an_interceptor_may_lose_the_answer_or_give_it_later(data_dir: Pat
         rig.topic(TOPIC)
         held: list[Any] = []
 
-        def lose(handle: Any, connection: Any, request: Any, version: int) -> Any:
-            handle(connection, request, version)
+        def lose(handle: Any, request: Any, body: Any, version: int) -> Any:
+            handle(request, body, version)
             return NO_RESPONSE
 
-        def hold(handle: Any, connection: Any, request: Any, version: int) -> None:
-            held.append(partial(connection.reply, handle(connection, request, version)))
+        def hold(handle: Any, request: Any, body: Any, version: int) -> None:
+            held.append(partial(request.reply, handle(request, body, version)))
 
         rig.broker.router.add_interceptor(lose, KEYS["Produce"])
         rig.broker.router.add_interceptor(hold, KEYS["ApiVersions"])

@@ -368,7 +368,7 @@ async def test_a_topic_that_is_deleted_while_its_transaction_is_waited_for_gets_
         while not disk.requests:
             await turn(1)
         rig.broker.topics.delete(rig.broker.topics.get(TOPIC))
-        while client.connection.open:
+        while client.connection.is_busy:
             disk.drain()
             await turn(1)
         (answer,) = client.answers()

@@ -288,7 +288,7 @@ async def test_list_offsets_by_time_looks_at_no_more_than_its_allowance(
             work.take()
             wanted = [ListOffsetsPartition(index, -1, topic_time) for index in range(PARTITIONS)]
             client.feed(frame(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", wanted)]), 7))
-            while client.connection.open:
+            while client.connection.is_busy:
                 await turn(1)
             answer = decode(client.answers()[0], KEYS["ListOffsets"], 7)
 

@@ -50,7 +50,7 @@ async def finish(client: Client, request: ProduceRequest, version: int = 12) -> 
     """The answer for the one partition, and how many turns of the loop it took."""
     client.feed(frame(request, version))
     turns = 0
-    while client.connection.open:
+    while client.connection.is_busy:
         await turn(1)
         turns += 1
         assert turns < 1_000
@@ -88,10 +88,10 @@ async def test_a_large_batch_is_appended_between_others_which_continue_meanwhile
         client, other = rig.client(), rig.client()
         await finish(other, request(build_batch([(None, b"first")], START_MS)))
         client.feed(frame(request(large()), version))
-        assert client.connection.open
+        assert client.connection.is_busy
         written = (await finish(other, request(build_batch([(None, b"meanwhile")], START_MS))))[0]
         assert (written.error_code, written.base_offset) == (0, 1)
-        while client.connection.open:
+        while client.connection.is_busy:
             await turn(1)
         answer = decode(client.answers()[0], KEYS["Produce"], version).responses[0].partition_responses[0]
         assert (answer.error_code, answer.base_offset) == (0, 2)
@@ -187,7 +187,7 @@ async def test_a_topic_that_is_deleted_while_its_large_batch_is_written_gets_not
         client.feed(frame(request(large()), 9))
         folder = rig.log(TOPIC, 0).folder
         rig.broker.topics.delete(rig.broker.topics.get(TOPIC))
-        while client.connection.open:
+        while client.connection.is_busy:
             await turn(1)
         answer = decode(client.answers()[0], KEYS["Produce"], 9).responses[0].partition_responses[0]
         assert answer.error_code == E.UNKNOWN_TOPIC_OR_PARTITION
@@ -218,7 +218,7 @@ async def test_a_file_that_cannot_become_the_segment_has_the_batch_written_at_on
         while not (rig.log(TOPIC, 0).large_batches and rig.log(TOPIC, 0).large_batches[0].is_written):
             await turn(1)
         disk.on_call = refusing(call)
-        while client.connection.open:
+        while client.connection.is_busy:
             await turn(1)
         disk.on_call = None
         answer = decode(client.answers()[0], KEYS["Produce"], 9).responses[0].partition_responses[0]
@@ -237,7 +237,7 @@ async def test_what_a_crash_leaves_of_a_large_batch_goes_at_the_next_start(data_
         while not left_over(rig):
             await turn(1)
         shutil.copytree(data_dir, crashed / "before")
-        while client.connection.open:
+        while client.connection.is_busy:
             await turn(1)
         client.answers()
         shutil.copytree(data_dir, crashed / "after")

@@ -48,7 +48,7 @@ async def finish(rig: Rig, client: Client, request: ProduceRequest, version: int
     """The response, and how often others had their turn."""
     client.feed(frame(request, version))
     turns = 0
-    while client.connection.open:
+    while client.connection.is_busy:
         await turn(1)
         turns += 1
         assert turns < 10 * COUNT
@@ -90,7 +90,7 @@ async def test_a_transaction_takes_a_long_request_as_several_short_ones(durabili
         rig.topic(OTHER, 9)
         client = rig.client()
         client.feed(frame(_init(), 5))
-        while client.connection.open:
+        while client.connection.is_busy:
             await turn(1)
         answer = decode(client.answers()[0], KEYS["InitProducerId"], 5)
         owner = (answer.producer_id, answer.producer_epoch)
@@ -146,7 +146,7 @@ async def test_ended_transactions_of_long_requests_leave_nothing_open(data_dir: 
         client.feed(frame(_end(owner), 5))
         for _ in range(COUNT):
             rig.pass_time(0)
-            if not client.connection.open:
+            if not client.connection.is_busy:
                 break
             await turn(1)
         assert not decode(client.answers()[0], KEYS["EndTxn"], 5).error_code
@@ -168,7 +168,7 @@ async def test_a_commit_of_very_many_offsets_is_written_in_several_batches(data_
         request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic(TOPIC, partitions=partitions)])
         client.feed(frame(request, 8))
         turns = 0
-        while client.connection.open:
+        while client.connection.is_busy:
             await turn(1)
             turns += 1
         answer = decode(client.answers()[0], KEYS["OffsetCommit"], 8)

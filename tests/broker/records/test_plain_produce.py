@@ -145,8 +145,8 @@ async def test_a_plain_transactional_produce_does_what_the_general_way_does(
                 Twin(await stack.enter_async_context(running_rig(tmp_path / name, properties, durability, disk)), disk)
             )
 
-        def handle(connection: Any, request: Any, version: int) -> bool:
-            took = connection.broker is twins[0].rig.broker and way(connection, request, version)
+        def handle(request: Any, fields: Any, version: int) -> bool:
+            took = request.broker is twins[0].rig.broker and way(request, fields, version)
             taken[0] += took
             return took
 

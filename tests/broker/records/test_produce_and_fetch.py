@@ -138,7 +138,7 @@ async def test_a_compression_bomb_costs_bounded_memory(codec: int, policy: str, 
         tracemalloc.start()
         try:
             client.feed(frame(produce(bytes(data)), 9))
-            while client.connection.open:
+            while client.connection.is_busy:
                 await turn(1)
             peak = tracemalloc.get_traced_memory()[1]
         finally:

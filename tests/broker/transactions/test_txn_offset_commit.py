@@ -116,7 +116,7 @@ async def test_a_long_request_is_written_in_parts_and_others_have_their_turn(dur
         rig.topic(LONG, count)
         client.feed(long_request(owner, count))
         turns = 0
-        while client.connection.open:
+        while client.connection.is_busy:
             assert other.ask(ApiVersionsRequest(), 0).error_code == OK
             await turn(1)
             turns += 1
@@ -139,9 +139,9 @@ async def test_what_is_left_of_a_long_request_is_refused_when_its_transaction_ha
         owner = opened(rig, client)
         rig.topic(LONG, count)
         client.feed(long_request(owner, count))
-        assert client.connection.open
+        assert client.connection.is_busy
         assert end(other, TXN, owner, version=3).error_code == OK
-        while client.connection.open:
+        while client.connection.is_busy:
             await turn(1)
         (answer,) = client.answers()
         partitions = decode(answer, 28, 3).topics[0].partitions
