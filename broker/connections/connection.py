@@ -147,12 +147,12 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, count: int) -> None:
         """Handle all complete frames in the buffer. Called by the event loop after `count` more bytes."""
         high = self._high = self._high + count
-        if self.request is None and not self.is_paused:
+        if not self.is_busy and not self.is_paused:
             if high == count >= START_SIZE:
                 size, key, version, correlation = _unpack_start(self._view, 0)
                 if size + 4 == high and size <= self.broker.frame_size_max:  # One whole frame, as nearly always.
                     self._low, self._is_handling_frames, self._has_received = high, True, True
-                    if self._frame(4, high, key, version, correlation) and self.request is None:
+                    if self._frame(4, high, key, version, correlation) and not self.is_busy:
                         self._low = self._high = 0
                     self._is_handling_frames = False
                     return
@@ -177,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """Resume handling requests. Called by the event loop."""
         self.is_paused = False
-        if self.request is None and not self._is_handling_frames:
+        if not self.is_busy and not self._is_handling_frames:
             self._continue()
 
     # --- frames
@@ -224,12 +224,12 @@ class Connection(asyncio.BufferedProtocol):
             self._waits_to_read = False
             self._seen_high = -1
             self.transport.resume_reading()
-            if self.request is None and not self.is_paused:
+            if not self.is_busy and not self.is_paused:
                 self._handle_frames()
 
     def has_stalled(self) -> bool:
         """Return whether a partly received request has not grown since the last call."""
-        if self._waits_to_read or self.request is not None:
+        if self._waits_to_read or self.is_busy:
             self._seen_high = -1  # The client cannot continue, because the broker is not reading from it.
             return False
         before, self._seen_high = self._seen_high, self._high
@@ -263,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
                         self._wait_to_read()
                     return
                 self._low, self._has_received = stop, True
-                if not self._frame(low + 4, stop, key, version, correlation) or self.request is not None:
+                if not self._frame(low + 4, stop, key, version, correlation) or self.is_busy:
                     return
                 if stop == high:
                     break
@@ -343,7 +343,7 @@ class Connection(asyncio.BufferedProtocol):
         if request is None:
             return
         self._send(request, response)
-        if not self._is_handling_frames and self.request is None:  # It is still in progress while the disk syncs.
+        if not self._is_handling_frames and not self.is_busy:  # It is still in progress while the disk syncs.
             self._continue()
 
     def _send(self, request: Request, response: Any) -> None:
@@ -425,8 +425,8 @@ class Connection(asyncio.BufferedProtocol):
             self._leaving.close()
 
     def _end_request(self) -> None:
-        if self.request is not None:
-            request, self.request = self.request, None
+        request, self.request = self.request, None
+        if request is not None:
             request.closed()
 
     def abort(self) -> None:
@@ -438,10 +438,10 @@ class Connection(asyncio.BufferedProtocol):
     def was_active(self) -> bool:
         """Return whether a request has arrived since the last call, or is in progress."""
         has_received, self._has_received = self._has_received, False
-        return has_received or self.request is not None
+        return has_received or self.is_busy
 
     def release_buffer(self) -> None:
         """Replace a large receive buffer that is not in use by a small one."""
-        if self.room > KEPT_BYTES_MAX and self._low == self._high and self.request is None:
+        if self.room > KEPT_BYTES_MAX and self._low == self._high and not self.is_busy:
             self._low = self._high = 0
             self._make_room(BUFFER_BYTES_INITIAL)
