@@ -35,7 +35,7 @@ LONG_TESTS: Final[dict[str, str | None]] = {
         ".*-small",
     # Compares times, which the other tests disturb.
     "fixture/test_plugin.py::test_a_broker_per_test_costs_little_beside_one_that_is_started_as_a_process": None,
-    # The compiler takes a minute and more; mypy checks the same modules, and the other tests run them as they are.
+    # The compiler and the tests take six minutes; mypy checks the same modules, and the other tests run them as they are.
     "house/test_build.py::test_a_compiled_wheel_serves_clients_right_and_wrong": None,
     # pip builds and installs for half a minute; the same test runs in the environment of the tests, and wheels are compared.
     "docs/test_readme.py::test_the_first_test_in_a_new_environment": None,

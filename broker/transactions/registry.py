@@ -277,13 +277,14 @@ class Transactions:
         """Write the markers of a transaction in several turns: with very many partitions, stop points, or stopped nodes."""
         on_written, on_failed, on_waiting = map(self._reporting, following)
         written = on_written if self._never_syncs else partial(self.when_synced, on_written)
+        following = AfterMarkers(written, on_failed, on_waiting)
         if self._stops is None:
-            self._slices.write(txn, AfterMarkers(written, on_failed, on_waiting))
+            self._slices.write(txn, following)
         elif any(map(self._slices.has_no_leader, txn.partitions)):
             self._slices.wait(txn, on_waiting)
         else:
             self._slices.unwritten.pop(txn.transactional_id, None)
-            self._stops.write_markers(txn, partial(self._write_markers, txn), written, on_failed)
+            self._stops.write_markers(txn, partial(self._write_markers, txn), following)
         self.node_changed()
 
     def _write_markers(self, txn: Txn, partitions: Iterable[TopicPartition]) -> None:

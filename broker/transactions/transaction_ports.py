@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.metadata.topics import Topics
     from stuntbroker.broker.observation.events import Events
     from stuntbroker.broker.timers import Timers
-    from stuntbroker.coordinator.actor import Actor
+    from stuntbroker.coordinator.actor import Actor, AfterMarkers
     from stuntbroker.coordinator.requests import Effect, Request
     from stuntbroker.coordinator.state import Txn
     from stuntbroker.protocol.topic_names import TopicPartition
@@ -29,13 +29,9 @@ class TxnStops(Protocol):
         """Called like `coordinator.actor.Hold`."""
 
     def write_markers(
-        self,
-        txn: Txn,
-        write: Callable[[Iterable[TopicPartition]], None],
-        on_written: Callable[[], None],
-        on_failed: Callable[[], None],
+        self, txn: Txn, write: Callable[[Iterable[TopicPartition]], None], following: AfterMarkers
     ) -> None:
-        """Write the markers of a transaction by `write`, then call `on_written` or `on_failed`."""
+        """Write the markers of a transaction by `write`, then call one of `following`."""
 
 
 class GroupOffsets(Protocol):

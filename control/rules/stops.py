@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         HasTurn,
     )
     from stuntbroker.control.rules.injector import Places, RequestPorts
-    from stuntbroker.coordinator.actor import Actor, Suspended
+    from stuntbroker.coordinator.actor import Actor, AfterMarkers, Suspended
 
     class Uses(Places, RequestPorts, HasDataDir, HasEvents, HasRouter, HasTimers, HasTransactions, HasTurn, Protocol):
         """Parts of the broker that this module uses."""
@@ -419,14 +419,14 @@ class Stops:
         return self._apply(points, is_matching, transactional_id, resume, transaction)
 
     def write_markers(
-        self, txn: Txn, write: Callable[[Iterable[TopicPartition]], None], on_written: Resume, on_failed: Resume
+        self, txn: Txn, write: Callable[[Iterable[TopicPartition]], None], following: AfterMarkers
     ) -> None:
         """Write the markers of a transaction one by one, by topic and partition."""
         stop, transaction = self._resumed.pop(txn.transactional_id, (None, None))
         if transaction is None:
             unknown = ParkedTransaction(txn.transactional_id, MarkersWritten(), (WriteMarkers(txn),), 1, txn)
             transaction = self._ending.pop(txn.transactional_id, unknown)
-        writing = _MarkerWriting(self, self._broker, txn, transaction, write, on_written, on_failed)
+        writing = _MarkerWriting(self, self._broker, txn, transaction, write, following)
         if stop is None:
             writing.start()
         else:
@@ -444,16 +444,15 @@ class _MarkerWriting:
         txn: Txn,
         transaction: ParkedTransaction,
         write: Callable[[Iterable[TopicPartition]], None],
-        on_written: Resume,
-        on_failed: Resume,
+        following: AfterMarkers,
     ) -> None:
         self._stops = stops
         self._broker = broker
         self._txn = txn
         self._transaction = transaction
         self._write = write
-        self._on_written = on_written
-        self._on_failed = on_failed
+        self._on_written = following.written
+        self._on_failed = following.failed
         self._places = sorted(txn.partitions)
 
     def start(self) -> None:

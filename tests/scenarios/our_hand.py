@@ -6,11 +6,13 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from unittest import mock
 
-from stuntbroker.coordinator.actor import Actor
+from stuntbroker.broker.server import Broker
+from stuntbroker.coordinator.actor import AfterMarkers
+from stuntbroker.coordinator.state import Txn
 from tests.conformance.side import Side
 from tests.kit.rig import Rig, running_rig
 from tests.scenarios.observer import INTERNAL_PARTITIONS, Names, Observer
@@ -38,6 +40,21 @@ class Loop:
         self._loop.close()
 
 
+class HeldMarkers:
+    """Stop points of the broker under which what was prepared stays prepared: its markers wait, as without a leader."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._soon = broker.timers.soon
+
+    def hold(self, *effect: object) -> bool:
+        """Let every effect of a request pass."""
+        return False
+
+    def write_markers(self, txn: Txn, write: object, following: AfterMarkers) -> None:
+        """Write nothing."""
+        self._soon(following.waiting)
+
+
 class OurHand:
     """A context: the broker runs inside."""
 
@@ -54,7 +71,7 @@ class OurHand:
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(NEVER_MS),
             "transaction.remove.expired.transaction.cleanup.interval.ms": str(NEVER_MS),
         }
-        self._patches: list[Any] = []
+        self._holds_markers = False
         self._running: AbstractAsyncContextManager[Rig]
         self._rig: Rig
 
@@ -63,7 +80,6 @@ class OurHand:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self._let_go()
         self._stop()
 
     def _start(self) -> None:
@@ -77,7 +93,7 @@ class OurHand:
         """Stops the broker and starts it on the same folder. Markers that were held come with the start."""
         now_ms = self._rig.clock.ms
         self._stop()
-        self._let_go()
+        self._holds_markers = False
         self._start()
         self._rig.clock.ms = now_ms
 
@@ -90,7 +106,7 @@ class OurHand:
 
     @property
     def holds_markers(self) -> bool:
-        return bool(self._patches)
+        return self._holds_markers
 
     @property
     def retried(self) -> frozenset[int]:
@@ -100,20 +116,13 @@ class OurHand:
         return asked_ms
 
     def hold(self) -> None:
-        # What was prepared stays prepared: nobody writes its markers, nobody completes it.
-        self._patches = [
-            mock.patch.object(self._rig.broker.transactions, "write_markers", lambda txn: True),
-            mock.patch.object(Actor, "_complete", lambda actor, ports, context: None),
-        ]
-        for each in self._patches:
-            each.start()
-
-    def _let_go(self) -> None:
-        while self._patches:
-            self._patches.pop().stop()
+        self._holds_markers = True
+        broker = self._rig.broker
+        self._do(partial(broker.transactions.use_stops, HeldMarkers(broker)))
 
     def release(self) -> None:
-        self._let_go()
+        self._holds_markers = False
+        self._do(partial(self._rig.broker.transactions.use_stops, None))
         self._sweep()
 
     def now_ms(self) -> int:
