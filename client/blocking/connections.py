@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
+from stuntbroker.client.blocking.served import Served
 from stuntbroker.client.producer import connections as asynchronous
-from stuntbroker.client.producer.errors import IllegalStateError
 from stuntbroker.client.producer.options import ConnectionOptions
 
 
@@ -25,37 +25,19 @@ class Connections:
         if unknown := sorted(options.keys() - {"bootstrap_servers", "client_id", *ConnectionOptions.__annotations__}):
             raise TypeError(f"unknown option {unknown[0]!r} of Connections")
         self._options = options
-        self._thread: LoopThread | None = None
-        self._twin: asynchronous.Connections | None = None
+        self._served: Served[asynchronous.Connections] = Served("connections")
 
     def start(self) -> None:
         """Connect to a bootstrap server. Raises AuthenticationError, or aiokafka's KafkaConnectionError if none answers."""
-        if self._thread is not None:
-            raise IllegalStateError("the connections were started before")
-        thread = LoopThread("stuntbroker connections")
 
         async def begin() -> asynchronous.Connections:
             return await asynchronous.Connections(**self._options).__aenter__()
 
-        try:
-            self._twin = thread.call(begin)
-        except BaseException:
-            thread.stop()
-            raise
-        self._thread = thread
-        thread.exit_handlers.append(self._twin.stop)
+        self._served.start(begin)
 
     def stop(self) -> None:
         """Close the connections. May be called twice. Producers that use them have to be stopped before."""
-        thread, twin = self._thread, self._twin
-        if thread is None or twin is None or not thread.is_running:
-            return
-        thread.check()
-        self._twin = None
-        try:
-            thread.call(twin.stop)
-        finally:
-            thread.stop()
+        self._served.stop()
 
     def __enter__(self) -> Self:
         self.start()
@@ -69,18 +51,14 @@ class Connections:
     @property
     def is_open(self) -> bool:
         """Whether the connections are started, and not closed."""
-        return self._twin is not None
+        return self._served.is_running
 
     @property
     def thread(self) -> LoopThread:
         """The thread that serves the connections. Raises IllegalStateError before `start` and after `stop`."""
-        if self._thread is None or self._twin is None:
-            raise IllegalStateError("the connections are not started, or closed")
-        return self._thread
+        return self._served.running()[0]
 
     @property
     def twin(self) -> asynchronous.Connections:
         """The asyncio connections that the thread serves. Raises IllegalStateError before `start` and after `stop`."""
-        if self._twin is None:
-            raise IllegalStateError("the connections are not started, or closed")
-        return self._twin
+        return self._served.running()[1]

@@ -10,11 +10,11 @@ from typing import Any, Self, TypeVar, cast
 from aiokafka.abc import ConsumerRebalanceListener
 
 from stuntbroker.client import consumer as asynchronous
-from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
+from stuntbroker.client.blocking.loop_thread import same_options
+from stuntbroker.client.blocking.served import Served
 from stuntbroker.client.consumer import check_consumer_options
 from stuntbroker.client.consumer_types import ConsumerRecord, OffsetAndTimestamp, TopicPartition
 from stuntbroker.client.producer.coordination import GroupMetadata
-from stuntbroker.client.producer.errors import IllegalStateError
 
 Result = TypeVar("Result")
 
@@ -36,8 +36,7 @@ class TransactionalConsumer:
         check_consumer_options(**options)
         self._make = partial(asynchronous.TransactionalConsumer, *topics, **options)
         self._name = f"consumer of group {options['group_id']!r}"
-        self._thread: LoopThread | None = None
-        self._started: asynchronous.TransactionalConsumer | None = None
+        self._served: Served[asynchronous.TransactionalConsumer] = Served(self._name)
         self._before_start: list[Callable[[Any], None]] = []
         """Subscriptions and assignments that were made before `start`."""
         self._undelivered: dict[TopicPartition, int] = {}
@@ -49,9 +48,6 @@ class TransactionalConsumer:
 
     def start(self) -> None:
         """Connect to the cluster and join the group. Raises AuthenticationError, and aiokafka's KafkaConnectionError."""
-        if self._thread is not None:
-            raise IllegalStateError(f"{self._name} was started before")
-        thread = LoopThread(f"stuntbroker {self._name}")
 
         async def begin() -> asynchronous.TransactionalConsumer:
             consumer = self._make()
@@ -64,25 +60,11 @@ class TransactionalConsumer:
                 raise
             return consumer
 
-        try:
-            self._started = thread.call(begin)
-        except BaseException:
-            thread.stop()
-            raise
-        self._thread = thread
-        thread.exit_handlers.append(self._started.stop)
+        self._served.start(begin)
 
     def stop(self) -> None:
         """Leave the group, and close all connections. May be called twice."""
-        thread, consumer = self._thread, self._started
-        if thread is None or consumer is None or not thread.is_running:
-            return
-        thread.check()
-        self._started = None
-        try:
-            thread.call(consumer.stop)
-        finally:
-            thread.stop()
+        self._served.stop()
 
     def __enter__(self) -> Self:
         self.start()
@@ -95,9 +77,7 @@ class TransactionalConsumer:
 
     # aiokafka has no types: the signatures here say what its methods return.
     def _call(self, work: Callable[[Any], Coroutine[Any, Any, Result]]) -> Result:
-        thread, consumer = self._thread, self._started
-        if thread is None or consumer is None:
-            raise IllegalStateError(f"{self._name} is not started, or closed")
+        thread, consumer = self._served.running()
 
         async def after_seeking_back() -> Result:
             undelivered, self._undelivered = self._undelivered, {}
@@ -118,7 +98,7 @@ class TransactionalConsumer:
 
     def _subscribing(self, call: Callable[[Any], None]) -> None:
         """Change what is read: now, or at `start`, which raises the errors of earlier calls."""
-        if self._thread is None:
+        if not self._served.was_started:
             self._before_start.append(call)
         else:
             self._do(call)
