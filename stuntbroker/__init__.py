@@ -41,5 +41,8 @@ class _CallableRoom(ModuleType):
 
         return broker(*arguments, **named)
 
+    def __reduce__(self) -> Any:
+        return import_module, (self.__name__,)
+
 
 import_module("stuntbroker.broker").__class__ = _CallableRoom

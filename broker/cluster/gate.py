@@ -163,7 +163,7 @@ class NodeGate:
         both = list(zip(getattr(body, listed), errors, strict=True))
 
         def part(error: ErrorCode) -> Any:
-            """Return a request with those groups or ids only that have this error."""
+            """Return a body with those groups or ids only that have this error."""
             part = copy(body)
             setattr(part, listed, [each for each, its_error in both if its_error == error])
             return part

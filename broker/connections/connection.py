@@ -167,8 +167,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, fault: Exception | None) -> None:
         """Forget the client, and notify the waiting request, if any. Called by the event loop."""
         self.transport = self._leaving = None
-        self.broker.connections.forget(self)
         self._end_request()
+        self.broker.connections.forget(self)
 
     def pause_writing(self) -> None:
         """Stop handling requests, because the client does not read its responses. Called by the event loop."""

@@ -91,7 +91,7 @@ def handle(request: Asking[Uses], body: FetchRequest, version: int) -> FetchResp
         response = run_in_slices(request, fetch.first_steps())
     else:
         response, logs = fetch.read()
-        if response is None:
+        if response is None and request.is_open:
             fetch.wait(logs)
     return response
 

@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     class Uses(HasAuthorizer, HasConfig, HasEvents, HasTopics, Protocol):
         """Parts of the broker that the checks use."""
 
-    Client = Asking[Uses]
+    CheckedRequest = Asking[Uses]
     """The request that is checked."""
 
     Names = Callable[[Any, int], Iterable[str]]
     """Returns the names of resources in a request of a version."""
-    NameOf = Callable[[Client, Any, int], str | None]
+    NameOf = Callable[[CheckedRequest, Any, int], str | None]
     """Returns the name of an element of a request of a version; None if its id is unknown."""
 
 GROUP_ERROR_FROM: Final = 2
@@ -133,7 +133,7 @@ def _without_reassignments(body: ListPartitionReassignmentsRequest) -> list[Ongo
     ]
 
 
-def may_on_cluster(request: Client, *operations: Operation) -> bool:
+def may_on_cluster(request: CheckedRequest, *operations: Operation) -> bool:
     """Return whether the client may perform one of the operations on the cluster."""
     return any(request.is_allowed(each, Resource.CLUSTER, CLUSTER_NAME) for each in operations)
 
@@ -141,7 +141,7 @@ def may_on_cluster(request: Client, *operations: Operation) -> bool:
 def for_cluster(*operations: Operation) -> Interceptor:
     """Return a check that refuses a request unless one of the operations on the cluster is permitted."""
 
-    def check(handle: Handler, request: Client, body: Any, version: int) -> Any:
+    def check(handle: Handler, request: CheckedRequest, body: Any, version: int) -> Any:
         if may_on_cluster(request, *operations[1:]) or may(request, operations[0], Resource.CLUSTER, CLUSTER_NAME):
             return handle(request, body, version)
         return denial_of(request.route.key, version, body, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -165,7 +165,7 @@ def explain(message: Any, text: str | None) -> None:
 def unless_on_cluster(operation: Operation, check: Interceptor) -> Interceptor:
     """Return a check that is only made if an operation on the cluster is not permitted."""
 
-    def outer(handle: Handler, request: Client, body: Any, version: int) -> Any:
+    def outer(handle: Handler, request: CheckedRequest, body: Any, version: int) -> Any:
         if may_on_cluster(request, operation):
             return handle(request, body, version)
         return check(handle, request, body, version)
@@ -176,7 +176,7 @@ def unless_on_cluster(operation: Operation, check: Interceptor) -> Interceptor:
 def for_all(operation: Operation, resource: Resource, names: Names) -> Interceptor:
     """Return a check that refuses a request unless an operation is permitted on all resources that it names."""
 
-    def check(handle: Handler, request: Client, body: Any, version: int) -> Any:
+    def check(handle: Handler, request: CheckedRequest, body: Any, version: int) -> Any:
         if all(may(request, operation, resource, name) for name in names(body, version)):
             return handle(request, body, version)
         return denial_of(request.route.key, version, body, DENIED[resource])
@@ -201,7 +201,7 @@ def for_each(
     `handles_none`: the handler also gets a request of which everything is refused, for errors that are not about elements.
     """
 
-    def check(handle: Handler, request: Client, body: Any, version: int) -> Any:
+    def check(handle: Handler, request: CheckedRequest, body: Any, version: int) -> Any:
         elements: Sequence[Any] = getattr(body, listed) or ()
         names = [name_of(request, each, version) for each in elements]
         times = Counter(name for name in names if name is not None)
@@ -227,7 +227,7 @@ def shows_only(operation: Operation, resource: Resource, answered: str, name: st
     `answered`: name of the list of elements; `name`: field of an element with the name of the resource.
     """
 
-    def check(handle: Handler, request: Client, body: Any, version: int) -> Any:
+    def check(handle: Handler, request: CheckedRequest, body: Any, version: int) -> Any:
         def hide(response: Any) -> None:
             elements = getattr(response, answered)
             shown = [each for each in elements if request.is_allowed(operation, resource, getattr(each, name))]
@@ -238,12 +238,12 @@ def shows_only(operation: Operation, resource: Resource, answered: str, name: st
     return check
 
 
-def itself(request: Client, name: str, version: int) -> str:
+def itself(request: CheckedRequest, name: str, version: int) -> str:
     """Return the name of an element that is a name."""
     return name
 
 
-def topic_name(request: Client, topic: Any, version: int) -> str | None:
+def topic_name(request: CheckedRequest, topic: Any, version: int) -> str | None:
     """Return the name of a topic in a request, which has an id instead from some version of an API on; None if it is unknown."""
     if version < TOPIC_IDS_FROM.get(request.route.key, version + 1):
         name: str = topic.topic if hasattr(topic, "topic") else topic.name
@@ -251,7 +251,9 @@ def topic_name(request: Client, topic: Any, version: int) -> str | None:
     return request.broker.topics.name_of(topic.topic_id)
 
 
-def change_response(handle: Handler, request: Client, body: Any, version: int, change: Callable[[Any], None]) -> Any:
+def change_response(
+    handle: Handler, request: CheckedRequest, body: Any, version: int, change: Callable[[Any], None]
+) -> Any:
     """Handle a request, and change its response before it is sent."""
     route = request.route
 

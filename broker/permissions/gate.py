@@ -25,7 +25,7 @@ from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
 from stuntbroker.protocol.config_resources import ResourceType
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.permissions.checks import Client
+    from stuntbroker.broker.permissions.checks import CheckedRequest
     from stuntbroker.broker.requests.router import Handler, Interceptor, Router
 
 READ, WRITE, DELETE, ALTER = Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER
@@ -58,14 +58,14 @@ def _configs(operation: Operation, answered: str) -> tuple[Interceptor, ...]:
     )
 
 
-def _configured(request: Client, resource: Any, version: int, of_types: frozenset[int]) -> str | None:
+def _configured(request: CheckedRequest, resource: Any, version: int, of_types: frozenset[int]) -> str | None:
     """Return the name of a resource with a configuration; None for those of other types."""
     if resource.resource_type not in of_types:
         return None
     return CLUSTER_NAME if of_types is OF_CLUSTER else str(resource.resource_name)
 
 
-def _changed(request: Client, resource: Any, version: int, of_types: frozenset[int]) -> str | None:
+def _changed(request: CheckedRequest, resource: Any, version: int, of_types: frozenset[int]) -> str | None:
     """As `_configured`; None also for another broker, whose configuration nobody can change here."""
     is_broker = resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
     if is_broker and resource.resource_name not in ("", str(request.listener.node_id)):
@@ -73,7 +73,7 @@ def _changed(request: Client, resource: Any, version: int, of_types: frozenset[i
     return _configured(request, resource, version, of_types)
 
 
-def _only_known_types(handle: Handler, request: Client, body: Any, version: int) -> Any:
+def _only_known_types(handle: Handler, request: CheckedRequest, body: Any, version: int) -> Any:
     """Refuse a request with a resource of an unknown type before all else."""
     return unknown_type_refusal(body) or handle(request, body, version)
 

@@ -36,7 +36,7 @@ from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchRespo
 from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.permissions.checks import Client
+    from stuntbroker.broker.permissions.checks import CheckedRequest
     from stuntbroker.broker.requests.router import Handler
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -47,7 +47,7 @@ SHARE_FROM: Final = 6
 NO_OFFSET: Final = -1
 
 
-def check_find_coordinator(handle: Handler, request: Client, body: FindCoordinatorRequest, version: int) -> Any:
+def check_find_coordinator(handle: Handler, request: CheckedRequest, body: FindCoordinatorRequest, version: int) -> Any:
     """Refuse the groups and transactional ids that the client may not describe."""
     keys = body.coordinator_keys if version >= SEVERAL_FROM[api_keys.FIND_COORDINATOR] else [body.key]
     if body.key_type == SHARE and version >= SHARE_FROM:
@@ -73,7 +73,7 @@ def check_find_coordinator(handle: Handler, request: Client, body: FindCoordinat
     return handle_own_part(handle, request, own, version, refusal, "coordinators")
 
 
-def check_offset_fetch(handle: Handler, request: Client, body: OffsetFetchRequest, version: int) -> Any:
+def check_offset_fetch(handle: Handler, request: CheckedRequest, body: OffsetFetchRequest, version: int) -> Any:
     """Refuse the offsets of groups and topics that the client may not describe."""
     key = request.route.key
     if version < SEVERAL_FROM[api_keys.OFFSET_FETCH]:
@@ -113,13 +113,13 @@ def check_offset_fetch(handle: Handler, request: Client, body: OffsetFetchReques
     return change_response(handle, request, own, version, hide)
 
 
-def _is_known(request: Client, topic: Any, version: int) -> bool:
+def _is_known(request: CheckedRequest, topic: Any, version: int) -> bool:
     """Return whether the client may know of a topic; True for a topic of which only an unknown id is given."""
     name = topic_name(request, topic, version)
     return name is None or may_describe(request, name)
 
 
-def _split_topics(request: Client, topics: Any, version: int) -> tuple[Any, list[Any]]:
+def _split_topics(request: CheckedRequest, topics: Any, version: int) -> tuple[Any, list[Any]]:
     """Return the topics of a request of which the client may know (None: all), and the others."""
     if topics is None:
         return None, []
@@ -139,7 +139,7 @@ def _refused_in_group(topics: list[Any]) -> list[OffsetFetchResponseTopics]:
     ]
 
 
-def check_describe_groups(handle: Handler, request: Client, body: Any, version: int) -> Any:
+def check_describe_groups(handle: Handler, request: CheckedRequest, body: Any, version: int) -> Any:
     """Show the operations on each group that are permitted to the client."""
     if not body.include_authorized_operations:
         return handle(request, body, version)
@@ -154,7 +154,7 @@ def check_describe_groups(handle: Handler, request: Client, body: Any, version: 
     return change_response(handle, request, body, version, show)
 
 
-def check_init_producer_id(handle: Handler, request: Client, body: InitProducerIdRequest, version: int) -> Any:
+def check_init_producer_id(handle: Handler, request: CheckedRequest, body: InitProducerIdRequest, version: int) -> Any:
     """Refuse a transactional id to which the client may not write, and idempotence to a client that may write nowhere."""
     transactional_id = body.transactional_id
     if transactional_id is not None:
@@ -167,7 +167,9 @@ def check_init_producer_id(handle: Handler, request: Client, body: InitProducerI
     return InitProducerIdResponse(0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1, -1)
 
 
-def check_add_partitions_to_txn(handle: Handler, request: Client, body: AddPartitionsToTxnRequest, version: int) -> Any:
+def check_add_partitions_to_txn(
+    handle: Handler, request: CheckedRequest, body: AddPartitionsToTxnRequest, version: int
+) -> Any:
     """Refuse a transaction that is not the client's, or that has a topic to which the client may not write."""
     if version >= SEVERAL_FROM[api_keys.ADD_PARTITIONS_TO_TXN]:  # Only brokers send it.
         if may(request, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
@@ -197,7 +199,7 @@ def check_add_partitions_to_txn(handle: Handler, request: Client, body: AddParti
     )
 
 
-def check_describe_transactions(handle: Handler, request: Client, body: Any, version: int) -> Any:
+def check_describe_transactions(handle: Handler, request: CheckedRequest, body: Any, version: int) -> Any:
     """Hide the topics of a transaction of which the client may not know."""
 
     def hide(response: Any) -> None:

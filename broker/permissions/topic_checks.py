@@ -41,7 +41,7 @@ from stuntbroker.protocol.topic_names import CLUSTER_METADATA
 from stuntbroker.protocol.versions import CREATED_TOPICS_DESCRIBED_FROM, TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.permissions.checks import Client
+    from stuntbroker.broker.permissions.checks import CheckedRequest
     from stuntbroker.broker.requests.router import Handler
 
 DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -51,7 +51,7 @@ NOT_SHOWN: Final = -1
 """Number of partitions, and replication factor, of a topic whose configuration the client may not see."""
 
 
-def may_describe(request: Client, name: str) -> bool:
+def may_describe(request: CheckedRequest, name: str) -> bool:
     """Return whether the client may know of a topic."""
     return request.is_allowed(Operation.DESCRIBE, Resource.TOPIC, name)
 
@@ -59,7 +59,7 @@ def may_describe(request: Client, name: str) -> bool:
 # --- Produce
 
 
-def check_produce(handle: Handler, request: Client, fields: ProduceFields, version: int) -> Any:
+def check_produce(handle: Handler, request: CheckedRequest, fields: ProduceFields, version: int) -> Any:
     """Refuse the batches for topics to which the client may not write, and transactions that are not the client's."""
     transactional_id, acks, topic_batches = fields
     if has_transactional(topic_batches) and (
@@ -81,7 +81,7 @@ def check_produce(handle: Handler, request: Client, fields: ProduceFields, versi
     return handle_own_produce(handle, request, (transactional_id, acks, own), version, refused)
 
 
-def _name_to_write(request: Client, name: str, topic_id: bytes, version: int) -> str | None:
+def _name_to_write(request: CheckedRequest, name: str, topic_id: bytes, version: int) -> str | None:
     """Return the name of the topic of a Produce request; None if its id is unknown."""
     if version < PRODUCE_IDS_FROM:
         return name
@@ -98,7 +98,7 @@ def _refused(topic_batches: TopicBatches, error: ErrorCode) -> list[TopicProduce
 # --- Metadata
 
 
-def check_metadata(handle: Handler, request: Client, body: MetadataRequest, version: int) -> Any:
+def check_metadata(handle: Handler, request: CheckedRequest, body: MetadataRequest, version: int) -> Any:
     """Hide the topics of which the client may not know; refuse to create those that it may not create."""
     named = named_topics(body, version)
     denied: list[MetadataResponseTopic] = []
@@ -133,33 +133,33 @@ def check_metadata(handle: Handler, request: Client, body: MetadataRequest, vers
     return change_response(handle, request, own, version, hide)
 
 
-def _requested_name(request: Client, topic: MetadataRequestTopic | DeleteTopicState) -> str | None:
+def _requested_name(request: CheckedRequest, topic: MetadataRequestTopic | DeleteTopicState) -> str | None:
     """Return the name of a topic in a request that has names and ids; None if its id is unknown."""
     if topic.topic_id == ZERO_UUID:
         return topic.name
     return request.broker.topics.name_of(topic.topic_id)
 
 
-def _may_create_if_missing(request: Client, body: MetadataRequest, name: str) -> bool:
+def _may_create_if_missing(request: CheckedRequest, body: MetadataRequest, name: str) -> bool:
     broker = request.broker
     if not creates_missing(broker.config, body):
         return True
     return broker.topics.get(name) is not None or may_create(request, name)
 
 
-def may_create(request: Client, name: str) -> bool:
+def may_create(request: CheckedRequest, name: str) -> bool:
     """Return whether the client may create a topic."""
     return may_on_cluster(request, Operation.CREATE) or may(request, Operation.CREATE, Resource.TOPIC, name)
 
 
-def cluster_operations(request: Client) -> int:
+def cluster_operations(request: CheckedRequest) -> int:
     """Return the operations on the cluster that the response shows; none if the client may not describe the cluster."""
     if not may_on_cluster(request, Operation.DESCRIBE):
         return NO_CLUSTER_OPERATIONS
     return operations_of(request.broker.authorizer, request, Resource.CLUSTER, CLUSTER_NAME)
 
 
-def _show_operations(request: Client, topics: Iterable[Any]) -> None:
+def _show_operations(request: CheckedRequest, topics: Iterable[Any]) -> None:
     for topic in topics:
         if topic.name is not None:
             topic.topic_authorized_operations = operations_of(
@@ -167,7 +167,7 @@ def _show_operations(request: Client, topics: Iterable[Any]) -> None:
             )
 
 
-def check_describe_cluster(handle: Handler, request: Client, body: Any, version: int) -> Any:
+def check_describe_cluster(handle: Handler, request: CheckedRequest, body: Any, version: int) -> Any:
     """Show the operations on the cluster that are permitted to the client."""
     if not body.include_cluster_authorized_operations:
         return handle(request, body, version)
@@ -180,7 +180,7 @@ def check_describe_cluster(handle: Handler, request: Client, body: Any, version:
 
 
 def check_describe_topic_partitions(
-    handle: Handler, request: Client, body: DescribeTopicPartitionsRequest, version: int
+    handle: Handler, request: CheckedRequest, body: DescribeTopicPartitionsRequest, version: int
 ) -> Any:
     """Hide the topics of which the client may not know, so that the pages have the others only."""
     requested = [topic.name for topic in body.topics]
@@ -210,7 +210,7 @@ def check_describe_topic_partitions(
 # --- CreateTopics and DeleteTopics
 
 
-def check_create_topics(handle: Handler, request: Client, body: CreateTopicsRequest, version: int) -> Any:
+def check_create_topics(handle: Handler, request: CheckedRequest, body: CreateTopicsRequest, version: int) -> Any:
     """Refuse the topics that the client may not create; hide the configurations that it may not see."""
     times = Counter(topic.name for topic in body.topics)
     unique = (name for name, count in times.items() if count == 1 and name != CLUSTER_METADATA)
@@ -234,7 +234,7 @@ def check_create_topics(handle: Handler, request: Client, body: CreateTopicsRequ
     return change_response(handle, request, own, version, refuse)
 
 
-def check_delete_topics(handle: Handler, request: Client, body: DeleteTopicsRequest, version: int) -> Any:
+def check_delete_topics(handle: Handler, request: CheckedRequest, body: DeleteTopicsRequest, version: int) -> Any:
     """Refuse the topics that the client may not delete, without the names of those of which it may not know.
 
     What is invalid for another reason is passed on: topics that are requested twice, or by name and id, for example.
@@ -266,7 +266,7 @@ def check_delete_topics(handle: Handler, request: Client, body: DeleteTopicsRequ
     return change_response(handle, request, own, version, add_refused)
 
 
-def _deletion_refusal(request: Client, topic: DeleteTopicState) -> DeletableTopicResult | None:
+def _deletion_refusal(request: CheckedRequest, topic: DeleteTopicState) -> DeletableTopicResult | None:
     """Return the refusal of a topic that the client may not delete; None if it may, or if there is none."""
     name = _requested_name(request, topic)
     if name is None:

@@ -42,7 +42,7 @@ class Request:
 
     @property
     def client_id(self) -> str:
-        """Client id in the header of the request."""
+        """Client id in the header of the request, until it is answered."""
         return self.connection.client_id
 
     @property
@@ -83,6 +83,7 @@ class Request:
     def closed(self) -> None:
         """End the request without a response, because the connection is closed."""
         self.is_open = False
+        self.before_reply = None
         if self.on_close is not None:
             on_close, self.on_close = self.on_close, None
             on_close()
@@ -93,7 +94,7 @@ class Request:
             if self.route.reads and self.broker.turn.armed:
                 self.broker.turn.flush()
             response = handle(self, body, version)
-        except Exception as fault:  # As in Connection: a failing request ends its connection, not the broker.
+        except Exception as fault:  # As in Connection._frame: a failing request ends its connection, not the broker.
             self.handle_fault(fault)
             return
         if response is not None:

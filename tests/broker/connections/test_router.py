@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stuntbroker.broker.connections.connection import Connection
 from stuntbroker.broker.requests.apis import NO_RESPONSE
+from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
 from stuntbroker.protocol.messages.heartbeat_response import HeartbeatResponse
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.kit.produce_and_fetch import fetch
 from tests.kit.rig import KEYS, Rig, decode, frame, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 
@@ -101,3 +105,49 @@ async def test_without_an_interceptor_a_request_goes_straight_to_its_handler(dat
     async with running_rig(data_dir) as rig:
         beat(rig)
         assert rig.broker.router.routes[HEARTBEAT << 16 | 4].handle is k12_heartbeat.handle
+
+
+@pytest.mark.parametrize("leave", ["disconnect", "abort"])
+async def test_a_request_that_is_handled_after_its_client_has_gone_waits_for_nothing(
+    data_dir: Path, leave: str
+) -> None:
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        held: list[Any] = []
+
+        def hold(handle: Any, request: Any, body: Any, version: int) -> None:
+            held.append(partial(request.handle_later, handle, body, version))
+
+        rig.broker.router.add_interceptor(hold, KEYS["Fetch"])
+        client = rig.client()
+        client.feed(frame(fetch(), 12))
+        (client.disconnect if leave == "disconnect" else client.connection.abort)()
+        held[0]()
+        assert not rig.log(TOPIC, 0).waiters
+
+
+def connections_in_memory() -> int:
+    return sum(isinstance(each, Connection) for each in gc.get_objects())
+
+
+async def test_a_client_that_leaves_while_its_request_is_intercepted_leaves_no_memory(data_dir: Path) -> None:
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+
+        def look(handle: Any, request: Any, body: Any, version: int) -> Any:
+            return intercept_response(handle, request, body, version, lambda answer: answer)
+
+        rig.broker.router.add_interceptor(look, KEYS["Fetch"])
+        gc.collect()
+        gc.disable()
+        try:
+            before = connections_in_memory()
+            client = rig.client()
+            client.feed(frame(fetch(), 12))
+            assert connections_in_memory() == before + 1
+            client.disconnect()
+            client.transport.protocol = None
+            del client
+            assert connections_in_memory() == before
+        finally:
+            gc.enable()
