@@ -9,6 +9,7 @@ importing aiokafka takes 60 ms, where all of `stuntbroker txn list` takes 40 ms.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import time
@@ -44,6 +45,8 @@ CONNECT_S_MAX: Final = 5.0
 REQUEST_S_MAX: Final = 30.0
 WAIT_S_MIN: Final = 0.001
 """Minimum time-out of a socket: with 0 seconds it would be non-blocking, and fail with another error."""
+NO_ROUTE: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.ENETUNREACH, errno.EHOSTUNREACH})
+"""Errors of an address that this machine cannot reach, such as that of IPv6 in a container; another one may answer."""
 CLIENT_ID: Final = "stuntbroker"
 REFUSAL_HINT: Final = " (does the listener need TLS or SASL, or other certificates?)"
 """Listeners with TLS or SASL give no reason when they close a connection: at once, or after ApiVersions."""
@@ -245,10 +248,19 @@ class Connection:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def _open_socket(address: Address, timeout_s: float) -> socket.socket:
+    """Connect to the first address of a host that accepts. The error is the one of an address that this machine can reach."""
+    try:
+        return socket.create_connection(address, timeout_s, all_errors=True)
+    except ExceptionGroup as faults:
+        reached = [each for each in faults.exceptions if isinstance(each, OSError) and each.errno not in NO_ROUTE]
+        raise (reached or faults.exceptions)[0] from None
+
+
 def _connected(address: Address, timeout_s: float, security: Security | None) -> socket.socket:
     """Return a socket that is connected, after the TLS handshake if there is one."""
     try:
-        connected = socket.create_connection(address, timeout_s)
+        connected = _open_socket(address, timeout_s)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except (OSError, ValueError, OverflowError) as fault:  # Metadata may name an invalid host or port.
         raise ConnectionFailed(f"cannot connect to {address}: {reason(fault)}") from fault

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from typing import Final
 
-from stuntbroker.cli.arguments import UsageError
-from stuntbroker.cli.commands.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_operation
+from stuntbroker.cli.arguments import UsageError, bootstrap, seconds
+from stuntbroker.cli.client_security import security
+from stuntbroker.cli.commands.verbs import (
+    COMMAND_TIMEOUT_S,
+    COMMON_USAGE,
+    Operation,
+    Options,
+    Shown,
+    Verb,
+    run_operation,
+)
+from stuntbroker.cli.commands.wait import ATTEMPT_S_MAX, ATTEMPT_S_MIN, PAUSE_S, ask
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import alter_config, describe_config
-from stuntbroker.client.errors import NotFound
+from stuntbroker.client.errors import AuthenticationFailed, ClientError, NotFound
 from stuntbroker.protocol.addresses import EVERY_ADDRESS, parse_bootstrap
 from stuntbroker.protocol.config_resources import ResourceType
 
@@ -18,7 +30,7 @@ usage: stuntbroker advertise HOST:PORT [options]
 
 Sets the address by which clients outside a container reach its broker (property stuntbroker.mapped.address). Clients that
 connect through the mapped port get this address; clients inside the container network get the address to which they have
-connected. Run the command in the container:
+connected. Run the command in the container; it waits until the broker is up, and finds the port of the broker itself:
 
   docker exec CONTAINER stuntbroker advertise localhost:49153
 
@@ -43,6 +55,32 @@ def advertise(arguments: list[str]) -> int:
     return run_operation("advertise", Verb(_prepare, words="HOST:PORT"), arguments)
 
 
+def _wait_for_broker(given: Options) -> None:
+    """Wait until the broker answers. Without --bootstrap, that of `serve --container` in this container, on whatever port."""
+    from stuntbroker.cli.serving.container import listening_at
+
+    timeout_s = seconds(given, "--timeout", COMMAND_TIMEOUT_S)
+    deadline_s = time.monotonic() + timeout_s
+    is_given, is_said = "--bootstrap" in given, False
+    while True:
+        if not is_given and (listening := listening_at()) is not None:
+            given["--bootstrap"] = [listening.address]
+        try:
+            ask(
+                bootstrap(given), max(ATTEMPT_S_MIN, min(ATTEMPT_S_MAX, deadline_s - time.monotonic())), security(given)
+            )
+            return
+        except AuthenticationFailed:
+            return  # The command itself reports it.
+        except ClientError as fault:
+            if time.monotonic() + PAUSE_S >= deadline_s:
+                return
+            if not is_said:
+                sys.stderr.write(f"stuntbroker: {fault}; trying again for {timeout_s:g} s\n")
+                is_said = True
+        time.sleep(PAUSE_S)
+
+
 def _prepare(given: Options) -> Operation:
     (address,) = given[""]
     try:
@@ -51,6 +89,7 @@ def _prepare(given: Options) -> Operation:
             raise ValueError(f"{parsed[0].host} is not an address that a client can connect to")
     except ValueError as fault:
         raise UsageError(f"advertise: {fault}") from None
+    _wait_for_broker(given)
 
     def operation(cluster: Cluster) -> Shown:
         here = str(cluster.controller_id())

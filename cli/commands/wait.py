@@ -43,7 +43,7 @@ def _wait(addresses: list[Address] | None, secured_by: Security | None, timeout_
             if addresses is None:
                 _check_this_container(attempt_s)
             else:
-                _ask(addresses, attempt_s, secured_by)
+                ask(addresses, attempt_s, secured_by)
             return ""
         except AuthenticationFailed as fault:
             return str(fault)
@@ -53,7 +53,7 @@ def _wait(addresses: list[Address] | None, secured_by: Security | None, timeout_
         time.sleep(PAUSE_S)
 
 
-def _ask(addresses: list[Address], timeout_s: float, secured_by: Security | None = None) -> None:
+def ask(addresses: list[Address], timeout_s: float, secured_by: Security | None = None) -> None:
     """Ask a broker for its metadata. Raises ClientError."""
     with Cluster(addresses, timeout_s, security=secured_by) as cluster:
         cluster.broker_ids()
@@ -68,7 +68,7 @@ def _check_this_container(timeout_s: float) -> None:
         raise Unreachable("it is not ready")
     (address,) = parse_bootstrap(listening.address)
     if not listening.is_secured:
-        _ask([address], timeout_s)
+        ask([address], timeout_s)
         return
     try:
         socket.create_connection(address, timeout_s).close()

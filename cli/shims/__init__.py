@@ -35,13 +35,19 @@ COMMANDS: Final = {
 
 MISSING: Final = frozenset(
     [
+        "connect-distributed",
+        "connect-mirror-maker",
+        "connect-plugin-path",
+        "connect-standalone",
         "kafka-client-metrics",
+        "kafka-console-share-consumer",
         "kafka-consumer-perf-test",
         "kafka-delegation-tokens",
         "kafka-delete-records",
         "kafka-dump-log",
         "kafka-e2e-latency",
         "kafka-groups",
+        "kafka-jmx",
         "kafka-leader-election",
         "kafka-log-dirs",
         "kafka-metadata-quorum",
@@ -49,10 +55,17 @@ MISSING: Final = frozenset(
         "kafka-mirror-maker",
         "kafka-producer-perf-test",
         "kafka-reassign-partitions",
+        "kafka-replica-verification",
         "kafka-run-class",
         "kafka-server-stop",
+        "kafka-share-consumer-perf-test",
         "kafka-share-groups",
+        "kafka-streams-application-reset",
         "kafka-streams-groups",
+        "kafka-verifiable-consumer",
+        "kafka-verifiable-producer",
+        "kafka-verifiable-share-consumer",
+        "trogdor",
         "zookeeper-shell",
     ]
 )

@@ -66,6 +66,8 @@ def _run(command: str, arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if (options.topic is None) == (options.include is None):
         raise CommandError("Exactly one of --include/--topic is required.")
+    if options.group is not None and options.partition is not None:
+        raise CommandError("Options group and partition cannot be specified together.")
     if options.max_messages is not None and options.max_messages < 0:
         options.max_messages = None  # No limit.
     consumer = options.command_config = (options.command_config or {}) | properties_of(options.consumer)

@@ -7,6 +7,8 @@ import csv
 import re
 import sys
 import time
+from collections.abc import Iterable
+from typing import Final
 
 from stuntbroker.cli.commands.group import OffsetRow, offset_rows, places_of, target_offset
 from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, columns, guarded, run_with_cluster
@@ -28,6 +30,20 @@ ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 OFFSETS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
 KINDS = ("Consumer", "Classic")
 STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Assigning", "Reconciling", "Dead")
+EXCLUSIVE: Final = {
+    "describe": ("members", "offsets", "state"),
+    "reset_offsets": (
+        "to-offset",
+        "to-datetime",
+        "by-duration",
+        "to-earliest",
+        "to-latest",
+        "shift-by",
+        "from-file",
+        "to-current",
+    ),
+}
+"""Action -> options of which at most one may be given."""
 DURATION = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d+)?)S)?)?", re.ASCII)
 PARTITION, OFFSET = re.compile("[0-9]{1,9}"), re.compile("[0-9]{1,18}")
 
@@ -68,7 +84,23 @@ def _run(command: str, arguments: list[str]) -> int:
         )
     if actions[0] != "list" and not (options.group or options.all_groups):
         raise CommandError("Option [group] or [all-groups] is needed")
+    _check_that_one_is_given(options, actions[0])
     return run_with_cluster(options, lambda cluster: _ACTIONS[actions[0]](cluster, options))
+
+
+def _check_that_one_is_given(options: argparse.Namespace, action: str) -> None:
+    """Raise CommandError for options of an action that exclude one another."""
+    exclusive = EXCLUSIVE.get(action, ())
+    given = [name for name in exclusive if getattr(options, name.replace("-", "_")) not in (None, False)]
+    if len(given) < 2:
+        return
+    if action == "describe":
+        raise CommandError(f"Option [describe] takes at most one of these options: {_in_brackets(exclusive)}")
+    raise CommandError(f'Option "[{given[0]}]" can\'t be used with option "[{given[1]}]"')
+
+
+def _in_brackets(names: Iterable[str]) -> str:
+    return ", ".join(f"[{name}]" for name in names)
 
 
 def _validate(text: str) -> int:

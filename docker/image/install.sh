@@ -4,10 +4,13 @@ set -eu
 root=$1
 here=$(cd "$(dirname "$0")" && pwd)
 # Commands of Kafka that are not here: they say so, and name those that are.
-missing="kafka-client-metrics kafka-consumer-perf-test kafka-delegation-tokens kafka-delete-records kafka-dump-log kafka-e2e-latency \
-  kafka-groups kafka-leader-election kafka-log-dirs kafka-metadata-quorum kafka-metadata-shell kafka-mirror-maker \
-  kafka-producer-perf-test kafka-reassign-partitions kafka-run-class kafka-server-stop kafka-share-groups kafka-streams-groups \
-  zookeeper-shell"
+missing="connect-distributed connect-mirror-maker connect-plugin-path connect-standalone kafka-client-metrics \
+  kafka-console-share-consumer kafka-consumer-perf-test kafka-delegation-tokens kafka-delete-records kafka-dump-log \
+  kafka-e2e-latency kafka-groups kafka-jmx kafka-leader-election kafka-log-dirs kafka-metadata-quorum \
+  kafka-metadata-shell kafka-mirror-maker kafka-producer-perf-test kafka-reassign-partitions \
+  kafka-replica-verification kafka-run-class kafka-server-stop kafka-share-consumer-perf-test kafka-share-groups \
+  kafka-streams-application-reset kafka-streams-groups kafka-verifiable-consumer kafka-verifiable-producer \
+  kafka-verifiable-share-consumer trogdor zookeeper-shell"
 
 mkdir -p "$root/etc/kafka/docker" "$root/etc/confluent/docker" "$root/etc/redpanda" "$root/opt/kafka/bin" "$root/usr/bin" \
   "$root/opt/kafka/config" "$root/var/lib/kafka/data" "$root/var/lib/redpanda/data" "$root/var/lib/stuntbroker" "$root/bitnami/kafka/data" \
@@ -42,6 +45,9 @@ install -m 755 "$here/nc" "$root/usr/bin/nc"
 install -m 755 "$here/cub" "$root/usr/bin/cub"
 ln -s /opt/kafka/bin/stuntbroker-shim "$root/usr/bin/rpk"
 ln -s /opt/kafka/bin/stuntbroker-shim "$root/usr/bin/redpanda"
+# Many compose files write the command as one word: ["redpanda start", "--smp 1"].
+printf '#!/bin/sh\nexec redpanda start "$@"\n' > "$root/usr/bin/redpanda start"
+chmod 755 "$root/usr/bin/redpanda start"
 if [ -x /usr/bin/tini ]; then
   install -m 755 /usr/bin/tini "$root/usr/bin/tini"
 else
@@ -52,7 +58,8 @@ fi
 for command in "$root"/opt/kafka/bin/kafka-* ; do
   ln -s "/opt/kafka/bin/$(basename "$command")" "$root/usr/bin/$(basename "$command")"
 done
-for command in zookeeper-server-start zookeeper-shell; do
+for command in connect-distributed connect-mirror-maker connect-plugin-path connect-standalone trogdor zookeeper-server-start \
+  zookeeper-shell; do
   ln -s "/opt/kafka/bin/$command" "$root/usr/bin/$command"
 done
 ln -s /opt/stuntbroker/bin/stuntbroker "$root/usr/bin/stuntbroker"

@@ -107,10 +107,8 @@ async def test_without_an_interceptor_a_request_goes_straight_to_its_handler(dat
         assert rig.broker.router.routes[HEARTBEAT << 16 | 4].handle is k12_heartbeat.handle
 
 
-@pytest.mark.parametrize("leave", ["disconnect", "abort"])
-async def test_a_request_that_is_handled_after_its_client_has_gone_waits_for_nothing(
-    data_dir: Path, leave: str
-) -> None:
+@pytest.mark.parametrize("end", ["disconnect", "abort"])
+async def test_a_request_that_is_handled_after_its_client_has_gone_waits_for_nothing(data_dir: Path, end: str) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         held: list[Any] = []
@@ -121,7 +119,7 @@ async def test_a_request_that_is_handled_after_its_client_has_gone_waits_for_not
         rig.broker.router.add_interceptor(hold, KEYS["Fetch"])
         client = rig.client()
         client.feed(frame(fetch(), 12))
-        (client.disconnect if leave == "disconnect" else client.connection.abort)()
+        (client.disconnect if end == "disconnect" else client.connection.abort)()
         held[0]()
         assert not rig.log(TOPIC, 0).waiters
 

@@ -220,6 +220,22 @@ def test_versions_of_apis_are_listed_for_each_broker(prepared: str, kafka_tools:
         ("kafka-topics --create", 1, 'Missing required argument "[topic]"'),
         ("kafka-topics --foo --list", 1, "unrecognized arguments: --foo"),
         ("kafka-topics.sh --bootstrap-server nowhere:1 --version", 0, "4.3.1 (stuntbroker "),
+        ("connect-standalone.sh a b", 1, "connect-standalone.sh: this command of Apache Kafka is not available here"),
+        (
+            "kafka-consumer-groups --reset-offsets --group g --topic t --to-latest --to-earliest --execute",
+            1,
+            'Option "[to-earliest]" can\'t be used with option "[to-latest]"',
+        ),
+        (
+            "kafka-consumer-groups --describe --group g --members --state",
+            1,
+            "Option [describe] takes at most one of these options: [members], [offsets], [state]",
+        ),
+        (
+            "kafka-console-consumer --topic t --group g --partition 0",
+            1,
+            "Options group and partition cannot be specified together.",
+        ),
         ("kafka-features", 1, "give an operation: describe, upgrade, downgrade, disable"),
         ("kafka-features upgrade --feature x", 1, "Can't parse feature=level string x: equals sign not found."),
         ("kafka-features upgrade --feature x=32768", 1, "string x=32768: unable to parse 32768 as a short."),
