@@ -62,19 +62,18 @@ def _wait_for_broker(given: Options) -> None:
     timeout_s = seconds(given, "--timeout", COMMAND_TIMEOUT_S)
     deadline_s = time.monotonic() + timeout_s
     is_given, is_said = "--bootstrap" in given, False
-    while True:
+    while (left_s := deadline_s - time.monotonic()) > 0:
+        given["--timeout"] = [str(max(ATTEMPT_S_MIN, left_s))]  # The time-out is of the whole command.
         if not is_given and (listening := listening_at()) is not None:
             given["--bootstrap"] = [listening.address]
+            if listening.is_secured:
+                return  # It is up; the command itself says what it needs to connect.
         try:
-            ask(
-                bootstrap(given), max(ATTEMPT_S_MIN, min(ATTEMPT_S_MAX, deadline_s - time.monotonic())), security(given)
-            )
+            ask(bootstrap(given), max(ATTEMPT_S_MIN, min(ATTEMPT_S_MAX, left_s)), security(given))
             return
         except AuthenticationFailed:
             return  # The command itself reports it.
         except ClientError as fault:
-            if time.monotonic() + PAUSE_S >= deadline_s:
-                return
             if not is_said:
                 sys.stderr.write(f"stuntbroker: {fault}; trying again for {timeout_s:g} s\n")
                 is_said = True

@@ -84,12 +84,12 @@ def _run(command: str, arguments: list[str]) -> int:
         )
     if actions[0] != "list" and not (options.group or options.all_groups):
         raise CommandError("Option [group] or [all-groups] is needed")
-    _check_that_one_is_given(options, actions[0])
+    _check_exclusive_options(options, actions[0])
     return run_with_cluster(options, lambda cluster: _ACTIONS[actions[0]](cluster, options))
 
 
-def _check_that_one_is_given(options: argparse.Namespace, action: str) -> None:
-    """Raise CommandError for options of an action that exclude one another."""
+def _check_exclusive_options(options: argparse.Namespace, action: str) -> None:
+    """Raise CommandError if two options of an action exclude each other."""
     exclusive = EXCLUSIVE.get(action, ())
     given = [name for name in exclusive if getattr(options, name.replace("-", "_")) not in (None, False)]
     if len(given) < 2:
