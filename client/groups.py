@@ -211,23 +211,27 @@ def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartit
     cluster.retrying(attempt)
 
 
-def delete_offsets(cluster: Cluster, group_id: str, partitions: Collection[TopicPartition]) -> None:
-    """Delete a group's offsets of partitions that none of its members is subscribed to. Raises BrokerError."""
+def delete_offsets(
+    cluster: Cluster, group_id: str, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Delete a group's offsets of partitions that none of its members is subscribed to; return an error code for each.
+
+    Raises BrokerError if the group cannot be changed at all.
+    """
     by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, partition in sorted(partitions):
         by_topic.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition))
     topics = [OffsetDeleteRequestTopic(topic, each) for topic, each in by_topic.items()]
 
-    def attempt() -> None:
+    def attempt() -> dict[TopicPartition, int]:
         node_id = cluster.group_coordinator(group_id)
         answer = cluster.ask(node_id, OFFSET_DELETE, OffsetDeleteRequest(group_id, topics), OffsetDeleteResponse)
         check(f"deleting offsets of group {group_id!r}", answer.error_code)
-        for topic in answer.topics:
-            for part in topic.partitions:
-                what = f"deleting the offset of group {group_id!r} in {topic.name}-{part.partition_index}"
-                check(what, part.error_code)
+        return {
+            (topic.name, part.partition_index): part.error_code for topic in answer.topics for part in topic.partitions
+        }
 
-    cluster.retrying(attempt)
+    return cluster.retrying(attempt)
 
 
 def delete_group(cluster: Cluster, group_id: str) -> None:

@@ -79,6 +79,8 @@ class Listening(NamedTuple):
     address: str
     is_secured: bool
     """Whether clients need TLS or SASL."""
+    pid: int
+    """Process id of the broker."""
 
 
 def listening_at() -> Listening | None:
@@ -89,8 +91,8 @@ def listening_at() -> Listening | None:
         try:
             with open(path, encoding="utf-8") as file:
                 ready = json.load(file)
-                return Listening(str(ready["kafka"]), "security" in ready)
-        except (OSError, ValueError, KeyError):
+                return Listening(str(ready["kafka"]), "security" in ready, int(ready["pid"]))
+        except (OSError, ValueError, KeyError, TypeError):
             continue
     return None
 

@@ -55,7 +55,7 @@ Pattern = tuple[int, str, int]
 def run(command: str, arguments: list[str]) -> int:
     """Run the command; return the exit status."""
     what = "Error while executing ACL command: "
-    return guarded(what, lambda: _run(command, arguments), failures_on_stdout=True)
+    return guarded(what, lambda: _run(command, arguments), failures_on_stdout=True, names_exceptions=True)
 
 
 def _run(command: str, arguments: list[str]) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from stuntbroker.cli.client_security import security_of_command
+from stuntbroker.cli.shims.java_errors import shown_in_java
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, Unreachable
 from stuntbroker.client.security_properties import SecurityError
@@ -48,6 +49,7 @@ class Parser(argparse.ArgumentParser):
         # Unlike Kafka: the option is optional, and defaults to the address in most images.
         self.add_argument("--bootstrap-server", *names, dest="bootstrap")
         self.add_argument("--zookeeper", help="an option of older versions: there is no ZooKeeper")
+        # Unlike Kafka: options of older versions are accepted without a warning.
         # Unlike Kafka: of the properties, those of security have an effect, and a few more.
         self.add_argument(
             "--command-config", "--consumer.config", "--producer.config", dest="command_config", type=client_properties
@@ -112,10 +114,18 @@ def client_properties(path: str) -> dict[str, str]:
         raise argparse.ArgumentTypeError(f"{path}: {getattr(fault, 'strerror', None) or fault}") from None
 
 
-def guarded(what: str, call: Callable[[], int], *, failures_on_stdout: bool = False) -> int:
+def guarded(
+    what: str,
+    call: Callable[[], int],
+    *,
+    failures_on_stdout: bool = False,
+    names_exceptions: bool = False,
+    failure_status: int = 1,
+) -> int:
     """Run a command; return its exit status. Prints a failure as one line that begins with `what`, unless the usage is wrong.
 
-    `failures_on_stdout`: print failures on standard output, as some of Kafka's commands do. Wrong usage goes to standard error.
+    Some of Kafka's commands print failures on standard output, name the Java exception of a broker's error, or exit with 0
+    after a failure. Wrong usage goes to standard error, and its exit status is 1.
     """
     try:
         return call()
@@ -123,9 +133,12 @@ def guarded(what: str, call: Callable[[], int], *, failures_on_stdout: bool = Fa
         sys.stderr.write(f"{fault}\n")
         return 1
     except (CommandError, ClientError) as fault:
-        text = isinstance(fault, BrokerError) and fault.message
-        (sys.stdout if failures_on_stdout else sys.stderr).write(f"{what}{text or fault}\n")
-        return 1
+        if names_exceptions and isinstance(fault, ClientError):
+            text = shown_in_java(fault)
+        else:
+            text = (isinstance(fault, BrokerError) and fault.message) or str(fault)
+        (sys.stdout if failures_on_stdout else sys.stderr).write(f"{what}{text}\n")
+        return failure_status
 
 
 def pattern(text: str) -> re.Pattern[str]:
@@ -157,14 +170,12 @@ LONG: Final = whole_number(INT64_MIN, INT64_MAX)
 
 
 def pairs(text: str) -> dict[str, str]:
-    """Parse `a=b,c=[d,e]`, the syntax of Kafka's --add-config. Raises CommandError."""
+    """Parse `a=b,c=[d,e]`, the syntax of Kafka's --add-config. Raises UsageFault."""
     values: dict[str, str] = {}
     for part in _split_outside_brackets(text):
         name, equals, value = part.partition("=")
         if not equals:
-            raise CommandError(
-                f'Invalid entity config: all configs to be added must be in the format "key=val": {part}'
-            )
+            raise UsageFault(f'Invalid entity config: all configs to be added must be in the format "key=val": {part}')
         values[name.strip()] = value.strip().removeprefix("[").removesuffix("]")
     return values
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from typing import Final
 
-from stuntbroker.cli.shims.arguments import CommandError, Parser, guarded, pattern, run_with_cluster
+from stuntbroker.cli.shims.arguments import INT, CommandError, Parser, guarded, pattern, run_with_cluster
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_UNCOMMITTED, list_offset
 from stuntbroker.protocol.api_keys import APIS
 
+UNREGISTER_BROKER: Final = 64
+"""API key of UnregisterBroker, which this broker does not serve."""
 EVERY_PARTITION = range(2**31)
 TOPIC_PARTITIONS = re.compile(r"([^:,]*)(?::(?:([0-9]{1,9})|([0-9]{0,9})-([0-9]{0,9}))?)?")
 MAX_TIMESTAMP = -3
@@ -54,16 +57,19 @@ def _print_api_versions(cluster: Cluster) -> int:
 def _cluster(command: str, arguments: list[str]) -> int:
     verb, others = (arguments[0], arguments[1:]) if arguments else ("", [])
     if verb in ("--help", "-h"):
-        sys.stdout.write(f"usage: {command}.sh cluster-id|list-endpoints --bootstrap-server HOST:PORT\n")
+        sys.stdout.write(f"usage: {command}.sh {'|'.join(_CLUSTER_COMMANDS)} --bootstrap-server HOST:PORT\n")
         return 0
-    if verb not in ("cluster-id", "list-endpoints"):
-        raise CommandError(f"{command}: a command is missing; here there are cluster-id and list-endpoints")
+    if verb not in _CLUSTER_COMMANDS:
+        what = f"there is no command {verb}" if verb else "a command is missing"
+        raise CommandError(f"{command}: {what}; here there are {', '.join(_CLUSTER_COMMANDS)}")
     parser = Parser(f"{command} {verb}")
     parser.add_cluster_options("-b")
     parser.add_argument("--config", "-c")
-    parser.add_flags("--include-fenced-brokers")
-    options = parser.parse_args(others)
-    return run_with_cluster(options, _print_cluster_id if verb == "cluster-id" else _print_endpoints)
+    if verb == "list-endpoints":
+        parser.add_flags("--include-fenced-brokers")
+    if verb == "unregister":
+        parser.add_argument("--id", "-i", type=INT, required=True)
+    return run_with_cluster(parser.parse_args(others), _CLUSTER_COMMANDS[verb])
 
 
 def _print_cluster_id(cluster: Cluster) -> int:
@@ -81,6 +87,21 @@ def _print_endpoints(cluster: Cluster) -> int:
     for number, host, port, rack, state, kind in rows:
         sys.stdout.write(f"{number:<10} {host:<{width}} {port:<10} {rack:<10} {state:<10} {kind:<15}\n")
     return 0
+
+
+def _unregister(cluster: Cluster) -> int:
+    """Say what Kafka's command says where brokers cannot be unregistered, which is so in every cluster of this broker."""
+    if any(UNREGISTER_BROKER in cluster.api_versions(node_id) for node_id in cluster.broker_ids()):
+        raise CommandError("kafka-cluster unregister: brokers of Apache Kafka are unregistered by its own command only")
+    sys.stdout.write("The target cluster does not support the broker unregistration API.\n")
+    return 0
+
+
+_CLUSTER_COMMANDS: Final = {
+    "cluster-id": _print_cluster_id,
+    "unregister": _unregister,
+    "list-endpoints": _print_endpoints,
+}
 
 
 def _get_offsets(command: str, arguments: list[str]) -> int:

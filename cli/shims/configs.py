@@ -7,9 +7,10 @@ import sys
 
 from stuntbroker.cli.commands.config import source_name
 from stuntbroker.cli.shims import quota_configs, scram_configs
-from stuntbroker.cli.shims.arguments import CommandError, Parser, guarded, pairs, run_with_cluster
+from stuntbroker.cli.shims.arguments import Parser, UsageFault, guarded, pairs, run_with_cluster
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import ConfigEntry, Source, alter_config, describe_config, list_configured
+from stuntbroker.client.errors import NotFound
 from stuntbroker.client.groups import list_groups
 from stuntbroker.client.quotas import EVERY, Entity
 from stuntbroker.client.topics import describe_topics
@@ -34,7 +35,6 @@ DYNAMIC = (
 
 def run(command: str, arguments: list[str]) -> int:
     """Run the command; return the exit status."""
-    # Unlike Kafka: its command exits with 0 after some failures.
     what = f"Error while executing config command with args '{' '.join(arguments)}'\n"
     return guarded(what, lambda: _run(command, arguments))
 
@@ -55,12 +55,14 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_flags("--describe", "--alter", "--all", "--force")
     options = parser.parse_args(arguments)
     if options.describe == options.alter:
-        raise CommandError("Command must include exactly one action: --describe, --alter")
+        raise UsageFault("Command must include exactly one action: --describe, --alter")
     kinds, names = _entities(options)
     if set(kinds) & quota_configs.KINDS.keys():
         return _run_for_clients(kinds, names, options)
     if len(kinds) != 1 or len(names) > 1:
-        raise CommandError(
+        if not kinds:
+            raise UsageFault("At least one entity type must be specified")
+        raise UsageFault(
             "give exactly one entity type and at most one entity name, except for users together with clients"
         )
     kind = KINDS[kinds[0]]
@@ -80,13 +82,13 @@ def _run_for_clients(kinds: list[str], names: list[str | None], options: argpars
     user = entity["user"] if kinds == [USERS] else None
     if kinds == [USERS] and any(map(scram_configs.is_credential, (*given, *deleted))):
         if user is None:
-            raise CommandError(
+            raise UsageFault(
                 "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials using "
                 "--bootstrap-server."
             )
         if not all(map(scram_configs.is_credential, (*given, *deleted))):
             quota_configs.check_names(kinds, given, deleted)
-            raise CommandError(
+            raise UsageFault(
                 f"Cannot alter both quota and SCRAM credential configs simultaneously for '{USERS}' using "
                 "--bootstrap-server."
             )
@@ -105,7 +107,7 @@ def _describe_client(cluster: Cluster, kinds: list[str], entity: Entity) -> int:
 
 
 def _entities(options: argparse.Namespace) -> tuple[list[str], list[str | None]]:
-    """Return entity types and names in the order of the command line, None for a default. Raises CommandError."""
+    """Return entity types and names in the order of the command line, None for a default. Raises UsageFault."""
     kinds: list[str] = list(options.entity_type)
     names: list[str | None] = list(options.entity_name)
     for kind in (*KINDS, *quota_configs.KINDS):
@@ -117,7 +119,7 @@ def _entities(options: argparse.Namespace) -> tuple[list[str], list[str | None]]
             names.append(None)
     for kind in kinds:
         if kind not in KINDS and kind not in quota_configs.KINDS:
-            raise CommandError(f"--entity-type {kind}: here there are {', '.join((*KINDS, *quota_configs.KINDS))}")
+            raise UsageFault(f"--entity-type {kind}: here there are {', '.join((*KINDS, *quota_configs.KINDS))}")
     return kinds, names
 
 
@@ -128,12 +130,19 @@ def _describe(cluster: Cluster, kind: ResourceType, name: str | None, options: a
         if name is not None and name not in names:
             if options.all:  # Kafka's command prints the heading before it fails.
                 sys.stdout.write(f"All configs for topic {name} are:\n")
-                raise CommandError(f"there is no topic {name!r}")
+                raise NotFound(f"there is no topic {name!r}")
             sys.stdout.write(f"The topic '{name}' doesn't exist and doesn't have dynamic config.\n")
             return 0
         names = names if name is None else [name]
-    elif name is None and kind == ResourceType.BROKER:
+    elif kind == ResourceType.BROKER and name is None:
         names = [*map(str, cluster.broker_ids()), ""]
+    elif kind == ResourceType.BROKER and name:
+        if not (name.isascii() and name.isdigit()):
+            raise UsageFault(f"The entity name for brokers must be a valid integer broker id, but it is: {name}")
+        if int(name[:10]) not in cluster.broker_ids():
+            sys.stdout.write(f"The broker '{name}' doesn't exist and doesn't have dynamic config.\n")
+            return 0
+        names = [name]
     elif kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
         names = _configured(cluster, kind)
         if name is not None and name not in names:
@@ -173,9 +182,9 @@ def _value(value: str | None) -> str:
 
 
 def _changes(is_named: bool, options: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
-    """Return the properties that `--alter` sets, and those that it deletes. Raises CommandError."""
+    """Return the properties that `--alter` sets, and those that it deletes. Raises UsageFault."""
     if not is_named:
-        raise CommandError("--entity-name or --entity-default is needed with --alter")
+        raise UsageFault("--entity-name or --entity-default is needed with --alter")
     values = pairs(options.add_config)
     if options.add_config_file:
         from stuntbroker.cli.serving.properties import parse_java
@@ -184,10 +193,10 @@ def _changes(is_named: bool, options: argparse.Namespace) -> tuple[dict[str, str
             with open(options.add_config_file, "rb") as file:
                 values |= parse_java(file.read())
         except (OSError, ValueError) as fault:
-            raise CommandError(f"--add-config-file {options.add_config_file}: {fault}") from None
+            raise UsageFault(f"--add-config-file {options.add_config_file}: {fault}") from None
     deleted = [each.strip() for each in options.delete_config.split(",") if each.strip()]
     if not values and not deleted:
-        raise CommandError(
+        raise UsageFault(
             "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
         )
     return values, deleted

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from stuntbroker.cli.commands.group import OffsetRow, offset_rows, places_of, target_offset
-from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, columns, guarded, run_with_cluster
+from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, UsageFault, columns, guarded, run_with_cluster
+from stuntbroker.cli.shims.java_errors import TEXTS, exception_text
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.client.groups import (
@@ -24,12 +25,15 @@ from stuntbroker.client.groups import (
     list_groups,
 )
 from stuntbroker.client.reader import LATEST, READ_UNCOMMITTED, list_offset
+from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.topic_names import TopicPartition
 
 ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 OFFSETS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
 KINDS = ("Consumer", "Classic")
 STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Assigning", "Reconciling", "Dead")
+INACTIVE: Final = ("Empty", "Dead", "")
+"""States in which offsets can be reset; a broker older than Kafka 2.6 gives none, and refuses the commit itself."""
 EXCLUSIVE: Final = {
     "describe": ("members", "offsets", "state"),
     "reset_offsets": (
@@ -45,13 +49,20 @@ EXCLUSIVE: Final = {
 }
 """Action -> options of which at most one may be given."""
 DURATION = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d+)?)S)?)?", re.ASCII)
+NO_PARTITION: Final = -1
+"""For a topic that does not exist."""
 PARTITION, OFFSET = re.compile("[0-9]{1,9}"), re.compile("[0-9]{1,18}")
 
 
 def run(command: str, arguments: list[str]) -> int:
     """Run the command; return the exit status."""
-    # Unlike Kafka: its command exits with 0 after some failures.
-    return guarded("\nError: Executing consumer group command failed due to ", lambda: _run(command, arguments))
+    return guarded(
+        "\nError: Executing consumer group command failed due to ",
+        lambda: _run(command, arguments),
+        failures_on_stdout=True,
+        names_exceptions=True,
+        failure_status=0,
+    )
 
 
 def _run(command: str, arguments: list[str]) -> int:
@@ -79,11 +90,11 @@ def _run(command: str, arguments: list[str]) -> int:
     if options.validate_regex is not None and not actions:
         return _validate(options.validate_regex)
     if len(actions) != 1:
-        raise CommandError(
+        raise UsageFault(
             "Command must include exactly one action: --list, --describe, --delete, --reset-offsets or --delete-offsets"
         )
     if actions[0] != "list" and not (options.group or options.all_groups):
-        raise CommandError("Option [group] or [all-groups] is needed")
+        raise UsageFault("Option [group] or [all-groups] is needed")
     _check_exclusive_options(options, actions[0])
     return run_with_cluster(options, lambda cluster: _ACTIONS[actions[0]](cluster, options))
 
@@ -95,8 +106,8 @@ def _check_exclusive_options(options: argparse.Namespace, action: str) -> None:
     if len(given) < 2:
         return
     if action == "describe":
-        raise CommandError(f"Option [describe] takes at most one of these options: {_in_brackets(exclusive)}")
-    raise CommandError(f'Option "[{given[0]}]" can\'t be used with option "[{given[1]}]"')
+        raise UsageFault(f"Option [describe] takes at most one of these options: {_in_brackets(exclusive)}")
+    raise UsageFault(f'Option "[{given[0]}]" can\'t be used with option "[{given[1]}]"')
 
 
 def _in_brackets(names: Iterable[str]) -> str:
@@ -140,16 +151,12 @@ def _known(text: str | None, what: str, plural: str, known: tuple[str, ...]) -> 
     by_lower = {name.lower(): name for name in known}
     given = [each.strip().lower() for each in (text or "").split(",") if each.strip()]
     if not set(given) <= set(by_lower):
-        raise CommandError(f"Invalid {what} '{text}'. Valid {plural} are: {', '.join(known)}")
+        raise UsageFault(f"Invalid {what} '{text}'. Valid {plural} are: {', '.join(known)}")
     return [by_lower[each] for each in given]
 
 
 def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
-    for group_id in _groups(cluster, options):
-        try:
-            described = describe_group(cluster, group_id)
-        except NotFound as fault:
-            raise CommandError(f"Group {group_id} not found.") from fault
+    for described in [_existing(cluster, group_id) for group_id in _groups(cluster, options)]:
         if options.state is not None:
             _describe_state(cluster, described, options.verbose)
         elif options.members:
@@ -157,8 +164,16 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
         else:
             _describe_offsets(described, offset_rows(cluster, described), options.verbose)
         if not described.members:
-            sys.stderr.write(f"\nConsumer group '{group_id}' has no active members.\n")
+            sys.stderr.write(f"\nConsumer group '{described.group_id}' has no active members.\n")
     return 0
+
+
+def _existing(cluster: Cluster, group_id: str) -> GroupDescription:
+    try:
+        return describe_group(cluster, group_id)
+    except NotFound as fault:
+        text = exception_text(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        raise CommandError(text) from fault
 
 
 def _describe_offsets(described: GroupDescription, rows: list[OffsetRow], is_verbose: bool) -> None:
@@ -249,7 +264,8 @@ def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
             delete_group(cluster, group_id)
             deleted.append(group_id)
         except (NotFound, BrokerError) as fault:
-            failures.append(f"* Group '{group_id}' could not be deleted due to: {fault}\n")
+            code = fault.code if isinstance(fault, BrokerError) else ErrorCode.GROUP_ID_NOT_FOUND
+            failures.append(f"* Group '{group_id}' could not be deleted due to: {exception_text(code)}\n")
     if failures:
         sys.stdout.write("\nError: Deletion of some consumer groups failed:\n" + "".join(failures))
     if deleted:
@@ -268,43 +284,48 @@ def _places(cluster: Cluster, options: argparse.Namespace, group_id: str) -> lis
         return list(_offsets_of_file(options.from_file, group_id))
     if options.all_topics:
         return list(committed_offsets(cluster, group_id))
-    if not options.topic:
-        raise CommandError("One of the reset scopes should be defined: --all-topics, --topic.")
+    return places_of(cluster, _topics(options.topic))
+
+
+def _topics(texts: list[str]) -> list[tuple[str, int | None]]:
+    """Parse `TOPIC` or `TOPIC:PARTITION,PARTITION`; None is for every partition. Raises UsageFault."""
+    if not texts:
+        raise UsageFault("One of the reset scopes should be defined: --all-topics, --topic.")
     wanted: list[tuple[str, int | None]] = []
-    for text in options.topic:
+    for text in texts:
         topic, colon, partitions = text.partition(":")
         numbers = partitions.split(",")
         if colon and not all(each.isascii() and each.isdigit() and len(each) < 10 for each in numbers):
-            raise CommandError(f"Invalid topic arg '{text}', expected format: topic:partition[,partition...]")
+            raise UsageFault(f"Invalid topic arg '{text}', expected format: topic:partition[,partition...]")
         wanted += [(topic, int(each)) for each in numbers] if colon else [(topic, None)]
-    return places_of(cluster, wanted)
+    return wanted
 
 
 def _reset_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
     if not options.execute and not options.dry_run:
         sys.stderr.write("WARN: without --execute nothing is changed, only shown\n")
+    rows: list[tuple[str, str, int, int]] = []
+    states = {each.group_id: each.state for each in list_groups(cluster)}
     for group_id in _groups(cluster, options):
-        if (
-            any(each.group_id == group_id for each in list_groups(cluster))
-            and describe_group(cluster, group_id).members
-        ):
-            raise CommandError(
-                f"Assignments can only be reset if the group '{group_id}' is inactive, but the current state is Stable."
+        if states.get(group_id, "") not in INACTIVE:
+            sys.stdout.write(
+                f"\nError: Assignments can only be reset if the group '{group_id}' is inactive, "
+                f"but the current state is {states[group_id]}.\n"
             )
+            continue
         offsets = {place: _target(cluster, place, options, group_id) for place in _places(cluster, options, group_id)}
         if options.execute:
             commit_offsets(cluster, group_id, offsets)
-        if options.export:
-            start = f"{group_id}," if len(options.group) > 1 or options.all_groups else ""
-            sys.stdout.write(
-                "".join(f"{start}{topic},{index},{offset}\n" for (topic, index), offset in offsets.items())
-            )
-            continue
-        width = max(15, len(group_id))
-        topic_width = max([15, *(len(topic) for topic, _ in offsets)])
-        sys.stdout.write(f"\n{'GROUP':<{width}} {'TOPIC':<{topic_width}} {'PARTITION':<10} NEW-OFFSET\n")
-        for (topic, partition), offset in offsets.items():
-            sys.stdout.write(f"{group_id:<{width}} {topic:<{topic_width}} {partition:<10} {offset}\n")
+        rows += [(group_id, topic, partition, offset) for (topic, partition), offset in offsets.items()]
+    if options.export:
+        start = 0 if len(options.group) > 1 or options.all_groups else 1
+        sys.stdout.write("".join(",".join(map(str, row[start:])) + "\n" for row in rows) + "\n")
+        return 0
+    width = max([15, *(len(group_id) for group_id, *_ in rows)])
+    topic_width = max([15, *(len(topic) for _, topic, *_ in rows)])
+    sys.stdout.write(f"\n{'GROUP':<{width}} {'TOPIC':<{topic_width}} {'PARTITION':<10} NEW-OFFSET\n")
+    for group_id, topic, partition, offset in rows:
+        sys.stdout.write(f"{group_id:<{width}} {topic:<{topic_width}} {partition:<10} {offset}\n")
     return 0
 
 
@@ -325,13 +346,13 @@ def _target(cluster: Cluster, place: TopicPartition, options: argparse.Namespace
     committed = committed_offsets(cluster, group_id).get(place)
     if options.shift_by is not None:
         if committed is None:
-            raise CommandError(
+            raise UsageFault(
                 f"Cannot shift offset for partition {place[0]}-{place[1]} since there is no current committed offset"
             )
         return target_offset(cluster, place, str(max(0, committed.offset + options.shift_by)), None)
     if options.to_current:
         return committed.offset if committed else list_offset(cluster, *place, LATEST, READ_UNCOMMITTED)
-    raise CommandError(
+    raise UsageFault(
         "Option [reset-offsets] needs one of --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime, "
         "--by-duration and --from-file"
     )
@@ -354,7 +375,7 @@ def _timestamp_ms(text: str) -> int:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise CommandError(f"Cannot parse '{text}' as an ISO 8601 time") from None
+        raise UsageFault(f"Cannot parse '{text}' as an ISO 8601 time") from None
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -362,7 +383,7 @@ def _duration_ms(text: str) -> int:
     """Parse an ISO 8601 duration such as P1DT2H30M or PT0.5S; return milliseconds. Raises CommandError."""
     matched = DURATION.fullmatch(text.upper())
     if matched is None or text[-1] in "TtPp":
-        raise CommandError(f"Cannot parse '{text}' as an ISO 8601 duration, such as P1D or PT1H30M")
+        raise UsageFault(f"Cannot parse '{text}' as an ISO 8601 duration, such as P1D or PT1H30M")
     days, hours, minutes, seconds = (float(each or 0) for each in matched.groups())
     return round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000)
 
@@ -373,22 +394,39 @@ def _offsets_of_file(path: str, group_id: str) -> dict[TopicPartition, int]:
     try:
         with open(path, encoding="utf-8", newline="") as file:
             for number, row in enumerate(csv.reader(file), 1):
+                if not row:  # `--export` ends with an empty line.
+                    continue
                 if len(row) not in (3, 4) or not (PARTITION.fullmatch(row[-2]) and OFFSET.fullmatch(row[-1])):
-                    raise CommandError(f"--from-file {path}: line {number} is not [group,]topic,partition,offset")
+                    raise UsageFault(f"--from-file {path}: line {number} is not [group,]topic,partition,offset")
                 if len(row) == 3 or row[0] == group_id:
                     offsets[row[-3], int(row[-2])] = int(row[-1])
     except (OSError, ValueError) as fault:
-        raise CommandError(f"--from-file {path}: {getattr(fault, 'strerror', None) or fault}") from None
+        raise UsageFault(f"--from-file {path}: {getattr(fault, 'strerror', None) or fault}") from None
     return offsets
 
 
 def _delete_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
     (group_id, *_) = _groups(cluster, options)
-    places = _places(cluster, options, group_id)
-    delete_offsets(cluster, group_id, places)
-    sys.stdout.write(f"Request succeeded for deleting offsets from group {group_id}.\n\n")
-    rows: list[tuple[object, ...]] = [("TOPIC", "PARTITION", "STATUS"), *((*place, "Successful") for place in places)]
-    sys.stdout.write(columns(rows, (max([15, *(len(topic) for topic, _ in places)]), 10, 15)))
+    results: dict[TopicPartition, int] = {}
+    places: list[TopicPartition] = list(committed_offsets(cluster, group_id)) if options.all_topics else []
+    for topic, number in () if options.all_topics else _topics(options.topic):
+        try:
+            places += [(topic, number)] if number is not None else places_of(cluster, [(topic, None)])
+        except NotFound:
+            results[topic, NO_PARTITION] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    text = f"Request succeeded for deleting offsets from group {group_id}."
+    try:
+        results |= delete_offsets(cluster, group_id, places)
+        if any(results[place] for place in places):
+            text = "\nError: Encountered some partition-level error, see the follow-up details."
+    except BrokerError as fault:
+        results |= dict.fromkeys(places, fault.code)
+        text = f"\nError: {fault.message or TEXTS.get(ErrorCode(fault.code), fault)}"
+    rows: list[tuple[object, ...]] = [("TOPIC", "PARTITION", "STATUS")]
+    for (topic, partition), code in sorted(results.items()):
+        status = f"Error: {exception_text(code)}" if code else "Successful"
+        rows.append((topic, "-" if partition == NO_PARTITION else partition, status))
+    sys.stdout.write(text + "\n\n" + columns(rows, (max([15, *(len(topic) for topic, _ in results)]), 10, 15)))
     return 0
 
 

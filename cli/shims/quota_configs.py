@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from stuntbroker.cli.shims.arguments import CommandError
+from stuntbroker.cli.shims.arguments import UsageFault
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.quotas import EVERY, Entity, Quota, alter_quotas, describe_quotas
 from stuntbroker.protocol.scram import SCRAM_MECHANISMS
@@ -21,11 +21,11 @@ OF_ADDRESSES: Final = {"connection_creation_rate"}
 
 
 def entity_of(kinds: list[str], names: list[str | None]) -> Entity:
-    """Return entity type -> name from the command line, EVERY for a missing name. Raises CommandError."""
+    """Return entity type -> name from the command line, EVERY for a missing name. Raises UsageFault."""
     if not set(kinds) <= KINDS.keys() or (len(kinds) > 1 and "ips" in kinds):
-        raise CommandError("only users and clients may be given together")
+        raise UsageFault("only users and clients may be given together")
     if len(names) > len(kinds):
-        raise CommandError("there are more entity names than entity types")
+        raise UsageFault("there are more entity names than entity types")
     padded = [*names, *[EVERY] * (len(kinds) - len(names))]
     return {KINDS[kind]: name for kind, name in zip(kinds, padded, strict=True)}
 
@@ -47,7 +47,7 @@ def _line(quota: Quota) -> str:
 
 
 def read_values(kinds: list[str], given: Mapping[str, str], deleted: list[str]) -> dict[str, float]:
-    """Return the quotas that `--add-config` sets. Raises CommandError for names unknown for these kinds, and invalid numbers."""
+    """Return the quotas that `--add-config` sets. Raises UsageFault for names unknown for these kinds, and invalid numbers."""
     check_names(kinds, given, deleted)
     values = {}
     for name, text in given.items():
@@ -56,29 +56,29 @@ def read_values(kinds: list[str], given: Mapping[str, str], deleted: list[str]) 
         except ValueError:
             values[name] = math.nan
         if math.isnan(values[name]):
-            raise CommandError(f"Cannot parse quota configuration value for {name}: {text}")
+            raise UsageFault(f"Cannot parse quota configuration value for {name}: {text}")
     return values
 
 
 def check_names(kinds: list[str], given: Collection[str], deleted: Collection[str]) -> None:
-    """Raise CommandError for configurations that are unknown for these kinds."""
+    """Raise UsageFault for configurations that are unknown for these kinds."""
     known, what = (OF_ADDRESSES, "connection quota") if kinds[0] == "ips" else (OF_CLIENTS, "quota")
     if kinds == ["users"]:
         known, what = OF_CLIENTS | SCRAM_MECHANISMS.keys(), "quota and SCRAM credential"
     for names, done in ((given, "added"), (deleted, "deleted")):
         if unknown := sorted(set(names) - known):
-            raise CommandError(
+            raise UsageFault(
                 f"Only {what} configs can be {done} for '{kinds[0]}' using --bootstrap-server. "
                 f"Unexpected config names: {', '.join(unknown)}"
             )
 
 
 def alter(cluster: Cluster, kinds: list[str], entity: Entity, values: dict[str, float], deleted: list[str]) -> int:
-    """Change the quotas of an entity, and report that; return the exit status. Raises CommandError."""
+    """Change the quotas of an entity, and report that; return the exit status. Raises UsageFault."""
     if deleted:
         there = {name for quota in describe_quotas(cluster, entity) for name in quota.values}
         if missing := [name for name in deleted if name not in there]:
-            raise CommandError(f"Invalid config(s): {','.join(missing)}")
+            raise UsageFault(f"Invalid config(s): {','.join(missing)}")
     alter_quotas(cluster, entity, values, deleted)
     name = entity[KINDS[kinds[0]]]
     if name is None:

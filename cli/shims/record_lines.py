@@ -28,6 +28,8 @@ DESERIALIZERS = {
     "Double": ">d",
 }
 """Kafka's deserializer of a number -> format for `struct`."""
+INTERNAL_FORMATTERS = ("OffsetsMessageFormatter", "GroupMetadataMessageFormatter", "TransactionLogMessageFormatter")
+"""Kafka's formatters for the records of groups, their offsets, and transactions."""
 DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 
 
@@ -38,8 +40,13 @@ def formatter_of(name: str, properties: dict[str, str]) -> Formatter:
             return Formatter(properties)
         case "NoOpMessageFormatter":
             return NoFormatter(properties)
+        case short if short in INTERNAL_FORMATTERS:
+            from stuntbroker.cli.shims.internal_records import shown_as_json
+
+            return InternalFormatter(short, shown_as_json)
     # Unlike Kafka: Kafka's command loads any class.
-    raise CommandError(f"the formatter {name} is not supported: use DefaultMessageFormatter or NoOpMessageFormatter")
+    known = ", ".join(("DefaultMessageFormatter", "NoOpMessageFormatter", *INTERNAL_FORMATTERS))
+    raise CommandError(f"the formatter {name} is not supported; these are: {known}")
 
 
 def deserializer_of(name: str) -> Callable[[bytes], bytes]:
@@ -105,3 +112,15 @@ class NoFormatter(Formatter):
     def line(self, partition: int, row: Row, is_log_append: bool) -> bytes:
         """Return no bytes."""
         return b""
+
+
+class InternalFormatter(Formatter):
+    """Formats the records of an internal topic as JSON, without a line separator, as Kafka's formatter of this name does."""
+
+    def __init__(self, name: str, shown_as_json: Callable[[str, bytes, bytes | None], str]) -> None:
+        self._name = name
+        self._shown_as_json = shown_as_json
+
+    def line(self, partition: int, row: Row, is_log_append: bool) -> bytes:
+        """Return the JSON; no bytes for a record of another kind."""
+        return b"" if row.key is None else self._shown_as_json(self._name, row.key, row.value).encode()

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from stuntbroker.cli.shims.arguments import CommandError
+from stuntbroker.cli.shims.arguments import UsageFault
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.scram_credentials import (
     NewCredential,
@@ -27,15 +27,15 @@ def describe(cluster: Cluster, users: Collection[str] | None) -> None:
 
 
 def read_credentials(given: Mapping[str, str]) -> dict[str, NewCredential]:
-    """Return mechanism -> credential for texts such as `iterations=4096,password=secret`. Raises CommandError."""
+    """Return mechanism -> credential for texts such as `iterations=4096,password=secret`. Raises UsageFault."""
     credentials = {}
     for mechanism, text in given.items():
         match = _CREDENTIAL.fullmatch(text)
         if match is None:
-            raise CommandError(f"Invalid credential property {mechanism.replace('-', '_')}={text}")
+            raise UsageFault(f"Invalid credential property {mechanism.replace('-', '_')}={text}")
         iterations = int(match["iterations"] or ITERATIONS_MIN)
         if iterations < ITERATIONS_MIN:
-            raise CommandError(
+            raise UsageFault(
                 f"Iterations {iterations} is less than the minimum {ITERATIONS_MIN} required for {mechanism}"
             )
         credentials[mechanism] = NewCredential(match["password"], iterations)

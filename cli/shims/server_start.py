@@ -1,29 +1,34 @@
-"""kafka-server-start: becomes the broker, with the given properties file."""
+"""kafka-server-start and kafka-server-stop: become the broker, with the given properties file, and end it."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
+import subprocess
 import sys
 
+from stuntbroker.cli.serving.container import listening_at, temporary_folder
 from stuntbroker.cli.shims.arguments import CommandError, guarded
+
+STOP = "kafka-server-stop"
 
 
 def run(command: str, arguments: list[str]) -> int:
-    """Become the broker; return the exit status if that fails."""
-    return guarded(f"{command}: ", lambda: _run(arguments))
+    """Become the broker, or end it; return the exit status of a failure or of a command that ends at once."""
+    return guarded(f"{command}: ", lambda: _stop(arguments) if command == STOP else _start(arguments))
 
 
-def _run(arguments: list[str]) -> int:
+def _start(arguments: list[str]) -> int:
     if {"--help", "-h"} & set(arguments):
-        sys.stdout.write("usage: kafka-server-start.sh [server.properties] [--override NAME=VALUE]...\n")
+        sys.stdout.write("usage: kafka-server-start.sh [-daemon] [server.properties] [--override NAME=VALUE]...\n")
         return 0
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--override", action="append", default=[])
     options, others = parser.parse_known_args([word for word in arguments if word != "-daemon"])
-    if "-daemon" in arguments or len(others) > 1 or any(word.startswith("-") for word in others):
-        raise CommandError("the only arguments are a properties file and --override NAME=VALUE")
-    words = ["stuntbroker", "serve", "--container"]
+    if len(others) > 1 or any(word.startswith("-") for word in others):
+        raise CommandError("the only arguments are -daemon, a properties file and --override NAME=VALUE")
+    words = [sys.executable, "-m", "stuntbroker", "serve", "--container"]
     for path in others:
         if os.path.exists(path):
             words += ["--config", path]
@@ -32,4 +37,41 @@ def _run(arguments: list[str]) -> int:
     for text in options.override:
         words += ["--set", text]
     sys.stderr.flush()
-    os.execvp(sys.executable, [sys.executable, "-m", *words])
+    if "-daemon" in arguments:
+        return _start_in_background(words)
+    os.execvp(sys.executable, words)
+
+
+def _start_in_background(words: list[str]) -> int:
+    """Start the broker in a session of its own, with its output in the file that Kafka's script uses."""
+    path = os.path.join(os.environ.get("LOG_DIR") or temporary_folder(), "kafkaServer.out")
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as output:
+            subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+    except OSError as fault:
+        raise CommandError(f"cannot write {path}: {fault.strerror}; set LOG_DIR to another folder") from None
+    return 0
+
+
+def _stop(arguments: list[str]) -> int:
+    if arguments:
+        raise CommandError(f"{' '.join(arguments)}: here is one broker, and no option selects another")
+    listening = listening_at()
+    if listening is None or not _is_broker(listening.pid):
+        sys.stdout.write("No kafka server to stop\n")
+        return 1
+    os.kill(listening.pid, signal.SIGTERM)
+    return 0
+
+
+def _is_broker(pid: int) -> bool:
+    """Return whether the process is a broker: after a kill, its number may belong to another."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read().split(b"\0")
+    except OSError:
+        return False
+    return b"serve" in words and any(b"stuntbroker" in word for word in words)

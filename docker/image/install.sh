@@ -8,7 +8,7 @@ missing="connect-distributed connect-mirror-maker connect-plugin-path connect-st
   kafka-console-share-consumer kafka-consumer-perf-test kafka-delegation-tokens kafka-delete-records kafka-dump-log \
   kafka-e2e-latency kafka-groups kafka-jmx kafka-leader-election kafka-log-dirs kafka-metadata-quorum \
   kafka-metadata-shell kafka-mirror-maker kafka-producer-perf-test kafka-reassign-partitions \
-  kafka-replica-verification kafka-run-class kafka-server-stop kafka-share-consumer-perf-test kafka-share-groups \
+  kafka-replica-verification kafka-run-class kafka-share-consumer-perf-test kafka-share-groups \
   kafka-streams-application-reset kafka-streams-groups kafka-verifiable-consumer kafka-verifiable-producer \
   kafka-verifiable-share-consumer trogdor zookeeper-shell"
 
@@ -27,7 +27,7 @@ install -m 755 "$here/entrypoint.sh" "$root/entrypoint.sh"
 install -m 755 "$here/shim" "$root/opt/kafka/bin/stuntbroker-shim"
 for command in kafka-topics kafka-console-producer kafka-console-consumer kafka-consumer-groups kafka-configs kafka-transactions \
   kafka-acls kafka-broker-api-versions kafka-cluster kafka-features kafka-get-offsets kafka-storage kafka-server-start \
-  zookeeper-server-start $missing; do
+  kafka-server-stop zookeeper-server-start $missing; do
   ln -s stuntbroker-shim "$root/opt/kafka/bin/$command.sh"
   ln -s stuntbroker-shim "$root/opt/kafka/bin/$command"
 done

@@ -48,7 +48,7 @@ def test_it_finds_the_broker_of_its_container_on_any_port(tmp_path: Path, monkey
     monkeypatch.setattr(container, "READY_FILES", (str(ready),))
     with serving() as broker:
         address = f"127.0.0.1:{broker.address[1]}"
-        ready.write_text(json.dumps({"kafka": address}))
+        ready.write_text(json.dumps({"kafka": address, "pid": broker.process.pid}))
         assert advertise(["localhost:1234"]) == 0
         assert mapped_address(address) == "localhost:1234"
 

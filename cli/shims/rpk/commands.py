@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.cli.shims.arguments import INT, Parser, pattern
@@ -36,6 +36,13 @@ def for_each(what: str, names: list[str], operation: Callable[[str], None]) -> i
             rows.append((name, fault.message or str(fault)))
     sys.stdout.write(table((what, "STATUS"), rows))
     return int(any(status != "OK" for _, status in rows))
+
+
+def sections_text(sections: Mapping[str, str]) -> str:
+    """Return sections below their titles; a single one without its title."""
+    if len(sections) == 1:
+        return "".join(sections.values())
+    return "".join(f"{title}\n{'=' * len(title)}\n{text}\n" for title, text in sections.items())
 
 
 def is_matched(name: str, expressions: list[str]) -> bool:

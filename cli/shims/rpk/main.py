@@ -7,19 +7,34 @@ import os
 import re
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NoReturn
 
 from stuntbroker.cli.shims.arguments import BOOTSTRAP_DEFAULT, CommandError, Parser, guarded, run_with_cluster
-from stuntbroker.cli.shims.rpk import consume, groups, produce, topics
+from stuntbroker.cli.shims.rpk import clusters, consume, groups, produce, topics
 from stuntbroker.cli.shims.rpk.commands import Command
 from stuntbroker.cli.shims.rpk.security import FLAGS, OPTIONS, SETTINGS, client_properties_of
-from stuntbroker.client.cluster import Cluster
 
 PORT_DEFAULT: Final = 9092
 CONFIG_FILE: Final = "/etc/redpanda/redpanda.yaml"
 CONFIG_WAIT_S: Final = 5.0
 CONFIG_POLL_S: Final = 0.1
+START_USAGE: Final = """\
+usage: rpk redpanda start [options]
+
+  --kafka-addr [NAME://]HOST:PORT,...            where the broker listens
+  --advertise-kafka-addr [NAME://]HOST:PORT,...  the addresses that clients are told
+  --node-id N                                    the broker's id
+  --set redpanda.NAME=VALUE                      auto_create_topics_enabled or default_topic_partitions
+
+Other options of Redpanda are named in a line, and have no effect. Without options for addresses, those of
+/etc/redpanda/redpanda.yaml are used.
+"""
+GLOBAL_OPTIONS: Final = """\
+Options of every command:
+  -X brokers=HOST:PORT   the brokers to ask (variable RPK_BROKERS; default localhost:9092)
+  -X user=NAME -X pass=PASSWORD -X sasl.mechanism=SCRAM-SHA-256, and -X tls.enabled=true, tls.ca, tls.cert, tls.key
+"""
 WITHOUT_KAFKA: Final = "8081,8082,9644"
 """Ports of Redpanda's schema registry, HTTP proxy and administration, which some modules wait for."""
 
@@ -31,7 +46,8 @@ def run(command: str, arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments[:2] == ["redpanda", "start"]:
+    is_question = bool({"help", "--help", "-h"} & set(arguments)) or not arguments
+    if arguments[:2] == ["redpanda", "start"] and not is_question:
         return _start(arguments[2:])
     arguments, settings = _without_global_options(arguments)
     if arguments[:1] in (["version"], ["--version"]):
@@ -41,11 +57,13 @@ def _run(arguments: list[str]) -> int:
         return 0
     command = _ALIASES.get(" ".join(arguments[:2]), " ".join(arguments[:2]))
     if command not in _COMMANDS:
-        there_are = f"here there are redpanda start, {', '.join(_COMMANDS)}, version"
-        if not arguments or {"help", "--help", "-h"} & set(arguments):
-            sys.stdout.write(f"rpk of Stuntbroker: {there_are}\n")
+        known = ("redpanda start", *_COMMANDS, "version")
+        group = arguments[0] if arguments else ""
+        of_group = [name for name in known if name.split()[0] == group]
+        if is_question or (of_group and len(arguments) == 1):
+            sys.stdout.write(_help(command, of_group or known))
             return 0
-        raise CommandError(f"rpk {command}: {there_are}")
+        raise CommandError(f"rpk {command}: here there are {', '.join(known)}")
     parser = Parser(f"rpk {command}", suffix="")
     add_options, operation = _COMMANDS[command]
     add_options(parser)
@@ -55,6 +73,14 @@ def _run(arguments: list[str]) -> int:
     options.bootstrap = settings.get("brokers", bootstrap)
     options.command_config = client_properties_of(settings, os.environ)
     return run_with_cluster(options, lambda cluster: operation(cluster, options), wait_s=0)
+
+
+def _help(command: str, names: Sequence[str]) -> str:
+    """Return the help of `redpanda start`, or the list of commands, of which each has help of its own."""
+    if command == "redpanda start":
+        return START_USAGE
+    lines = "".join(f"  rpk {name}\n" for name in names)
+    return f"rpk of Stuntbroker has these commands; `rpk COMMAND --help` has the options of one:\n{lines}\n{GLOBAL_OPTIONS}"
 
 
 def _without_global_options(arguments: list[str]) -> tuple[list[str], dict[str, str]]:
@@ -224,48 +250,11 @@ def _from_yaml(document: dict[str, Any]) -> tuple[str, str]:
     return listed[0], listed[1]
 
 
-# --- cluster
-
-
-def _no_options(parser: Parser) -> None:
-    parser.add_argument("--watch", "-w", action="store_true")
-    parser.add_argument("--exit-when-healthy", "-e", action="store_true")
-
-
-def _health(cluster: Cluster, options: argparse.Namespace) -> int:
-    metadata = cluster.retrying(lambda: cluster.metadata([]))
-    brokers = [each.node_id for each in metadata.brokers]
-    rows = {
-        "Healthy:": "true",
-        "Unhealthy reasons:": "[]",
-        "Controller ID:": str(metadata.controller_id),
-        "All nodes:": str(brokers),
-        "Nodes down:": "[]",
-        "Leaderless partitions (0):": "[]",
-        "Under-replicated partitions (0):": "[]",
-    }
-    sys.stdout.write("CLUSTER HEALTH OVERVIEW\n=======================\n")
-    sys.stdout.write("".join(f"{name:<34} {value}\n" for name, value in rows.items()))
-    return 0
-
-
-def _info(cluster: Cluster, options: argparse.Namespace) -> int:
-    metadata = cluster.retrying(lambda: cluster.metadata([]))
-    sys.stdout.write(f"CLUSTER\n=======\n{metadata.cluster_id}\n\nBROKERS\n=======\n")
-    sys.stdout.write(f"{'ID':<4}  {'HOST':<20}  PORT\n")
-    for each in metadata.brokers:
-        identifier = f"{each.node_id}*" if each.node_id == metadata.controller_id else str(each.node_id)
-        sys.stdout.write(f"{identifier:<4}  {each.host:<20}  {each.port}\n")
-    return 0
-
-
 _COMMANDS: Final = {
-    "cluster health": Command(_no_options, _health),
-    "cluster info": Command(_no_options, _info),
-    "cluster metadata": Command(_no_options, _info),
+    **clusters.COMMANDS,
     **topics.COMMANDS,
     "topic consume": Command(consume.add_options, consume.consume),
     "topic produce": Command(produce.add_options, produce.write_records),
     **groups.COMMANDS,
 }
-_ALIASES: Final = {"topic trim": "topic trim-prefix"}
+_ALIASES: Final = {"topic trim": "topic trim-prefix", "topic ls": "topic list", "cluster status": "cluster info"}

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from typing import Final
 
 from stuntbroker.cli.shims.arguments import INT, PARTITION_COUNT, SHORT, CommandError, Parser
-from stuntbroker.cli.shims.rpk.commands import NONE, Command, for_each, is_matched, partition_numbers
+from stuntbroker.cli.shims.rpk.commands import (
+    NONE,
+    Command,
+    for_each,
+    is_matched,
+    partition_numbers,
+    sections_text,
+)
 from stuntbroker.cli.shims.rpk.offsets import parse_bound
 from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
@@ -59,29 +67,44 @@ def _list_options(parser: Parser) -> None:
     parser.add_argument("--regex", "-r", action="store_true")
     parser.add_argument("--internal", "-i", action="store_true")
     parser.add_argument("--detailed", "-d", action="store_true")
+    parser.add_argument("--format", choices=("text", "wide", "json"), default="text")
 
 
 def _list(cluster: Cluster, options: argparse.Namespace) -> int:
     if options.regex and options.internal:
         raise CommandError("cannot list with internal topics and list by regular expression")
+    if options.detailed and options.format == "json":
+        raise CommandError("--detailed is not available with --format json here: use stuntbroker topic describe --json")
     topics = [
         each
         for each in describe_topics(cluster)
         if (options.internal or not each.is_internal) and (not options.topics or _is_meant(each.name, options))
     ]
-    if options.detailed:
-        sys.stdout.write("\n".join(map(_details, topics)))
-    else:
-        rows = [(each.name, len(each.partitions), len(each.partitions[0].replicas)) for each in topics]
-        sys.stdout.write(table(("NAME", "PARTITIONS", "REPLICAS"), rows))
+    if options.format == "json":
+        documents = [
+            {"name": each.name, "partitions": len(each.partitions), "replicas": len(each.partitions[0].replicas)}
+            for each in topics
+        ]
+        sys.stdout.write(json.dumps(documents, separators=(",", ":")) + "\n")
+        return 0
+    sys.stdout.write(topics_text(topics, is_detailed=options.detailed))
     return 0
+
+
+def topics_text(topics: Sequence[TopicDescription], *, is_detailed: bool) -> str:
+    """Return a table of topics or, with details, of the partitions of each."""
+    if is_detailed:
+        return "\n".join(map(_details, topics))
+    rows = [(each.name, len(each.partitions), len(each.partitions[0].replicas)) for each in topics]
+    return table(("NAME", "PARTITIONS", "REPLICAS"), rows)
 
 
 def _details(topic: TopicDescription) -> str:
     counts = f"{len(topic.partitions)} partitions, {len(topic.partitions[0].replicas)} replicas"
     rows = [(each.partition, each.leader, each.leader_epoch, _brokers(each.replicas)) for each in topic.partitions]
     lines = table(("PARTITION", "LEADER", "EPOCH", "REPLICAS"), rows).splitlines(keepends=True)
-    return f"{topic.name}, {counts}{' (internal)' if topic.is_internal else ''}\n{''.join(f'      {line}' for line in lines)}"
+    kind = " (internal)" if topic.is_internal else ""
+    return f"{topic.name}{kind}, {counts}\n{''.join(f'      {line}' for line in lines)}"
 
 
 def _brokers(node_ids: Sequence[int]) -> str:
@@ -120,9 +143,7 @@ def _description(cluster: Cluster, topic: TopicDescription, options: argparse.Na
         sections["CONFIGS"] = table(("KEY", "VALUE", "SOURCE"), rows)
     if options.all or options.partitions:
         sections["PARTITIONS"] = _partitions(cluster, topic)
-    if len(sections) == 1:
-        return "".join(sections.values())
-    return "".join(f"{title}\n{'=' * len(title)}\n{text}\n" for title, text in sections.items())
+    return sections_text(sections)
 
 
 def _partitions(cluster: Cluster, topic: TopicDescription) -> str:
@@ -144,10 +165,15 @@ def _partitions(cluster: Cluster, topic: TopicDescription) -> str:
 
 def _delete_options(parser: Parser) -> None:
     parser.add_argument("topics", nargs="+")
+    parser.add_argument("--regex", "-r", action="store_true")
 
 
 def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
-    return for_each("TOPIC", options.topics, lambda topic: delete_topic(cluster, topic))
+    topics = options.topics
+    if options.regex:
+        listed = [each.name for each in describe_topics(cluster) if not each.is_internal]
+        topics = [name for name in listed if is_matched(name, options.topics)]
+    return for_each("TOPIC", topics, lambda topic: delete_topic(cluster, topic))
 
 
 def _add_partitions_options(parser: Parser) -> None:

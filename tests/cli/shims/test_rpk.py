@@ -114,6 +114,25 @@ def test_an_option_for_what_is_not_here_is_named(prepared: str, capfd: pytest.Ca
     assert capfd.readouterr().err == "rpk: ignored: --config -X admin.hosts\n"
 
 
+def test_the_sections_of_a_cluster_are_printed_alone_or_below_titles(rpk: Rpk) -> None:
+    topics = rpk("topic", "list", "-i")
+    assert rpk("cluster", "info", "-t", "-i") == topics
+    assert rpk("cluster", "status", "-b").splitlines()[0].split() == ["ID", "HOST", "PORT"]
+    assert rpk("cluster", "metadata").splitlines()[:2] == ["CLUSTER", "======="]
+    assert rpk("cluster", "metadata").endswith(f"TOPICS\n======\n{topics}\n")
+    assert rpk("cluster", "info", TOPIC) == rpk("topic", "ls", TOPIC)
+    assert rpk("cluster", "info", "-d", TOPIC) == rpk("topic", "list", "-d", TOPIC)
+
+
+def test_topics_are_deleted_by_an_expression_and_listed_as_json(rpk: Rpk) -> None:
+    rpk("topic", "create", "rpk-gone-1", "rpk-gone-2", "rpk-kept")
+    assert json.loads(rpk("topic", "list", "--format", "json", "rpk-kept")) == [
+        {"name": "rpk-kept", "partitions": 1, "replicas": 1}
+    ]
+    assert re.findall(r"(\S+) +OK", rpk("topic", "delete", "-r", "rpk-gone-.*")) == ["rpk-gone-1", "rpk-gone-2"]
+    assert "rpk-gone" not in rpk("topic", "list") and "rpk-kept" in rpk("topic", "list")
+
+
 def test_rpk_tells_what_a_topic_has(rpk: Rpk) -> None:
     assert rpk("topic", "describe", TOPIC, "-p").splitlines()[:2] == [
         "PARTITION  LEADER  EPOCH  REPLICAS  LOG-START-OFFSET  HIGH-WATERMARK",
@@ -196,6 +215,7 @@ def test_rpk_deletes_the_first_records_of_a_topic(rpk: Rpk, prepared: str) -> No
         (f"topic produce {TOPIC} -H k", "'k' is not KEY:VALUE"),
         ("group delete nowhere", "nowhere  GROUP_ID_NOT_FOUND"),
         (f"topic trim-prefix {TOPIC} -o 0 -p 9", "has no partition 9, it has 2"),
+        ("topic list -d --format json", "--detailed is not available with --format json here"),
         (f"topic consume {TOPIC} -p 9", "there is no partition to consume from"),
         (f"topic consume {TOPIC} -o 3:1", "--offset '3:1': it ends before it begins"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,7 @@ from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.groups import committed_offsets
 from stuntbroker.client.producing import NewRecord, produce
 from stuntbroker.protocol.addresses import parse_bootstrap
-from tests.kit.processes.process import DEADLINE_S, serving
+from tests.kit.processes.process import DEADLINE_S, serving, until
 
 IMAGE = Path(__file__).parents[3] / "docker" / "image"
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
@@ -83,15 +85,13 @@ def test_a_file_of_client_properties_says_what_a_consumer_reads(
         ("kafka-topics --create --topic t --partitions 0", "must be a whole number from 1"),
         ("kafka-topics --create --topic t --replication-factor 0", "must be a whole number from 1"),
         ("kafka-topics --alter --topic t --partitions 3 --config a=b", "can't be used with option"),
-        ("kafka-server-start -daemon server.properties", "the only arguments are a properties file and --override"),
     ],
 )
 def test_what_cannot_be_is_said_instead_of_passed_over(
     words: str, text: str, bootstrap: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, *others = words.split()
-    cluster = [] if name == "kafka-server-start" else ["--bootstrap-server", bootstrap]
-    assert run([name, *others, *cluster]) == 1
+    assert run([name, *others, "--bootstrap-server", bootstrap]) == 1
     assert text in capsys.readouterr().err
 
 
@@ -149,6 +149,49 @@ def test_the_start_script_of_kafka_becomes_the_broker(tmp_path: Path) -> None:
         broker.terminate()
         broker.communicate(timeout=DEADLINE_S)
     assert '"num.partitions"' in done.stdout and '"value": "5"' in done.stdout
+
+
+def test_the_start_script_of_kafka_may_leave_the_broker_in_the_background(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    monkeypatch.setenv("LOG_DIR", str(tmp_path / "logs"))
+    monkeypatch.setenv("KAFKA_LOG_DIRS", str(tmp_path / "data"))
+    (tmp_path / "server.properties").write_text("listeners=PLAINTEXT://127.0.0.1:0\n")
+
+    assert run(["kafka-server-start.sh", "-daemon", str(tmp_path / "server.properties")]) == 0
+
+    (broker,) = started
+    log = tmp_path / "logs" / "kafkaServer.out"
+    until(lambda: "Kafka Server started" in log.read_text(), "the broker in the background is not ready")
+    assert os.getsid(broker.pid) == broker.pid  # It outlives the terminal.
+    broker.terminate()
+    assert broker.wait(DEADLINE_S) == 0
+    monkeypatch.setenv("LOG_DIR", str(log))
+    assert run(["kafka-server-start.sh", "-daemon"]) == 1
+
+
+def test_the_stop_script_of_kafka_ends_the_broker_of_the_container_and_no_other_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ready = tmp_path / "ready"
+    monkeypatch.setattr("stuntbroker.cli.serving.container.READY_FILES", (str(ready),))
+    with serving("--ready-file", str(ready)) as broker:
+        text = ready.read_text()
+        assert run(["kafka-server-stop.sh"]) == 0
+        assert broker.wait()[0] == 0
+
+    for pid in (broker.process.pid, os.getpid()):  # A process that is gone, and one that is no broker.
+        ready.write_text(json.dumps(json.loads(text) | {"pid": pid}))
+        assert run(["kafka-server-stop"]) == 1
+        assert capsys.readouterr().out == "No kafka server to stop\n"
 
 
 @needs_bash

@@ -1,0 +1,75 @@
+"""`rpk cluster`: the health of a cluster, and its brokers and topics."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Final
+
+from stuntbroker.cli.shims.arguments import Parser
+from stuntbroker.cli.shims.rpk.commands import Command, sections_text
+from stuntbroker.cli.shims.rpk.topics import topics_text
+from stuntbroker.cli.tables import table
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.topics import describe_topics
+
+
+def _health_options(parser: Parser) -> None:
+    parser.add_argument("--watch", "-w", action="store_true")
+    parser.add_argument("--exit-when-healthy", "-e", action="store_true")
+
+
+def _health(cluster: Cluster, options: argparse.Namespace) -> int:
+    metadata = cluster.retrying(lambda: cluster.metadata([]))
+    brokers = [each.node_id for each in metadata.brokers]
+    rows = {
+        "Healthy:": "true",
+        "Unhealthy reasons:": "[]",
+        "Controller ID:": str(metadata.controller_id),
+        "All nodes:": str(brokers),
+        "Nodes down:": "[]",
+        "Leaderless partitions (0):": "[]",
+        "Under-replicated partitions (0):": "[]",
+    }
+    sys.stdout.write("CLUSTER HEALTH OVERVIEW\n=======================\n")
+    sys.stdout.write("".join(f"{name:<34} {value}\n" for name, value in rows.items()))
+    return 0
+
+
+def _info_options(parser: Parser) -> None:
+    parser.add_argument("topics", nargs="*")
+    parser.add_argument("--print-cluster", "-c", dest="cluster", action="store_true")
+    parser.add_argument("--print-brokers", "-b", dest="brokers", action="store_true")
+    parser.add_argument("--print-topics", "-t", dest="has_topics", action="store_true")
+    parser.add_argument("--print-internal-topics", "-i", dest="internal", action="store_true")
+    parser.add_argument("--print-detailed-topics", "-d", dest="detailed", action="store_true")
+
+
+def _info(cluster: Cluster, options: argparse.Namespace) -> int:
+    has_topics = options.has_topics or options.topics or options.detailed or options.internal
+    is_complete = not (options.cluster or options.brokers or has_topics)
+    metadata = cluster.retrying(lambda: cluster.metadata([]))
+    sections = {}
+    if options.cluster or is_complete:
+        sections["CLUSTER"] = f"{metadata.cluster_id}\n"
+    if options.brokers or is_complete:
+        rows = [
+            (f"{each.node_id}*" if each.node_id == metadata.controller_id else each.node_id, each.host, each.port)
+            for each in metadata.brokers
+        ]
+        sections["BROKERS"] = table(("ID", "HOST", "PORT"), rows)
+    if has_topics or is_complete:
+        topics = describe_topics(cluster, options.topics or None)
+        shown = [each for each in topics if not each.is_internal or options.internal or is_complete]
+        if topics:
+            sections["TOPICS"] = topics_text(shown, is_detailed=options.detailed)
+    sys.stdout.write(sections_text(sections))
+    return 0
+
+
+COMMANDS: Final[dict[str, Command]] = {
+    "cluster health": Command(_health_options, _health),
+    "cluster info": Command(_info_options, _info),
+    "cluster metadata": Command(_info_options, _info),
+}
+"""Words after `rpk` -> command."""
