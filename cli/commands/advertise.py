@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import contextlib
 import time
 from typing import Final
 
@@ -17,10 +17,11 @@ from stuntbroker.cli.commands.verbs import (
     Verb,
     run_operation,
 )
-from stuntbroker.cli.commands.wait import ATTEMPT_S_MAX, ATTEMPT_S_MIN, PAUSE_S, ask
+from stuntbroker.cli.commands.wait import ask
+from stuntbroker.cli.waiting import ATTEMPT_S_MIN, wait_for_broker
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import alter_config, describe_config
-from stuntbroker.client.errors import AuthenticationFailed, ClientError, NotFound
+from stuntbroker.client.errors import ClientError, NotFound
 from stuntbroker.protocol.addresses import EVERY_ADDRESS, parse_bootstrap
 from stuntbroker.protocol.config_resources import ResourceType
 
@@ -61,23 +62,19 @@ def _wait_for_broker(given: Options) -> None:
 
     timeout_s = seconds(given, "--timeout", COMMAND_TIMEOUT_S)
     deadline_s = time.monotonic() + timeout_s
-    is_given, is_said = "--bootstrap" in given, False
-    while (left_s := deadline_s - time.monotonic()) > 0:
-        given["--timeout"] = [str(max(ATTEMPT_S_MIN, left_s))]  # The time-out is of the whole command.
+    is_given = "--bootstrap" in given
+
+    def attempt(attempt_s: float) -> None:
         if not is_given and (listening := listening_at()) is not None:
             given["--bootstrap"] = [listening.address]
             if listening.is_secured:
                 return  # It is up; the command itself says what it needs to connect.
-        try:
-            ask(bootstrap(given), max(ATTEMPT_S_MIN, min(ATTEMPT_S_MAX, left_s)), security(given))
-            return
-        except AuthenticationFailed:
-            return  # The command itself reports it.
-        except ClientError as fault:
-            if not is_said:
-                sys.stderr.write(f"stuntbroker: {fault}; trying again for {timeout_s:g} s\n")
-                is_said = True
-        time.sleep(PAUSE_S)
+        ask(bootstrap(given), attempt_s, security(given))
+
+    with contextlib.suppress(ClientError):  # The command itself reports it.
+        wait_for_broker(attempt, timeout_s, says_first_failure=True)
+    # The time-out is of the whole command.
+    given["--timeout"] = [str(max(ATTEMPT_S_MIN, deadline_s - time.monotonic()))]
 
 
 def _prepare(given: Options) -> Operation:

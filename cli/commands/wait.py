@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 import socket
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from stuntbroker.cli.arguments import bootstrap, seconds
 from stuntbroker.cli.client_security import security
+from stuntbroker.cli.waiting import wait_for_broker
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.errors import AuthenticationFailed, ClientError, Unreachable
+from stuntbroker.client.errors import AuthenticationFailed, ClientError, Unreachable, UnsupportedVersion
 from stuntbroker.protocol.addresses import Address, parse_bootstrap
 
 if TYPE_CHECKING:
     from stuntbroker.client.security import Security
-
-PAUSE_S = 0.05
-ATTEMPT_S_MIN = 0.1
-ATTEMPT_S_MAX = 5.0
 
 
 def wait(given: dict[str, list[str]]) -> int:
@@ -35,22 +31,21 @@ def wait(given: dict[str, list[str]]) -> int:
 
 def _wait(addresses: list[Address] | None, secured_by: Security | None, timeout_s: float) -> str:
     """Wait for a broker, None for the one in this container; return an empty text, or why it does not answer."""
-    deadline = time.monotonic() + timeout_s
     where = "in this container" if addresses is None else f"at {', '.join(map(str, addresses))}"
-    while True:
-        try:
-            attempt_s = max(ATTEMPT_S_MIN, min(ATTEMPT_S_MAX, deadline - time.monotonic()))
-            if addresses is None:
-                _check_this_container(attempt_s)
-            else:
-                ask(addresses, attempt_s, secured_by)
-            return ""
-        except AuthenticationFailed as fault:
-            return str(fault)
-        except ClientError as fault:
-            if time.monotonic() + PAUSE_S >= deadline:
-                return f"no broker answers {where} after {timeout_s:g} s: {fault}"
-        time.sleep(PAUSE_S)
+
+    def attempt(attempt_s: float) -> None:
+        if addresses is None:
+            _check_this_container(attempt_s)
+        else:
+            ask(addresses, attempt_s, secured_by)
+
+    try:
+        wait_for_broker(attempt, timeout_s)
+    except (AuthenticationFailed, UnsupportedVersion) as fault:
+        return str(fault)
+    except ClientError as fault:
+        return f"no broker answers {where} after {timeout_s:g} s: {fault}"
+    return ""
 
 
 def ask(addresses: list[Address], timeout_s: float, secured_by: Security | None = None) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from stuntbroker.cli.client_security import security_of_command
 from stuntbroker.cli.shims.java_errors import shown_in_java
+from stuntbroker.cli.waiting import wait_for_broker
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, Unreachable
+from stuntbroker.client.errors import BrokerError, ClientError
 from stuntbroker.client.security_properties import SecurityError
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN
@@ -20,7 +20,6 @@ from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX, INT
 TIMEOUT_S: Final = 30.0
 BROKER_WAIT_S: Final = 60.0
 """How long, in seconds, to wait for a broker, as Kafka's commands do: scripts start both at the same time."""
-PAUSE_S: Final = 0.2
 BOOTSTRAP_DEFAULT: Final = "localhost:9092"
 _PROTOCOL: Final = re.compile(r"\b[A-Z_]+://")
 """Kafka's clients take an address with its security protocol, which has no meaning there."""
@@ -83,24 +82,9 @@ def run_with_cluster(
     except SecurityError as fault:
         raise CommandError(str(fault)) from None
     with Cluster(addresses, TIMEOUT_S, security=security) as cluster:
-        _await_broker(cluster, BROKER_WAIT_S if wait_s is None else wait_s)
+        wait_s = BROKER_WAIT_S if wait_s is None else wait_s
+        wait_for_broker(lambda _: cluster.metadata([]), wait_s, says_first_failure=True)
         return operation(cluster)
-
-
-def _await_broker(cluster: Cluster, wait_s: float) -> None:
-    deadline_s = time.monotonic() + wait_s
-    is_said = False
-    while True:
-        try:
-            cluster.metadata([])
-            return
-        except (ConnectionFailed, Unreachable) as fault:
-            if time.monotonic() >= deadline_s:
-                raise
-            if not is_said:
-                sys.stderr.write(f"{fault}; trying again for {wait_s:g} s\n")
-                is_said = True
-        time.sleep(PAUSE_S)
 
 
 def client_properties(path: str) -> dict[str, str]:
