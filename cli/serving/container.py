@@ -105,6 +105,8 @@ def ownership_advice(path: str) -> str:
     if os.access(path, os.W_OK):
         return ""
     user, owner = os.geteuid(), os.stat(path).st_uid
+    if path != "/" and os.statvfs(path).f_flag & os.ST_RDONLY:
+        return f"; {path} is mounted read-only: mount it without `:ro` or `read_only`"
     if path == "/":
         return (
             f"; nothing is mounted there: mount a volume at {wanted}, or leave out the variable or option that names it"

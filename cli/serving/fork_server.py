@@ -6,8 +6,9 @@ input, responses lines of JSON on standard output, in any order, each with the i
     {"id": 1, "start": ["--topic", "orders:3"], "name": "a"}      {"id": 1, "pid": 4711, "ready": {"kafka": "127.0.0.1:40123"}}
                                                                   or {"id": 1, "error": "..."}
     {"id": 2, "stop": 4711, "signal": 15}                         {"id": 2, "status": 0}
-    {"id": 3, "remove": 4711, "name": "a"}                        (none: killed, and its folder is removed)
-    {"id": 4, "end": true}                                        (none: as when standard input ends)
+    {"id": 3, "status": 4711}                                     {"id": 3, "status": null}: it runs; or its exit status
+    {"id": 4, "remove": 4711, "name": "a"}                        (none: killed, and its folder is removed)
+    {"id": 5, "end": true}                                        (none: as when standard input ends)
 
 Each broker keeps its data in FOLDER/NAME/data and its log in FOLDER/NAME/log; FOLDER is in the first line of the output.
 When standard input ends, for whatever reason, the brokers are killed and the folder is removed.
@@ -50,6 +51,8 @@ LOCK: Final = "lock"
 """Name of a file in the folder that is locked while a process uses the folder."""
 END_S_MAX: Final = 5.0
 POLL_S: Final = 0.001
+STATUS_S_MAX: Final = 0.1
+"""How long, in seconds, to wait for the end of a broker that no longer answers: it may be about to end."""
 GONE: Final = -1
 """Status reported for a broker that has already ended."""
 VARIABLES: Final = ("KAFKA_", "STUNTBROKER_", "CLUSTER_ID")
@@ -142,6 +145,8 @@ class _Server:
         self._selector = selectors.DefaultSelector()
         self._ending: dict[int, str] = {}
         """Process id -> folder of the brokers that were killed but have not ended yet."""
+        self._ended: dict[int, int] = {}
+        """Process id -> exit status of the brokers that were found to have ended."""
         self._unread = b""
 
     def serve(self) -> None:
@@ -177,6 +182,8 @@ class _Server:
                 self._start(request)
             elif "stop" in request:
                 self._stop(request)
+            elif "status" in request:
+                self._tell_status(request)
             else:
                 self._remove(request)
         return bool(data)
@@ -213,6 +220,19 @@ class _Server:
             self._children.discard(pid)
             status = _end(pid, request["signal"])
         _say({"id": request["id"], "status": status})
+
+    def _tell_status(self, request: dict[str, Any]) -> None:
+        pid = request["status"]
+        deadline_s = time.monotonic() + STATUS_S_MAX
+        while pid in self._children:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                self._children.discard(pid)
+                self._ended[pid] = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > deadline_s:
+                break
+            time.sleep(POLL_S)
+        _say({"id": request["id"], "status": self._ended.get(pid)})
 
     def _remove(self, request: dict[str, Any]) -> None:
         """Kill a broker and remove its data later, without waiting for the kernel to end the process."""

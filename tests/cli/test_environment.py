@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -277,5 +278,12 @@ def test_a_data_folder_that_cannot_be_written_is_reported_with_what_to_do(
     assert ownership_advice(str(tmp_path / "below" / "it")) == ""
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert f"{tmp_path} belongs to user {os.geteuid()}" in ownership_advice(str(tmp_path / "below" / "it"))
+    with monkeypatch.context() as read_only:
+        read_only.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
+        assert (
+            ownership_advice(str(tmp_path))
+            == f"; {tmp_path} is mounted read-only: mount it without `:ro` or `read_only`"
+        )
+        assert "nothing is mounted there" in ownership_advice("/kafka-nowhere/logs")
     assert ownership_advice("kafka-nowhere/logs")
     assert "nothing is mounted there: mount a volume at /kafka-nowhere/logs" in ownership_advice("/kafka-nowhere/logs")
