@@ -47,6 +47,9 @@ public class Matrix {
 
     static DockerImageName like(String other) { return DockerImageName.parse(IMAGE).asCompatibleSubstituteFor(other); }
 
+    /** Created when a container needs it; Network.SHARED would stay until Ryuk, which does not run here, removes it. */
+    static final Network NETWORK = Network.newNetwork();
+
     @SuppressWarnings({"deprecation", "resource"})
     static Map<String, Module<?>> modules() {
         Map<String, Module<?>> all = new LinkedHashMap<>();
@@ -55,7 +58,7 @@ public class Matrix {
         all.put("kafka.KafkaContainer(apache/kafka-native)",
             new Module<KafkaContainer>(() -> new KafkaContainer(like("apache/kafka-native")), KafkaContainer::getBootstrapServers));
         all.put("kafka.KafkaContainer+withListener",
-            new Module<KafkaContainer>(() -> new KafkaContainer(like("apache/kafka")).withNetwork(Network.SHARED).withListener("broker:19092"),
+            new Module<KafkaContainer>(() -> new KafkaContainer(like("apache/kafka")).withNetwork(NETWORK).withListener("broker:19092"),
                 KafkaContainer::getBootstrapServers));
         all.put("kafka.ConfluentKafkaContainer",
             new Module<ConfluentKafkaContainer>(() -> new ConfluentKafkaContainer(like("confluentinc/cp-kafka")), ConfluentKafkaContainer::getBootstrapServers));
@@ -68,7 +71,7 @@ public class Matrix {
         all.put("redpanda.RedpandaContainer",
             new Module<RedpandaContainer>(() -> new RedpandaContainer(like("redpandadata/redpanda")), RedpandaContainer::getBootstrapServers));
         all.put("redpanda.RedpandaContainer+withListener",
-            new Module<RedpandaContainer>(() -> new RedpandaContainer(like("redpandadata/redpanda")).withNetwork(Network.SHARED).withListener("rp:19092"),
+            new Module<RedpandaContainer>(() -> new RedpandaContainer(like("redpandadata/redpanda")).withNetwork(NETWORK).withListener("rp:19092"),
                 RedpandaContainer::getBootstrapServers));
         all.put("generic", new Module<Plain>(Plain::new, Plain::getBootstrapServers));
         return all;
@@ -149,7 +152,7 @@ public class Matrix {
             System.out.flush();
             if (fault != null) failed++;
         }
-        try { Network.SHARED.close(); } catch (Exception none) { }
+        NETWORK.close();
         Runtime.getRuntime().halt(failed == 0 ? 0 : 1);
     }
 }
