@@ -92,3 +92,14 @@ def uses_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
             name = dotted(node)
             if name:
                 yield node.lineno, name
+
+
+def compiled_modules() -> list[str]:
+    """Paths of the modules that setup.py compiles."""
+    (names,) = (
+        node.value
+        for node in ast.parse((ROOT / "setup.py").read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COMPILED"
+    )
+    paths: list[str] = ast.literal_eval(names)
+    return paths

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import shutil
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
-from typing import is_typeddict
 from zipfile import ZipFile
 
 import pytest
@@ -69,67 +66,6 @@ def test_a_build_leaves_the_checkout_as_it_was(hook: str, checkout: Path) -> Non
     call(hook, checkout)
 
     assert files_below(checkout) == before
-
-
-PHASES = {"ONGOING", "PREPARE_COMMIT", "Phase.EMPTY", "before.phase", "complete", "prepare"}
-STATES = {
-    "IN_TRANSACTION",
-    "Outcome.RUN",
-    "Kind.SUCCESS",
-    "Kind.SPLIT",
-    "Kind.REFRESH",
-    "Kind.ABORTABLE_WITH_BUMP",
-}
-OBJECTS = {
-    "None",
-    "NO_RESPONSE",
-    "request",
-    "other._record",
-    "batch",
-    "bytes",
-    "segment",
-    "other.__class__",
-    "EndTxn",
-    "InitProducerId",
-}
-IDENTITIES = OBJECTS | PHASES | STATES
-"""Objects that a compiled module may compare by `is`; mypyc unboxes numbers and error codes, which then have no identity."""
-
-
-def compared_by_identity(path: Path) -> set[str]:
-    """Return the right operands of `is` and `is not` in a module."""
-    return {
-        ast.unparse(right)
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Compare)
-        for operator, right in zip(node.ops, node.comparators, strict=True)
-        if isinstance(operator, ast.Is | ast.IsNot)
-    }
-
-
-def compiled_modules() -> list[str]:
-    """Paths of the modules that setup.py compiles."""
-    (names,) = (
-        node.value
-        for node in ast.parse((ROOT / "setup.py").read_text()).body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COMPILED"
-    )
-    paths: list[str] = ast.literal_eval(names)
-    return paths
-
-
-@pytest.mark.parametrize("path", compiled_modules())
-def test_a_compiled_module_compares_numbers_by_value(path: str) -> None:
-    """mypyc unboxes integers, for which `is` is never true."""
-    assert compared_by_identity(ROOT / path) - IDENTITIES == set()
-
-
-@pytest.mark.parametrize("path", compiled_modules())
-def test_a_compiled_module_defines_no_typed_dict(path: str) -> None:
-    """mypyc leaves out the keys of the base class, so that checks of options refuse them."""
-    module = import_module(f"stuntbroker.{path.removesuffix('.py').replace('/', '.')}")
-    defined = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
-    assert [value for value in defined if is_typeddict(value)] == []
 
 
 @pytest.mark.timeout(1_200)

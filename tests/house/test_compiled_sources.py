@@ -1,0 +1,164 @@
+"""Modules that mypyc compiles avoid what means something else when it is compiled."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import is_typeddict
+
+import pytest
+from house_sources import compiled_modules, tree_of
+
+PHASES = {"ONGOING", "PREPARE_COMMIT", "Phase.EMPTY", "before.phase", "complete", "prepare"}
+STATES = {
+    "IN_TRANSACTION",
+    "Outcome.RUN",
+    "Kind.SUCCESS",
+    "Kind.SPLIT",
+    "Kind.REFRESH",
+    "Kind.ABORTABLE_WITH_BUMP",
+}
+OBJECTS = {
+    "None",
+    "NO_RESPONSE",
+    "request",
+    "other._record",
+    "batch",
+    "bytes",
+    "segment",
+    "other.__class__",
+    "EndTxn",
+    "InitProducerId",
+}
+IDENTITIES = OBJECTS | PHASES | STATES
+"""Objects that a compiled module may compare by `is`; mypyc unboxes numbers and error codes, which then have no identity."""
+
+
+def compared_by_identity(path: Path) -> set[str]:
+    """Return the right operands of `is` and `is not` in a module."""
+    return {
+        ast.unparse(right)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Compare)
+        for operator, right in zip(node.ops, node.comparators, strict=True)
+        if isinstance(operator, ast.Is | ast.IsNot)
+    }
+
+
+@pytest.mark.parametrize("path", compiled_modules())
+def test_a_compiled_module_compares_numbers_by_value(path: str) -> None:
+    """mypyc unboxes integers, for which `is` is never true."""
+    assert compared_by_identity(Path(path)) - IDENTITIES == set()
+
+
+@pytest.mark.parametrize("path", compiled_modules())
+def test_a_compiled_module_defines_no_typed_dict(path: str) -> None:
+    """mypyc leaves out the keys of the base class, so that checks of options refuse them."""
+    module = import_module(f"stuntbroker.{path.removesuffix('.py').replace('/', '.')}")
+    defined = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
+    assert [value for value in defined if is_typeddict(value)] == []
+
+
+Event = tuple[str, str, int]
+"""("call" | "read" | "write", dotted name, line), in the order of evaluation."""
+
+
+class Events(ast.NodeVisitor):
+    """The calls of a piece of code, and its uses of attributes. A nested function runs at another time."""
+
+    def __init__(self) -> None:
+        self.listed: list[Event] = []
+
+    def visit_Call(self, node: ast.Call) -> None:
+        self.generic_visit(node)
+        self.listed.append(("call", ast.unparse(node.func), node.lineno))
+
+    def visit_Await(self, node: ast.Await) -> None:
+        self.generic_visit(node)
+        self.listed.append(("call", "await", node.lineno))
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        for part in (node.value, *node.targets):
+            self.visit(part)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self.generic_visit(node)
+        kind = "write" if isinstance(node.ctx, ast.Store) else "read"
+        self.listed.append((kind, ast.unparse(node), node.lineno))
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        pass
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        pass
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        pass
+
+
+def attributes_that_are_none(test: ast.expr, *, where_it_holds: bool) -> list[str]:
+    """Attributes that are None where a condition holds, or where it does not."""
+    match test:
+        case ast.BoolOp(op=ast.And()) if where_it_holds:
+            return [name for part in test.values for name in attributes_that_are_none(part, where_it_holds=True)]
+        case ast.BoolOp(op=ast.Or()) if not where_it_holds:
+            return [name for part in test.values for name in attributes_that_are_none(part, where_it_holds=False)]
+        case ast.Compare(left=ast.Attribute() as left, ops=[operator], comparators=[ast.Constant(value=None)]):
+            return [ast.unparse(left)] if isinstance(operator, ast.Is if where_it_holds else ast.IsNot) else []
+    return []
+
+
+def read_after_a_call(name: str, code: list[ast.stmt]) -> list[str]:
+    """Where code reads an attribute after a call, without a new value of its own."""
+    events = Events()
+    for statement in code:
+        events.visit(statement)
+    called = False
+    for kind, what, line in events.listed:
+        called |= kind == "call"
+        if what == name and kind == "write":
+            return []
+        if what == name and called:
+            return [f"line {line}: {name}"]
+    return []
+
+
+def narrowed_over_a_call(body: list[ast.stmt]) -> Iterator[str]:
+    """Yield reads of attributes that compiled code takes for None, because they were None before a call."""
+    for at, statement in enumerate(body):
+        if isinstance(statement, ast.If | ast.While):
+            for name in attributes_that_are_none(statement.test, where_it_holds=True):
+                yield from read_after_a_call(name, statement.body)
+            behind = body[at + 1 :] if isinstance(statement.body[-1], ast.Return | ast.Raise | ast.Continue) else []
+            for name in attributes_that_are_none(statement.test, where_it_holds=False):
+                yield from read_after_a_call(name, [*statement.orelse, *behind])
+        for field in ("body", "orelse", "finalbody"):
+            yield from narrowed_over_a_call(getattr(statement, field, []))
+        for handler in getattr(statement, "handlers", []):
+            yield from narrowed_over_a_call(handler.body)
+
+
+@pytest.mark.parametrize("path", compiled_modules())
+def test_a_compiled_module_reads_no_attribute_after_a_call_that_was_none_before_it(path: str) -> None:
+    """mypyc keeps the type None over the call: ask by a property instead."""
+    assert list(narrowed_over_a_call(tree_of(Path(path)).body)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "is_wrong"),
+    [
+        ("if self.a is None:\n    if f() and self.a is None: g()", True),
+        ("if not b and self.a is None:\n    f()\n    return self.a", True),
+        ("if self.a is not None:\n    return\nf()\nx = self.a", True),
+        ("try:\n    if self.a is not None or b:\n        raise X\n    await f\n    g(self.a.b)\nfinally: pass", True),
+        ("if self.a is None:\n    x = self.a\n    f()", False),
+        ("if self.a is None:\n    f()\n    self.a = g()\n    x = self.a", False),
+        ("if self.a is None:\n    f(lambda: self.a)", False),
+        ("if self.a is not None:\n    f()\n    x = self.a", False),
+        ("if self.is_busy:\n    f()\n    x = self.a", False),
+    ],
+)
+def test_an_attribute_that_is_narrowed_over_a_call_is_found(code: str, is_wrong: bool) -> None:
+    assert bool(list(narrowed_over_a_call(ast.parse(code).body))) == is_wrong
