@@ -27,6 +27,7 @@ from stuntbroker.client.producer.authentication import explained
 from stuntbroker.client.producer.connections import guard_connections, leader_address
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError
+from stuntbroker.client.producer.options import check_bootstrap, check_functions
 from stuntbroker.client.producer.session import log
 from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
 
@@ -53,6 +54,8 @@ def check_consumer_options(
         raise ValueError("group_id is empty: a TransactionalConsumer reads as a member of a group")
     if unknown := sorted(options.keys() - ConsumerOptions.__annotations__.keys()):
         raise TypeError(f"unknown option {unknown[0]!r} of TransactionalConsumer")
+    check_bootstrap(options.get("bootstrap_servers", "localhost"))
+    check_functions(on_measurement=on_measurement)
     if options.get("isolation_level", READ_COMMITTED) != READ_COMMITTED:
         raise ValueError("a TransactionalConsumer reads with isolation_level='read_committed'")
     if options.get("enable_auto_commit", False):
@@ -89,7 +92,9 @@ class TransactionalConsumer(CheckedConsumer):
         `tracer`: an OpenTelemetry tracer, for a span of each call that returns records. `on_measurement`: a function that is
         called with each `Measurement`.
         """
-        auto_offset_reset = check_consumer_options(group_id=group_id, auto_offset_reset=auto_offset_reset, **options)
+        auto_offset_reset = check_consumer_options(
+            group_id=group_id, auto_offset_reset=auto_offset_reset, on_measurement=on_measurement, **options
+        )
         super().__init__(
             *topics,
             group_id=group_id,
@@ -109,6 +114,7 @@ class TransactionalConsumer(CheckedConsumer):
         self._first_read: dict[TopicPartition, int] = {}
         """Partition of `_assignment` -> lowest offset of the records that were returned."""
         self._assignment: object = None
+        self._stopping: asyncio.Task[None] | None = None
         guard_connections(self._client)
         # aiokafka's coordinator sends all requests by the client's `send`; its OffsetFetch has no RequireStable.
         self._send_plainly = self._client.send
@@ -179,7 +185,12 @@ class TransactionalConsumer(CheckedConsumer):
                     await coordinator._send_req(LeaveGroupRequest(self._group_name, coordinator.member_id))
 
     async def stop(self) -> None:
-        """Leave the group, and close all connections. May be called twice."""
+        """Leave the group, and close all connections. May be called twice; it continues if a call is cancelled."""
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop())
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
         try:
             await super().stop()
         except asyncio.CancelledError:

@@ -28,6 +28,8 @@ SYSTEM: Final = {"messaging.system": "kafka"}
 SENT: Final = "messaging.client.sent.messages"
 CONSUMED: Final = "messaging.client.consumed.messages"
 DURATION: Final = "messaging.client.operation.duration"
+ENDING: Final = {State.COMMITTING_TRANSACTION: "commit", State.ABORTING_TRANSACTION: "abort"}
+"""State -> operation whose duration is measured."""
 TRACE_CONTEXT: Final = frozenset({"traceparent", "tracestate"})
 """Headers of a W3C trace context."""
 LINKS_MAX: Final = 128
@@ -101,16 +103,23 @@ class ProducerTelemetry(Telemetry):
             self._since_s = time.monotonic()
         elif after is State.ABORTABLE_ERROR:
             self._note_error(error)
+            self._measure_end(before, error)
         elif after in (State.FATAL_ERROR, State.CLOSED):
             self._note_error(error)
+            self._measure_end(before, error)
             self._end("failed" if after is State.FATAL_ERROR else "left open")
         elif before in (State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION):
-            operation, outcome = (
-                ("commit", "committed") if before is State.COMMITTING_TRANSACTION else ("abort", "aborted")
+            self._measure_end(before)
+            self._end("committed" if before is State.COMMITTING_TRANSACTION else "aborted")
+
+    def _measure_end(self, before: State, error: ProducerError | None = None) -> None:
+        """Pass on how long a commit or an abort has taken, with the type of its error if it has failed."""
+        operation = ENDING.get(before)
+        if operation is not None:
+            attributes = {"messaging.operation.name": operation} | (
+                {} if error is None else {"error.type": error_type(error)}
             )
-            seconds = time.monotonic() - self._since_s
-            self.measure(DURATION, seconds, {"messaging.operation.name": operation})
-            self._end(outcome)
+            self.measure(DURATION, time.monotonic() - self._since_s, attributes)
 
     def _begin(self) -> None:
         if self.tracer is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from functools import partial
 from types import TracebackType
@@ -41,6 +42,8 @@ class TransactionalConsumer:
         """Subscriptions and assignments that were made before `start`."""
         self._undelivered: dict[TopicPartition, int] = {}
         """First offsets that a call has read and not returned, because a signal interrupted its caller."""
+        self._current: asyncio.Task[Any] | None = None
+        """The task of the latest call, in the consumer's thread."""
         self._undelivered_of: object = None
         """The assignment in which these records were read. After a rebalance, reading begins at the committed offsets."""
 
@@ -80,6 +83,10 @@ class TransactionalConsumer:
         thread, consumer = self._served.running()
 
         async def after_seeking_back() -> Result:
+            before, self._current = self._current, asyncio.current_task()
+            if before is not None and not before.done():  # A signal interrupted its caller; it must not read any more.
+                before.cancel()
+                await asyncio.wait({before})
             undelivered, self._undelivered = self._undelivered, {}
             if undelivered and self._undelivered_of is consumer._assignment_in_use():
                 for partition, offset in undelivered.items():

@@ -8,12 +8,13 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from functools import wraps
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 from aiokafka.errors import KafkaError
 
+from stuntbroker.client.blocking.handover import Handover
 from stuntbroker.client.producer.errors import IllegalStateError
 
 log: Final = logging.getLogger("stuntbroker.client")
@@ -46,7 +47,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 class _Outcome(NamedTuple):
     """How a call has ended."""
 
-    key: object
+    key: tuple[object, ...]
     result: Any
     error: Exception | None
 
@@ -63,13 +64,13 @@ class Delivery:
     def call(
         self,
         thread: LoopThread,
-        key: Callable[[], object],
+        key: Callable[[], tuple[object, ...]],
         work: Callable[[], Coroutine[Any, Any, Result]],
         repeatable: tuple[type[Exception], ...],
     ) -> Result:
         """Run a coroutine in the thread, unless its outcome is stored. Return its result, or raise its error.
 
-        `key`: returns a value that identifies the call and its arguments; it is called in the thread. `repeatable`: errors that
+        `key`: returns the name of the call, and what else identifies it; it is called in the thread. `repeatable`: errors that
         are not stored, because the call can be repeated.
         """
         outcome = thread.call(lambda: self._run(key, work, repeatable))
@@ -81,9 +82,14 @@ class Delivery:
         finally:
             self._outcome = None
 
+    def holds(self, name: str) -> bool:
+        """Whether the result of a call with this name was not returned, because a signal interrupted its caller."""
+        outcome = self._outcome
+        return outcome is not None and outcome.error is None and outcome.key[0] == name
+
     async def _run(
         self,
-        key: Callable[[], object],
+        key: Callable[[], tuple[object, ...]],
         work: Callable[[], Coroutine[Any, Any, Any]],
         repeatable: tuple[type[Exception], ...],
     ) -> _Outcome:
@@ -110,8 +116,8 @@ class LoopThread:
         self.exit_handlers: list[ExitHandler] = []
         """Called in the loop, in reverse order, when the process exits: they close what was not stopped before."""
         self._pid = os.getpid()
-        self._handing_over = threading.Lock()
-        """Held while a coroutine is submitted to the loop, and while the loop is stopped."""
+        self._handovers: set[Handover[Any]] = set()
+        """Calls that have not returned. No lock: each step of this class may be interrupted by a signal handler's exception."""
         self._is_stopping = False
         self.has_ended = False
         """Whether the thread has ended."""
@@ -145,19 +151,24 @@ class LoopThread:
         Raises TimeoutError after `timeout_s`, IllegalStateError if another thread stops this one meanwhile.
         """
         self.check()
-        future: Future[Result] | None = None
+        handover = Handover(work)
+        has_ended = False
         try:
-            with self._handing_over:
-                if self._is_stopping:
-                    raise IllegalStateError(f"{self.name} is closed")
-                future = asyncio.run_coroutine_threadsafe(work(), self.loop)
-            return future.result(timeout_s)
-        except CancelledError:
+            self._handovers.add(handover)
+            if self._is_stopping:  # Asked after `add`: what the loop no longer begins, the end of the thread fails.
+                raise IllegalStateError(f"{self.name} is closed")
+            self.loop.call_soon_threadsafe(handover.begin)
+            result = handover.wait(timeout_s)
+            has_ended = True
+            return result
+        except asyncio.CancelledError:
             raise IllegalStateError(f"{self.name} was closed meanwhile") from None
-        except BaseException:
-            if future is not None:
-                future.cancel()
-            raise
+        finally:
+            if not has_ended:
+                handover.give_up()
+                with suppress(RuntimeError):  # The loop is closed.
+                    self.loop.call_soon_threadsafe(handover.cancel)
+            self._handovers.discard(handover)
 
     def stop(self) -> None:
         """End the loop and its thread. Does nothing in a forked process, or when called again."""
@@ -167,10 +178,9 @@ class LoopThread:
             self._thread.join()
 
     def _stop_loop(self) -> None:
-        with self._handing_over:
-            if not self._is_stopping:
-                self._is_stopping = True
-                self.loop.call_soon_threadsafe(self.loop.stop)
+        self._is_stopping = True
+        with suppress(RuntimeError):  # Another thread has stopped it, and the loop is closed.
+            self.loop.call_soon_threadsafe(self.loop.stop)
 
     def _stop_at_exit(self) -> None:
         """Close connections and stop the thread, which must not outlive the interpreter. Transactions are left open."""
@@ -190,8 +200,11 @@ class LoopThread:
             self.loop.run_forever()
         finally:
             self.has_ended = True
-            for task in (tasks := asyncio.all_tasks(self.loop)):
-                task.cancel()
-            if tasks:  # Threads that wait for one of the tasks have to see its end.
+            while tasks := asyncio.all_tasks(self.loop):  # Threads that wait for one of the tasks have to see its end.
+                for task in tasks:
+                    task.cancel()
                 self.loop.run_until_complete(asyncio.wait(tasks))
+            for handover in tuple(self._handovers):
+                if not handover.has_begun:
+                    handover.fail(asyncio.CancelledError())
             self.loop.close()

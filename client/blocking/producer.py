@@ -97,11 +97,16 @@ class TransactionalProducer:
         thread.check()
         if self._appender is not None:
             self._appender.check_not_interrupted(get_ident())
+        self._note_undelivered_state()
         try:
             if self._twin.state is not State.CLOSED:
                 thread.call(lambda: self._twin.stop(leave_open=leave_open))
         finally:
             self._end_thread(thread)
+
+    def _note_undelivered_state(self) -> None:
+        """Tell the twin whether the caller of `prepare_transaction` has got the state by which to complete it."""
+        self._twin._calls.has_undelivered_state = self._delivery.holds("prepare_transaction")
 
     def __enter__(self) -> Self:
         self.start()
@@ -158,7 +163,8 @@ class TransactionalProducer:
     def transaction(self) -> Iterator[Self]:
         """Begin a transaction, commit it at the end of the block, and abort it if the block or the commit raises.
 
-        A transaction that the block has prepared is not aborted; one that the block has ended itself is left as it is.
+        A transaction that the block has prepared is not aborted, unless a signal interrupted `prepare_transaction`, so that it
+        has returned no state; one that the block has ended itself is left as it is.
         """
         self.begin_transaction()
         try:
@@ -166,7 +172,8 @@ class TransactionalProducer:
             if self._twin._has_to_be_ended:
                 self.commit_transaction()
         except BaseException:
-            if self.can_abort and self.state is not State.PREPARED_TRANSACTION:
+            self._note_undelivered_state()
+            if self._twin._has_to_be_aborted:
                 self.abort_transaction()
             raise
 
@@ -194,7 +201,7 @@ class TransactionalProducer:
         value: Any = None,
         key: Any = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: float | None = None,
         headers: Headers | None = None,
     ) -> SentRecord:
         """Add a record to the transaction; return a future of its metadata. Do not wait for each future.
@@ -260,7 +267,7 @@ class TransactionalProducer:
         value: Any = None,
         key: Any = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: float | None = None,
         headers: Headers | None = None,
     ) -> RecordMetadata:
         """Add a record to the transaction, wait until it is written, and return its RecordMetadata."""
@@ -334,7 +341,7 @@ class TransactionalProducer:
     def _deliver(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None) -> Result:
         """Run a call of which the caller has to know the outcome, even if a signal interrupts it and it is repeated."""
 
-        def key() -> object:
+        def key() -> tuple[object, ...]:
             return name, argument, self._twin._session.transactions  # A later transaction has calls of its own.
 
         return self._delivery.call(self._running(), key, work, (OperationTimedOutError, IllegalStateError))

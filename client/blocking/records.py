@@ -97,7 +97,7 @@ class RecordAppender:
         value: Content,
         key: Content,
         partition: int | None,
-        timestamp_ms: int | None,
+        timestamp_ms: float | None,
         headers: Headers | None,
     ) -> RecordFuture | None:
         """Add a record; return None, without adding it, if only the producer's thread can send or refuse it.

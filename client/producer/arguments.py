@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from operator import index
 from typing import Any, Final, SupportsIndex
 
@@ -31,7 +32,10 @@ def check_content(value: Any, key: Any, headers: Any) -> None:
     for what, content in (("value", value), ("key", key)):
         if not isinstance(content, bytes | bytearray | memoryview | None):
             raise TypeError(f"a {what} is bytes or None, not {type(content).__name__}: use a serializer")
-    for name, content in headers or ():
+    for header in headers or ():
+        if not isinstance(header, tuple | list) or len(header) != 2:
+            raise TypeError(f"headers are pairs of a str and bytes or None, not {header!r:.40}")
+        name, content = header
         if not isinstance(name, str) or not isinstance(content, bytes | bytearray | memoryview | None):
             raise TypeError(
                 f"a header is a str and bytes or None, not {type(name).__name__} and {type(content).__name__}"
@@ -60,8 +64,15 @@ def check_names(transactional_id: Any, client_id: Any) -> None:
         )
 
 
-def timestamp_of(timestamp_ms: SupportsIndex) -> int:
-    """Return a record's timestamp, in ms since 1970. Raises TypeError, and ValueError if it is negative, as Apache Kafka."""
+def timestamp_of(timestamp_ms: SupportsIndex | float) -> int:
+    """Return a record's timestamp, in ms since 1970. Raises TypeError, and ValueError if it is negative, as Apache Kafka.
+
+    Of a float, such as `time.time() * 1000`, the fraction is cut off.
+    """
+    if isinstance(timestamp_ms, float) and isfinite(timestamp_ms):
+        timestamp_ms = int(timestamp_ms)
+    if not isinstance(timestamp_ms, SupportsIndex):
+        raise TypeError(f"the timestamp_ms is a number, not {type(timestamp_ms).__name__} {timestamp_ms!r:.20}")
     return _checked("timestamp_ms", timestamp_ms, INT64_MAX)
 
 
@@ -91,6 +102,8 @@ def group_of(value: GroupMetadata | str) -> GroupMetadata:
 
 def offsets_of(offsets: Offsets) -> dict[TopicPartition, tuple[int, str]]:
     """Return partition -> (offset, metadata). Raises ValueError, TypeError for values that a request cannot carry."""
+    if not isinstance(offsets, Mapping):
+        raise TypeError(f"offsets are a dict, partition -> offset, not {type(offsets).__name__}")
     checked = {}
     for (topic, partition), value in offsets.items():
         check_topic(topic)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from threading import get_ident
 from typing import Any, TypeVar
 
 from stuntbroker.client.producer.errors import (
@@ -69,11 +70,14 @@ class _Pending:
 class Calls:
     """The pending call of one producer, if there is one."""
 
+    _thread: int
     _loop: asyncio.AbstractEventLoop  # Cached by `open`: before Python 3.12, get_running_loop makes a system call.
 
     def __init__(self, session: Session, max_block_ms: int) -> None:
         self.is_open = False
         """Whether the producer is started and not closed."""
+        self.has_undelivered_state = False
+        """Whether a signal interrupted the blocking twin before it returned the result of prepare_transaction."""
         self._session = session
         self._max_block_s = max_block_ms / 1000
         self._pending: _Pending | None = None
@@ -83,6 +87,7 @@ class Calls:
     def open(self) -> None:
         """Accept calls from now on, on the running event loop."""
         self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()
         self.is_open = True
 
     @property
@@ -93,6 +98,8 @@ class Calls:
     def check(self, call: Call) -> None:
         """Raise the error of a call that the state does not allow; IllegalStateError while another call is pending."""
         self.check_open(call.value)
+        if call is not Call.SEND:  # Threads of the blocking twin send too.
+            self.check_loop(call.value)
         if self._pending is not None:
             before, name = self._pending.call.value, self._session.transactional_id
             what = (
@@ -105,6 +112,13 @@ class Calls:
         """Raise IllegalStateError if the producer is not started, or closed. `name`: name of the method."""
         if not self.is_open:
             raise IllegalStateError(f"{name}(): producer {self._session.transactional_id!r} is not started, or closed")
+
+    def check_loop(self, name: str) -> None:
+        """Raise IllegalStateError in another event loop than that of `start`. `name`: name of the method."""
+        if get_ident() != self._thread or not self._loop.is_running():
+            raise IllegalStateError(
+                f"{name}(): producer {self._session.transactional_id!r} belongs to the event loop in which it was started"
+            )
 
     async def run(
         self, call: Call, state: State, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None
@@ -126,18 +140,42 @@ class Calls:
         result: Result = self._result(pending)
         return result
 
-    async def run_alone(self, call: Call, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run the work of a call that excludes all others, and is cancelled when its caller gives up. Raises as `run` does."""
-        pending = self._pending = _Pending(self._loop, call, self.guard(work))
+    async def run_alone(self, call: Call, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Run the work of a call that excludes all others, and is cancelled when its caller gives up. Raises as `run` does.
+
+        If the caller is cancelled when the work has just succeeded, the result stays pending: repeating the call returns it.
+        """
+        if self._pending is not None and self.is_undelivered(call):
+            return self._result(self._pending)  # type: ignore[no-any-return]
+        self.check(call)
+        pending = self._pending = _Pending(self._loop, call, self.guard(work()))
         try:
             if not await pending.wait(self._max_block_s) and not pending.task.done():
                 raise self._timed_out(call.value)
-            result: Result = self._result(pending)
-            return result
+            return self._result(pending)  # type: ignore[no-any-return]
         finally:
             pending.task.cancel()
-            if self._pending is pending:
+            if self._pending is pending and not self.is_undelivered(call):
                 self._pending = None
+
+    def is_undelivered(self, call: Call) -> bool:
+        """Whether a call has succeeded, and its result was not returned, because the caller was cancelled."""
+        pending = self._pending
+        if pending is None or pending.call is not call or not pending.task.done() or pending.task.cancelled():
+            return False
+        return pending.task.exception() is None
+
+    @property
+    def is_prepared_state_lost(self) -> bool:
+        """Whether the transaction is prepared, and the application has no state by which to complete it."""
+        if self.is_undelivered(Call.PREPARE_TRANSACTION):
+            return True
+        return self.has_undelivered_state and self._session.state is State.PREPARED_TRANSACTION
+
+    def drop_undelivered(self, call: Call) -> None:
+        """Forget the result of a call, so that another call may follow."""
+        if self.is_undelivered(call):
+            self._pending = None
 
     def _result(self, pending: _Pending) -> Any:
         if self._pending is pending:

@@ -24,7 +24,7 @@ from stuntbroker.client.producer.authentication import check_authentication, exp
 from stuntbroker.client.producer.errors import DisconnectedError, IllegalStateError, UnsupportedVersionError
 from stuntbroker.client.producer.frames import read_without_task
 from stuntbroker.client.producer.known_partitions import KnownPartitions
-from stuntbroker.client.producer.options import ConnectionOptions
+from stuntbroker.client.producer.options import ConnectionOptions, check_bootstrap
 from stuntbroker.client.producer.session import log
 from stuntbroker.client.requests import Answer, Call
 from stuntbroker.protocol.addresses import Address
@@ -152,6 +152,7 @@ class Connections:
         `options`: request_timeout_ms, retry_backoff_ms, metadata_max_age_ms, connections_max_idle_ms and the security options,
         as for TransactionalProducer.
         """
+        check_bootstrap(bootstrap_servers)
         self._client = AIOKafkaClient(
             bootstrap_servers=bootstrap_servers, client_id=client_id or f"stuntbroker-{next(_numbers)}", **options
         )

@@ -7,7 +7,7 @@ from functools import partial
 from operator import index
 from typing import Any, Final, SupportsIndex
 
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from stuntbroker.client.producer.arguments import check_content, check_topic, timestamp_of
@@ -15,6 +15,7 @@ from stuntbroker.client.producer.batches import Content, EncodedRecords, Headers
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections
 from stuntbroker.client.producer.errors import (
+    AuthorizationError,
     FailureType,
     FatalError,
     IllegalStateError,
@@ -75,7 +76,7 @@ class Dispatcher:
         value: Content,
         key: Content,
         partition: SupportsIndex | None,
-        timestamp_ms: int | None,
+        timestamp_ms: float | None,
         headers: Headers | None,
         transaction: int | None = None,
     ) -> RecordFuture:
@@ -107,7 +108,7 @@ class Dispatcher:
         value: Content,
         key: Content,
         partition: SupportsIndex | None,
-        timestamp_ms: int | None,
+        timestamp_ms: float | None,
         headers: Headers | None,
     ) -> RecordFuture | None:
         """Add a serialized record; return None, without adding it, if only `send` or `send_now` can do what it needs.
@@ -132,7 +133,7 @@ class Dispatcher:
         value: Content,
         key: Content,
         partition: SupportsIndex | None,
-        timestamp_ms: int | None,
+        timestamp_ms: float | None,
         headers: Headers | None,
         thread_id: int = 0,
     ) -> RecordFuture | None:
@@ -191,11 +192,10 @@ class Dispatcher:
         return self._choose(topic, key, partitions) if partition is None else partition
 
     def _add(
-        self, topic: str, partition: int, timestamp_ms: int | None, key: Content, value: Content, headers: Headers
+        self, topic: str, partition: int, timestamp_ms: float | None, key: Content, value: Content, headers: Headers
     ) -> RecordFuture:
-        if timestamp_ms is not None:
-            timestamp_ms = timestamp_of(timestamp_ms)
-        return self._sender.append(topic, partition, timestamp_ms, key, value, headers)
+        time_ms = None if timestamp_ms is None else timestamp_of(timestamp_ms)
+        return self._sender.append(topic, partition, time_ms, key, value, headers)
 
     def _explain(self, fault: BaseException, value: Content, key: Content, headers: Headers | None) -> None:
         """Fail the transaction if an exception has interrupted a change; raise a clearer error for a record that is refused."""
@@ -276,6 +276,20 @@ class Dispatcher:
         except KafkaError as fault:
             self.fail(no_metadata(topic, fault))
 
+    async def partitions_for(self, topic: str) -> Sequence[int]:
+        """Return the partitions of a topic. Raises OperationTimedOutError, AuthorizationError, ProducerError."""
+        if partitions := self._connections.partitions.of(topic):
+            return partitions
+        check_topic(topic)
+        try:
+            return await self._calls.within("partitions_for", self._connections.wait_for_topic(topic))
+        except ProducerError:
+            raise
+        except TopicAuthorizationFailedError as fault:
+            raise AuthorizationError(f"no metadata of topic {topic!r}: {fault}", fault.errno) from fault
+        except KafkaError as fault:
+            raise no_metadata(topic, fault) from fault
+
     async def _ready(self, topic: str, partition: int | None) -> None:
         """Wait until a record for a partition can be added."""
         partitions = self._connections.partitions.of(topic) or await self._connections.wait_for_topic(topic)
@@ -338,7 +352,7 @@ class Dispatcher:
     def _choose(self, topic: str, key: Any, partitions: Sequence[int]) -> int:
         available = self._connections.available_partitions
         if self._partitioner is not None:
-            partition = self._partitioner(key, partitions, available(topic))
+            partition = self._partitioner(key, list(partitions), list(available(topic)))
             if partition not in partitions:
                 raise ValueError(
                     f"the partitioner chose {partition!r}: topic {topic!r} has {len(partitions)} partitions"

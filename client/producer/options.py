@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, SupportsIndex
 
@@ -31,7 +31,7 @@ class ConnectionOptions(Security, total=False):
     connections_max_idle_ms: int | None
 
 
-Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
+Partitioner = Callable[[bytes | None, list[int], list[int]], int]
 """(key, all partitions, partitions with a leader) -> partition; the same signature as in aiokafka."""
 Serializer = Callable[[Any], bytes]
 
@@ -110,9 +110,36 @@ class SendingOptions:
         )
 
 
+def check_bootstrap(bootstrap_servers: object) -> None:
+    """Raise TypeError, ValueError unless this is HOST:PORT, several with commas, or a list of them."""
+    servers = [bootstrap_servers] if isinstance(bootstrap_servers, str) else bootstrap_servers
+    if not isinstance(servers, list | tuple) or not all(isinstance(server, str) for server in servers):
+        raise TypeError(f"bootstrap_servers is {bootstrap_servers!r:.40}: it has to be a text or a list of texts")
+    if not any(server.strip() for server in servers):
+        raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: give at least one HOST:PORT")
+
+
+def check_functions(
+    key_serializer: object = None,
+    value_serializer: object = None,
+    partitioner: object = None,
+    on_measurement: object = None,
+) -> None:
+    """Raise TypeError for an option that is neither None nor a function."""
+    given = {
+        "key_serializer": key_serializer,
+        "value_serializer": value_serializer,
+        "partitioner": partitioner,
+        "on_measurement": on_measurement,
+    }
+    for name, option in given.items():
+        if option is not None and not callable(option):
+            raise TypeError(f"{name} is {option!r:.40}: it has to be a function")
+
+
 def codec_number(compression_type: str | None) -> int:
     """Return the number of a compression type in batches. Raises ValueError, RuntimeError if its library is not installed."""
-    if compression_type not in CODECS:
+    if not isinstance(compression_type, str | None) or compression_type not in CODECS:
         names = ", ".join(name for name in CODECS if name)
         raise ValueError(f"compression_type {compression_type!r} is none of {names}, None")
     if not CODECS[compression_type]():

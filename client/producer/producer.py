@@ -13,23 +13,14 @@ from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from stuntbroker.client.prepared_state import PreparedTxnState
-from stuntbroker.client.producer.arguments import Offsets, check_names, check_topic, group_of, identity_of, offsets_of
+from stuntbroker.client.producer import options
+from stuntbroker.client.producer.arguments import Offsets, check_names, group_of, identity_of, offsets_of
 from stuntbroker.client.producer.batches import BatchLike, Headers, RecordFuture, RecordMetadata, read_batch
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections, SharedConnections, check_shared
 from stuntbroker.client.producer.coordination import Coordination, GroupMetadata, StoppedError
-from stuntbroker.client.producer.dispatch import Dispatcher, no_metadata
+from stuntbroker.client.producer.dispatch import Dispatcher
 from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, ProducerError
-from stuntbroker.client.producer.options import (
-    Partitioner,
-    SendingOptions,
-    Serializer,
-    check_at_least,
-    check_connecting,
-    check_fixed,
-    codec_number,
-    timeout_ms_of,
-)
 from stuntbroker.client.producer.sender import Sender
 from stuntbroker.client.producer.session import Session, log
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
@@ -81,15 +72,15 @@ class TransactionalProducer:
         transaction_timeout_ms: int | None = None,
         enable_2pc: bool = False,
         client_id: str | None = None,
-        key_serializer: Serializer | None = None,
-        value_serializer: Serializer | None = None,
+        key_serializer: options.Serializer | None = None,
+        value_serializer: options.Serializer | None = None,
         acks: Literal["all", -1] = "all",
         enable_idempotence: Literal[True] = True,
         compression_type: str | None = None,
         max_batch_size: int = 16384,
         max_request_size: int = 1048576,
         linger_ms: int = 0,
-        partitioner: Partitioner | None = None,
+        partitioner: options.Partitioner | None = None,
         request_timeout_ms: int = 40_000,
         retry_backoff_ms: int = 100,
         max_block_ms: int = 60_000,
@@ -107,15 +98,17 @@ class TransactionalProducer:
         `security`: security_protocol, ssl_context, sasl_mechanism and the other sasl_* options of AIOKafkaProducer.
         """
         check_names(transactional_id, client_id)
-        check_at_least(1, max_block_ms=max_block_ms)
-        check_fixed(acks, enable_idempotence)
+        options.check_bootstrap(bootstrap_servers)
+        options.check_functions(key_serializer, value_serializer, partitioner, on_measurement)
+        options.check_at_least(1, max_block_ms=max_block_ms)
+        options.check_fixed(acks, enable_idempotence)
         times: dict[str, Any] = {
             "metadata_max_age_ms": metadata_max_age_ms,
             "connections_max_idle_ms": connections_max_idle_ms,
         }
-        check_connecting(security, **times)
+        options.check_connecting(security, **times)
         self._ending: dict[str, Any] = {
-            "timeout_ms": timeout_ms_of(transaction_timeout_ms, enable_2pc),
+            "timeout_ms": options.timeout_ms_of(transaction_timeout_ms, enable_2pc),
             "is_two_phase": enable_2pc,
         }
         self._key_serializer = key_serializer
@@ -128,8 +121,8 @@ class TransactionalProducer:
         if tracer is not None or on_measurement is not None:
             self._telemetry = ProducerTelemetry(tracer, on_measurement, client_id, transactional_id)
             self._session.on_move = self._telemetry.on_transition
-        self._sending = SendingOptions(
-            codec=codec_number(compression_type),
+        self._sending = options.SendingOptions(
+            codec=options.codec_number(compression_type),
             max_batch_size=max_batch_size,
             max_request_size=max_request_size,
             linger_ms=linger_ms,
@@ -209,6 +202,7 @@ class TransactionalProducer:
                 if self.state is not State.CLOSED:
                     self._session.move(State.CLOSED)
                 return
+            self._calls.check_loop("stop")
             self._stopping = asyncio.create_task(self._stop(leave_open))
         await asyncio.shield(self._stopping)  # It continues if this wait is cancelled.
 
@@ -223,6 +217,8 @@ class TransactionalProducer:
         """Wait for a pending commit or abort, or abort the open transaction."""
         try:
             async with asyncio.timeout(self._max_block_s):
+                if self._calls.is_prepared_state_lost:
+                    await self.abort_transaction()
                 if self._calls.pending not in (None, Call.INIT_TRANSACTIONS, Call.JOIN_TRANSACTION):
                     await self._calls.wait()
                 if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR) and not self._session.is_joined:
@@ -318,6 +314,11 @@ class TransactionalProducer:
         """Whether `transaction` still has to commit, or to take the result of a pending call."""
         return not self._session.has_ended or self._calls.pending is not None
 
+    @property
+    def _has_to_be_aborted(self) -> bool:
+        """Whether `transaction` aborts after an exception."""
+        return self._calls.is_prepared_state_lost or (self.can_abort and self.state is not State.PREPARED_TRANSACTION)
+
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
         """Begin a transaction, commit it at the end of the block, and abort it if the block or the commit raises.
@@ -326,8 +327,9 @@ class TransactionalProducer:
         the producer is ready for the next transaction. If the commit raises OperationTimedOutError, or the task is cancelled
         during the commit, the commit continues in the background: call `commit_transaction` again.
 
-        A transaction that the block has prepared is never aborted, because your database may have committed. A transaction
-        that the block has ended itself is left as it is.
+        A transaction that the block has prepared is never aborted, because your database may have committed, unless
+        `prepare_transaction` was cancelled and has returned no state. A transaction that the block has ended itself is left as
+        it is.
         """
         await self.begin_transaction()
         try:
@@ -335,7 +337,7 @@ class TransactionalProducer:
             if self._has_to_be_ended:
                 await self.commit_transaction()
         except BaseException:
-            if self.can_abort and self.state is not State.PREPARED_TRANSACTION:
+            if self._has_to_be_aborted:
                 await self.abort_transaction()
             raise
 
@@ -354,20 +356,21 @@ class TransactionalProducer:
 
         Records that are not written yet fail. Raises FatalError, OperationTimedOutError.
         """
+        self._calls.drop_undelivered(Call.PREPARE_TRANSACTION)
         await self._calls.run(Call.ABORT_TRANSACTION, State.ABORTING_TRANSACTION, lambda: self._transactions.abort())
 
     async def prepare_transaction(self) -> PreparedTxnState:
         """Wait until all records are written, and prepare the transaction: then it can only be completed (KIP-939).
 
-        Store the result as text (`str`) in your database, in the same transaction as your decision. Raises
+        Store the result as text (`str`) in your database, in the same transaction as your decision. After a cancellation, call
+        it again for the result, or abort. Raises
         TransactionAbortableError, FatalError; IllegalStateError without `enable_2pc`.
         """
         if not self._ending["is_two_phase"]:
             raise IllegalStateError("prepare_transaction() needs enable_2pc=True")
         call = Call.PREPARE_TRANSACTION
-        self._calls.check(call)
         try:
-            await self._calls.run_alone(call, self._transactions.prepare())
+            await self._calls.run_alone(call, lambda: self._transactions.prepare())
         except OperationTimedOutError as fault:
             self._session.fail_abortable(fault, bump=True)
             self._sender.drop()
@@ -400,7 +403,7 @@ class TransactionalProducer:
         value: Any = None,
         key: Any = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: float | None = None,
         headers: Headers | None = None,
     ) -> RecordFuture:
         """Add a record to the transaction; return a future of its RecordMetadata. Do not await each future.
@@ -425,7 +428,7 @@ class TransactionalProducer:
         value: Any = None,
         key: Any = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: float | None = None,
         headers: Headers | None = None,
     ) -> RecordMetadata:
         """Add a record to the transaction, wait until it is written, and return its RecordMetadata."""
@@ -453,18 +456,9 @@ class TransactionalProducer:
         self._calls.check(Call.FLUSH)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Return a topic's partitions. Raises OperationTimedOutError, ProducerError; ValueError, TypeError (invalid name)."""
+        """Return a topic's partitions. Raises OperationTimedOutError, ProducerError, AuthorizationError."""
         self._calls.check_open("partitions_for")
-        partitions = self._connections.partitions.of(topic)
-        if not partitions:
-            check_topic(topic)
-            try:
-                partitions = await self._calls.within("partitions_for", self._connections.wait_for_topic(topic))
-            except ProducerError:
-                raise
-            except KafkaError as fault:
-                raise no_metadata(topic, fault) from fault
-        return set(partitions)
+        return set(await self._dispatcher.partitions_for(topic))
 
     async def send_offsets_to_transaction(self, offsets: Offsets, group_metadata: GroupMetadata | str) -> None:
         """Commit offsets of a consumer group as part of the transaction (KIP-447): each is that of the next record to read.

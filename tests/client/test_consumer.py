@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -287,6 +288,27 @@ async def test_a_consumer_whose_group_fails_while_it_is_stopped_leaves_it_and_no
 
     assert "was stopped after a failure" in caplog.text
     await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
+    (group,) = await asyncio.to_thread(stuntbroker.groups)
+    assert group.members == ()
+
+
+@pytest.mark.parametrize("turns_before", [1, 2, 5, 20])
+async def test_stop_that_is_cancelled_continues_and_the_next_waits_for_it(
+    stuntbroker: Broker, turns_before: int
+) -> None:
+    stuntbroker.create_topic("t")
+    before = asyncio.all_tasks()
+    consumer = TransactionalConsumer("t", bootstrap_servers=stuntbroker.bootstrap, group_id="group")
+    await consumer.start()
+    await consumer.getmany(timeout_ms=100)
+    stopping = asyncio.create_task(consumer.stop())
+    for _ in range(turns_before):
+        await asyncio.sleep(0)
+    stopping.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await stopping
+    await consumer.stop()
     assert asyncio.all_tasks() == before
     (group,) = await asyncio.to_thread(stuntbroker.groups)
     assert group.members == ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,3 +24,12 @@ def broker(request: pytest.FixtureRequest) -> Iterator[ModelBroker]:
 
     with ModelBroker(request.param) as broker:
         yield broker
+
+
+@pytest.fixture
+def alarm() -> Iterator[Callable[[float], None]]:
+    """A function that makes this thread raise Alarm after so many seconds, wherever it is then; 0: it does not."""
+    from alarms import alarm_clock
+
+    with alarm_clock() as clock:
+        yield clock

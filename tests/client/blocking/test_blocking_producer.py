@@ -116,7 +116,7 @@ def test_send_raises_once_the_transaction_has_failed(broker: ModelBroker) -> Non
         ({"partition": 7}, ValueError),
         ({"headers": [("h", "text")]}, Exception),
         ({"partition": 1.0}, TypeError),
-        ({"timestamp_ms": 1.5}, TypeError),
+        ({"timestamp_ms": "1"}, TypeError),
         ({"timestamp_ms": -1}, ValueError),
         ({"timestamp_ms": 1 << 70}, ValueError),
     ],

@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import random
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from alarms import Alarm, alarm_clock
 
-from stuntbroker.client import CommitFailedError, IllegalStateError, State
+from stuntbroker.client import CommitFailedError, IllegalStateError, State, blocking
 from stuntbroker.client.blocking import TransactionalConsumer, TransactionalProducer
+from stuntbroker.client.blocking.handover import Handover
 from stuntbroker.fixture.broker import Broker
 
+FOLDER = os.path.dirname(blocking.__file__) + os.sep
 pytestmark = pytest.mark.stuntbroker(
     topics={"t": 1}, properties={"transaction.two.phase.commit.enable": True, "transaction.version": 2}
 )
 
 
-class Alarm(Exception):
-    """What a signal handler raises."""
-
-
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
     """Returns a function that makes a call in which an alarm goes off when its result is there, but not returned yet."""
-    result = Future.result
+    wait = Handover.wait
 
-    def received_too_late(future: Future[Any], timeout_s: float | None = None) -> Any:
+    def received_too_late(handover: Handover[Any], timeout_s: float | None) -> Any:
         try:
-            return result(future, timeout_s)
+            return wait(handover, timeout_s)
         finally:
             raise Alarm
 
     def run(call: Callable[[], Any]) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr(Future, "result", received_too_late)
+            patched.setattr(Handover, "wait", received_too_late)
             with pytest.raises(Alarm):
                 call()
 
@@ -182,3 +183,115 @@ def test_what_an_interrupted_call_has_read_is_left_to_the_member_that_has_the_pa
         stuntbroker.produce("t", "c")
 
         assert ([record.value for record in read], first.getone().value) == ([b"a", b"b"], b"c")
+
+
+def test_what_a_call_has_read_after_its_caller_has_given_up_is_returned_by_the_next(
+    stuntbroker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gives_up(handover: Handover[Any], timeout_s: float | None) -> Any:
+        raise Alarm
+
+    with TransactionalConsumer("t", bootstrap_servers=stuntbroker.bootstrap, group_id="g") as consumer:
+        consumer.getmany(timeout_ms=10)
+        for number in range(5):
+            with monkeypatch.context() as patched, pytest.raises(Alarm):
+                patched.setattr(Handover, "wait", gives_up)
+                consumer.getmany(timeout_ms=10_000)
+            stuntbroker.produce("t", *(f"{number}.{each}" for each in range(4)))
+            values: list[bytes | None] = []
+            while len(values) < 4:
+                records = consumer.getmany(timeout_ms=1_000, max_records=1)
+                values += [record.value for batch in records.values() for record in batch]
+
+            assert values == [f"{number}.{each}".encode() for each in range(4)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_calls_of_a_producer_may_be_interrupted_at_any_moment_and_repeated(stuntbroker: Broker, seed: int) -> None:
+    chance = random.Random(seed)
+    interruptions = 0
+    faulthandler.dump_traceback_later(60, exit=True)  # What waits for ever cannot be interrupted by pytest-timeout.
+    try:
+        with ready(stuntbroker) as producer, alarm_clock(FOLDER) as clock:
+
+            def repeated(call: Callable[[], object]) -> None:
+                nonlocal interruptions
+                while True:
+                    try:
+                        try:
+                            clock(chance.uniform(1e-6, 3e-4))
+                            call()
+                        finally:
+                            clock(0)
+                        return
+                    except Alarm:
+                        interruptions += 1
+
+            for number in range(300):
+                repeated(producer.begin_transaction)
+                producer.send("t", b"%d" % number)
+                repeated(producer.commit_transaction)
+                assert producer.state is State.READY
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+    assert interruptions > 100
+    assert stuntbroker.values("t") == [b"%d" % number for number in range(300)]
+
+
+def test_a_consumer_that_is_interrupted_at_any_moment_returns_every_record_once(stuntbroker: Broker) -> None:
+    chance = random.Random(3)
+    stuntbroker.produce("t", *(str(number) for number in range(900)))
+    values: list[int] = []
+    interruptions = 0
+    reading = TransactionalConsumer("t", bootstrap_servers=stuntbroker.bootstrap, group_id="g")
+    with reading as consumer, alarm_clock(FOLDER) as clock:
+        while len(values) < 900:
+            try:
+                try:
+                    clock(chance.uniform(1e-6, 2.5e-4))
+                    records = consumer.getmany(timeout_ms=300, max_records=3)
+                finally:
+                    clock(0)
+            except Alarm:
+                interruptions += 1
+                continue
+            values += [int(record.value) for batch in records.values() for record in batch]
+
+    assert values == list(range(900))
+    assert interruptions > 100
+
+
+def test_a_transaction_whose_prepared_state_was_not_returned_is_aborted(
+    stuntbroker: Broker, interrupted: Interrupted
+) -> None:
+    with ready(stuntbroker, enable_2pc=True) as producer:
+        with pytest.raises(RuntimeError), producer.transaction():
+            producer.send("t", b"block")
+            interrupted(producer.prepare_transaction)
+            raise RuntimeError
+        assert producer.state is State.READY
+        producer.begin_transaction()
+        producer.send("t", b"stop")
+        interrupted(producer.prepare_transaction)
+
+    assert [each.end for each in stuntbroker.outcomes()] == ["aborted", "aborted"]
+
+
+def test_a_transaction_whose_prepared_state_was_returned_is_left_to_the_database(
+    stuntbroker: Broker, interrupted: Interrupted
+) -> None:
+    with ready(stuntbroker, enable_2pc=True) as producer:
+        with pytest.raises(RuntimeError), producer.transaction():
+            producer.send("t", b"a")
+            interrupted(producer.prepare_transaction)
+            state = producer.prepare_transaction()
+            raise RuntimeError
+        assert producer.state is State.PREPARED_TRANSACTION
+    assert [each.end for each in stuntbroker.outcomes()] == ["open"]
+
+    options = {"bootstrap_servers": stuntbroker.bootstrap, "transactional_id": "id", "enable_2pc": True}
+    with TransactionalProducer(**options) as following:
+        following.init_transactions(keep_prepared_txn=True)
+        assert following.complete_transaction(state) is True
+    assert stuntbroker.values("t") == [b"a"]

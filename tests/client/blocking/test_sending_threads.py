@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import random
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from types import FrameType
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from alarms import Alarm
 from model_broker import ModelBroker
 from opentelemetry import trace
 from ready_producer import ready
 
 from stuntbroker.client import CommitFailedError, IllegalStateError, Measurement, TransactionAbortableError
 from stuntbroker.client.blocking import TransactionalProducer
+from stuntbroker.client.blocking.handover import Handover
 from stuntbroker.client.producer import batches
 from tests.kit.transactions.repeated import repeated_blocking
 
@@ -28,10 +28,6 @@ RECORDS = 400
 THREADS = 4
 
 
-class Alarm(Exception):
-    """What a signal handler raises."""
-
-
 @pytest.fixture
 def switching() -> Iterator[None]:
     """Lets the interpreter switch between threads as often as it can."""
@@ -39,21 +35,6 @@ def switching() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
-
-
-@pytest.fixture
-def alarm() -> Iterator[Callable[[float], None]]:
-    """A function that makes this thread raise Alarm after so many seconds, wherever it is then; 0: it does not."""
-
-    def ring(number: int, frame: FrameType | None) -> None:
-        raise Alarm
-
-    before = signal.signal(signal.SIGALRM, ring)
-    try:
-        yield lambda after_s: signal.setitimer(signal.ITIMER_REAL, after_s) and None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize("error", [Alarm, ValueError, TypeError, IllegalStateError])
@@ -113,13 +94,13 @@ def test_a_signal_handler_that_interrupts_send_cannot_call_the_producer_and_does
 def test_an_interrupted_send_that_waits_makes_the_transaction_abortable(
     broker: ModelBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(future: Future[Any], timeout_s: float | None = None) -> Any:
+    def interrupted(handover: Handover[Any], timeout_s: float | None) -> Any:
         raise Alarm
 
     with ready(broker) as producer:
         producer.begin_transaction()
         with monkeypatch.context() as patched, pytest.raises(Alarm):
-            patched.setattr(Future, "result", interrupted)
+            patched.setattr(Handover, "wait", interrupted)
             producer.send("t", b"the first record waits for metadata")
         with pytest.raises(CommitFailedError, match=r"send\(\) was interrupted by Alarm"):
             producer.commit_transaction()

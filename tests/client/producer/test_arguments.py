@@ -27,6 +27,22 @@ NO_TOPICS: tuple[Any, ...] = (None, 5, b"orders", ["orders"])
 NO_NAMES = ("", "bad name!", "caf\udce9", "..", "x" * 250)
 WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "an id that is no text": ({"transactional_id": 5}, TypeError, "transactional_id is a text, not int"),
+    "no servers": (
+        {"transactional_id": "id", "bootstrap_servers": []},
+        ValueError,
+        "bootstrap_servers is []: give at least",
+    ),
+    "servers that are none": (
+        {"transactional_id": "id", "bootstrap_servers": None},
+        TypeError,
+        "bootstrap_servers is None",
+    ),
+    "a partitioner that is no function": ({"transactional_id": "id", "partitioner": 5}, TypeError, "partitioner is 5"),
+    "a list of compression types": (
+        {"transactional_id": "id", "compression_type": ["gzip"]},
+        ValueError,
+        "compression_type ['gzip'] is none of",
+    ),
     "an id without UTF-8": (
         {"transactional_id": "\udce9"},
         ValueError,
@@ -208,7 +224,9 @@ async def test_integers_and_offsets_of_other_libraries_are_offsets_too(
     assert sorted(stuntbroker.committed("group").values()) == [5, 6, 7]
 
 
-@pytest.mark.parametrize(("timestamp_ms", "kind"), [(1.5, TypeError), (-1, ValueError), (1 << 63, ValueError)])
+@pytest.mark.parametrize(
+    ("timestamp_ms", "kind"), [("1", TypeError), (float("nan"), TypeError), (-1, ValueError), (1 << 63, ValueError)]
+)
 async def test_a_time_that_no_record_can_have_is_refused_and_the_transaction_continues(
     timestamp_ms: Any, kind: type[Exception], producer: TransactionalProducer, stuntbroker: Broker
 ) -> None:
@@ -217,6 +235,12 @@ async def test_a_time_that_no_record_can_have_is_refused_and_the_transaction_con
     await producer.send("orders", b"taken", timestamp_ms=numpy.int64(7))
     await producer.commit_transaction()
     assert [(record.value, record.timestamp_ms) for record in stuntbroker.records("orders")] == [(b"taken", 7)]
+
+
+async def test_a_time_may_be_a_float_as_time_gives_it(producer: TransactionalProducer, stuntbroker: Broker) -> None:
+    await producer.send("orders", b"x", timestamp_ms=1_500.9)
+    await producer.commit_transaction()
+    assert [record.timestamp_ms for record in stuntbroker.records("orders")] == [1_500]
 
 
 async def test_headers_may_be_any_sequence(producer: TransactionalProducer, stuntbroker: Broker) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -253,6 +254,68 @@ async def test_a_prepared_transaction_whose_commit_is_refused_is_not_aborted(cod
         await producer.stop()
         assert broker.counts["EndTxn (abort)"] == 0
         assert broker.is_ongoing is True
+
+
+@pytest.mark.parametrize("then", ["repeat", "abort"])
+async def test_who_is_cancelled_while_it_prepares_can_prepare_again_or_abort(level: int, then: str) -> None:
+    outcomes = set()
+    async with in_transaction(level, enable_2pc=True) as (producer, broker):
+        for turns_before in range(12):
+            await producer.send_and_wait("t", b"%d" % turns_before, partition=0)
+            preparing = asyncio.create_task(producer.prepare_transaction())
+            await turns(turns_before)
+            preparing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await preparing
+            outcomes.add((preparing.cancelled(), producer.state is State.PREPARED_TRANSACTION))
+            if then == "repeat" and preparing.cancelled():
+                assert await producer.prepare_transaction() == producer.identity
+            await producer.abort_transaction()
+            await producer.begin_transaction()
+        assert broker.committed == []
+    assert outcomes >= {(True, False), (False, True)}
+
+
+async def pay(producer: TransactionalProducer, ready: asyncio.Event, states: list[PreparedTxnState]) -> None:
+    """Prepare a transaction, and note its state."""
+    async with producer.transaction():
+        await producer.send_and_wait("t", b"x", partition=0)
+        ready.set()
+        states.append(await producer.prepare_transaction())
+        await asyncio.sleep(1)
+
+
+async def test_a_block_that_is_cancelled_while_it_prepares_leaves_no_transaction_open(level: int) -> None:
+    async with in_transaction(level, enable_2pc=True) as (producer, broker):
+        await producer.abort_transaction()
+        for turns_before in range(12):
+            states: list[PreparedTxnState] = []
+            ready = asyncio.Event()
+            paying = asyncio.create_task(pay(producer, ready, states))
+            await ready.wait()
+            await turns(turns_before)
+            paying.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await paying
+            assert producer.state is (State.PREPARED_TRANSACTION if states else State.READY)
+            if states:
+                await producer.abort_transaction()
+        assert (broker.committed, broker.is_ongoing) == ([], False)
+
+
+async def test_calls_in_another_event_loop_are_refused(level: int) -> None:
+    with ModelBroker(level) as broker:
+        producer = TransactionalProducer(bootstrap_servers=str(broker.address), transactional_id="id", enable_2pc=True)
+        await producer.start()
+        await producer.init_transactions()
+        calls = (producer.begin_transaction, producer.commit_transaction, producer.flush, producer.stop)
+        for call in (*calls, producer.abort_transaction, producer.prepare_transaction):
+            with pytest.raises(IllegalStateError, match="belongs to the event loop in which it was started"):
+                await asyncio.to_thread(asyncio.run, call())
+        async with producer.transaction():
+            await producer.send("t", b"x", partition=0)
+        await producer.stop()
+        assert broker.committed == [b"x"]
 
 
 async def test_a_state_may_be_given_as_its_text_and_nothing_else(level: int) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from aiokafka.errors import KafkaError
 from model_broker import Fault, ModelBroker
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -26,6 +27,7 @@ from stuntbroker.client import (
     TransactionalProducer,
     blocking,
 )
+from stuntbroker.protocol.errors import ErrorCode
 
 INVALID_RECORD, NOT_PERMITTED = 87, 53
 
@@ -165,6 +167,28 @@ async def test_what_is_counted_and_timed_is_handed_to_the_application(broker: Mo
         if each.name == "messaging.client.operation.duration" and each.value >= 0
     )
     assert timed == {"send": 2, "commit": 1, "abort": 1}
+
+
+@pytest.mark.parametrize(
+    ("code", "error_type", "next_state"),
+    [
+        (ErrorCode.INVALID_TXN_STATE, "INVALID_TXN_STATE", State.ABORTABLE_ERROR),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", State.FATAL_ERROR),
+    ],
+)
+async def test_a_commit_that_fails_is_timed_with_its_error(code: ErrorCode, error_type: str, next_state: State) -> None:
+    measured: list[Measurement] = []
+    with ModelBroker(2, lambda request, count: Fault(code) if request == "EndTxn (commit)" else None) as broker:
+        async with producer_of(broker, None, measured) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await producer.send("t", b"x", partition=0)
+            with pytest.raises(KafkaError):
+                await producer.commit_transaction()
+            assert producer.state is next_state
+
+    timed = [each.attributes for each in measured if each.attributes.get("messaging.operation.name") == "commit"]
+    assert [each["error.type"] for each in timed] == [error_type]
 
 
 async def test_an_error_of_the_applications_callback_ends_nothing(

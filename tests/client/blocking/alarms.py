@@ -1,0 +1,33 @@
+"""An alarm clock that interrupts this thread wherever it is, as a time limit or Ctrl-C does."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Alarm(Exception):
+    """What the signal handler raises."""
+
+
+@contextmanager
+def alarm_clock(folder: str = "") -> Iterator[Callable[[float], None]]:
+    """A function that makes this thread raise Alarm after so many seconds; 0: it does not.
+
+    `folder`: only if it runs code of a file below such a folder then.
+    """
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            if folder in frame.f_code.co_filename:
+                raise Alarm
+            frame = frame.f_back
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        yield lambda after_s: signal.setitimer(signal.ITIMER_REAL, after_s) and None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
