@@ -41,6 +41,8 @@ class Syncer:
         self._created_paths: dict[str, None] = {}
         self._waiting: list[Callable[[], None]] = []
         self._running = False
+        self._calls_back = False
+        """Whether callbacks run: what they write goes into one sync, which begins after the last of them."""
         self._broken = False
         """A sync or write failed, or `stop` was called: no callback is called any more.
 
@@ -66,7 +68,7 @@ class Syncer:
     def when_synced(self, callback: Callable[[], None]) -> None:
         """Call back when everything that is written now is on the disk."""
         self._waiting.append(callback)
-        if not self._running and not self._broken:
+        if not self._running and not self._calls_back and not self._broken:
             self._start()
 
     def stop(self) -> None:
@@ -122,11 +124,15 @@ class Syncer:
                 self._failed(fault)
                 return
             first_error: Exception | None = None
-            for callback in waiting:
-                try:
-                    callback()
-                except Exception as error:  # The other callbacks still run; the first error is raised at the end.
-                    first_error = first_error or error
+            self._calls_back = True
+            try:
+                for callback in waiting:
+                    try:
+                        callback()
+                    except Exception as error:  # The other callbacks still run; the first error is raised at the end.
+                        first_error = first_error or error
+            finally:
+                self._calls_back = False
             if self._waiting:
                 self._start()
             if first_error is not None:

@@ -1,0 +1,126 @@
+"""`--durability power`: who waits for the disk is called when everything that was written before is on it, whoever wrote it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from stuntbroker.storage.disk import Disk
+from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.syncer import Syncer
+
+LOGS = 4
+
+
+class Segment:
+    """A file whose descriptor is its number."""
+
+    is_new = False
+
+    def __init__(self, number: int) -> None:
+        self.fd = number
+
+    def open(self) -> int:
+        return self.fd
+
+
+class Log:
+    """A log of one file: how much of it is written, and how much is on the disk."""
+
+    folder = ""
+
+    def __init__(self, number: int) -> None:
+        self.dirty = False
+        self.active = Segment(number)
+        self.segments = [self.active]
+        self.written = self.durable = 0
+
+
+class World:
+    """A syncer with files in memory, whose syncs end when and in the order that a test says."""
+
+    def __init__(self) -> None:
+        self.logs = [Log(number) for number in range(LOGS)]
+        self.in_flight: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+        self.called = 0
+        self.syncer = Syncer(lambda work, done: self.in_flight.append((work, done)), self.fail, disk=cast(Disk, self))
+
+    def fail(self, fault: BaseException) -> None:
+        raise AssertionError(fault)
+
+    def duplicate(self, fd: int) -> int:
+        return fd
+
+    def close(self, fd: int) -> None:
+        pass
+
+    def sync(self, fd: int) -> None:
+        self.logs[fd].durable = self.logs[fd].written
+
+    def write(self, log: Log) -> None:
+        log.written += 1
+        if not log.dirty:
+            log.dirty = True
+            self.syncer.touched(cast(PartitionLog, log))
+
+    def wait(self, then: Callable[[], Any]) -> None:
+        written = [log.written for log in self.logs]
+
+        def synced() -> None:
+            assert all(log.durable >= before for log, before in zip(self.logs, written, strict=True))
+            self.called += 1
+            then()
+
+        self.syncer.when_synced(synced)
+
+    def end_one(self, at: int = 0) -> None:
+        work, done = self.in_flight.pop(at)
+        work()
+        done(None)
+
+
+def test_what_several_callbacks_write_is_synced_together_before_any_of_the_next_is_called() -> None:
+    """Each of two commits writes its markers when its Prepare record is on the disk, and then waits for the markers."""
+    world = World()
+    world.write(world.logs[0])
+    world.wait(lambda: None)
+    for log in world.logs[1:3]:
+        world.wait(lambda log=log: (world.write(log), world.wait(lambda: None)))  # type: ignore[misc]
+
+    world.end_one()
+    assert len(world.in_flight) == 1
+    world.end_one()
+
+    assert len(world.in_flight) == 1 and not world.syncer.settled
+    world.end_one()
+    assert (world.called, world.in_flight, world.syncer.settled) == (5, [], True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_who_waits_is_called_once_all_that_was_written_before_is_on_the_disk(seed: int) -> None:
+    chance = random.Random(seed)
+    world = World()
+    waits = 0
+
+    def write_and_wait(depth: int) -> None:
+        nonlocal waits
+        for _ in range(chance.randrange(3)):
+            world.write(chance.choice(world.logs))
+        for _ in range(chance.randrange(3) if depth else 0):
+            waits += 1
+            world.wait(lambda: write_and_wait(depth - 1))
+
+    for _ in range(100):
+        write_and_wait(3)
+        if world.in_flight and chance.random() < 0.7:
+            world.end_one(chance.randrange(len(world.in_flight)))
+        assert len(world.in_flight) <= 1
+        if world.syncer.settled:
+            assert all(log.durable == log.written for log in world.logs)
+    while world.in_flight:
+        world.end_one(chance.randrange(len(world.in_flight)))
+
+    assert world.called == waits > 100
