@@ -112,7 +112,11 @@ Request = InitProducerId | AddPartitions | Verify | EndTxn | TimeOut | MarkersWr
 
 
 class Context(NamedTuple):
-    """Inputs of a decision besides the transaction and the request."""
+    """Inputs of a decision besides the transaction and the request.
+
+    `Transactions.context` (broker/transactions/registry.py) keeps it until the time or the next producer id changes: a field
+    that changes with something else has to be compared there too.
+    """
 
     now_ms: int
     transaction_version: int

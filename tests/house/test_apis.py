@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from importlib import import_module
@@ -33,6 +34,12 @@ def test_what_is_served_has_its_versions_in_older_releases() -> None:
     missing = set(SERVED) - set(PERSONALITIES["4.0"])
 
     assert not missing, "broker/requests/personality.py says which releases have an API, and up to which version"
+
+
+def test_an_older_release_has_no_api_or_version_that_the_next_has_not() -> None:
+    releases = list(PERSONALITIES.values())
+    for older, newer in itertools.pairwise(releases):
+        assert {key: newer.get(key, -1) for key in older} == {key: max(older[key], newer.get(key, -1)) for key in older}
 
 
 def test_every_api_has_permission_checks_or_needs_none() -> None:

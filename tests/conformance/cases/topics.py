@@ -330,7 +330,7 @@ def describe_cluster(side: Side) -> None:
 
 def describe_log_dirs(side: Side) -> None:
     topic = side.topic("t", 2)
-    for version in range(1, 5):
+    for version in range(1, 6):
         side.ask("DescribeLogDirs", version, "one", topics=[{"topic": topic, "partitions": [0, 1]}])
         side.ask(
             "DescribeLogDirs",
