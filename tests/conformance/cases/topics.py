@@ -338,5 +338,6 @@ def describe_log_dirs(side: Side) -> None:
             "unknown",
             topics=[{"topic": topic, "partitions": [7]}, {"topic": side.name("no"), "partitions": [0]}],
         )
+        side.ask("DescribeLogDirs", version, "twice", topics=[{"topic": topic, "partitions": [1, 1]}] * 2)
         side.ask("DescribeLogDirs", version, "none", topics=[])
         side.ask("DescribeLogDirs", version, "no partitions", topics=[{"topic": topic, "partitions": []}])
