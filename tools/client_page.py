@@ -56,7 +56,8 @@ BLOCKING: Final = """\
 ## Without asyncio
 
 `from stuntbroker.client.blocking import TransactionalProducer, TransactionalConsumer`: the same calls with the same parameters
-and errors, which wait. Only what `send` returns is another class.
+and errors, which wait. Only what `send` returns is another class. Before `start`, a consumer can be given its subscription or
+assignment, and nothing can be asked of it.
 """
 COLUMNS: Final = tuple(Request)
 REMARKS: Final = """\

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import ConsumerStoppedError
 
 from stuntbroker.client import consumer as asynchronous
 from stuntbroker.client.blocking.loop_thread import same_options
@@ -28,8 +29,8 @@ class TransactionalConsumer:
             ...
             producer.send_offsets_to_transaction(consumer.next_offsets(batch), consumer.group_metadata())
 
-    Options and methods are those of the asyncio class of the same name. Only one thread at a time may use a consumer; a forked
-    process has to create its own.
+    Options, methods and errors are those of the asyncio class of the same name. Only one thread at a time may use a consumer; a
+    forked process has to create its own.
     """
 
     @same_options(asynchronous.TransactionalConsumer)
@@ -80,6 +81,8 @@ class TransactionalConsumer:
 
     # aiokafka has no types: the signatures here say what its methods return.
     def _call(self, work: Callable[[Any], Coroutine[Any, Any, Result]]) -> Result:
+        if self._served.was_started and not self._served.is_running:
+            raise ConsumerStoppedError(f"the {self._name} is stopped")
         thread, consumer = self._served.running()
 
         async def after_seeking_back() -> Result:
