@@ -157,7 +157,8 @@ class LoopThread:
             self._handovers.add(handover)
             if self._is_stopping:  # Asked after `add`: what the loop no longer begins, the end of the thread fails.
                 raise IllegalStateError(f"{self.name} is closed")
-            self.loop.call_soon_threadsafe(handover.begin)
+            with suppress(RuntimeError):  # The loop was closed just now; the end of the thread fails the call.
+                self.loop.call_soon_threadsafe(handover.begin)
             result = handover.wait(timeout_s)
             has_ended = True
             return result
@@ -199,7 +200,7 @@ class LoopThread:
         try:
             self.loop.run_forever()
         finally:
-            self.has_ended = True
+            self._is_stopping = self.has_ended = True
             while tasks := asyncio.all_tasks(self.loop):  # Threads that wait for one of the tasks have to see its end.
                 for task in tasks:
                     task.cancel()

@@ -198,7 +198,7 @@ def test_a_refusal_of_api_versions_is_the_brokers_answer_and_not_a_broken_connec
 
 
 @pytest.mark.parametrize(
-    "host, port", [("127.0.0.1", 1), ("no-such-host.invalid", 9092), ("a..b", 1), ("h\0", 1), ("::1", 99_999)]
+    "host, port", [("127.0.0.1", 1), ("no-such-host.invalid", 9092), ("a..b", 1), ("h\0", 1), ("::1", 65_537)]
 )
 def test_an_address_where_nobody_is_fails_in_one_line(host: str, port: int) -> None:
     with pytest.raises(ConnectionFailed, match="cannot connect to") as caught:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+DROPPED_IN = ("__del__", "_remove")
+"""Functions that the garbage collector calls, also that of a WeakSet: Python drops an exception in them, with a warning."""
+
 
 class Alarm(Exception):
     """What the signal handler raises."""
@@ -20,10 +23,14 @@ def alarm_clock(folder: str = "") -> Iterator[Callable[[float], None]]:
     """
 
     def ring(number: int, frame: FrameType | None) -> None:
+        frames = []
         while frame is not None:
-            if folder in frame.f_code.co_filename:
-                raise Alarm
+            frames.append(frame.f_code)
             frame = frame.f_back
+        if not any(code.co_name in DROPPED_IN for code in frames) and any(
+            folder in code.co_filename for code in frames
+        ):
+            raise Alarm
 
     before = signal.signal(signal.SIGALRM, ring)
     try:
