@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from os import getpid
 from threading import get_ident
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stuntbroker.client.producer.batches import Content, EncodedRecords, Headers, RecordFuture, RecordMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
@@ -97,7 +97,7 @@ class RecordAppender:
         value: Content,
         key: Content,
         partition: int | None,
-        timestamp_ms: float | None,
+        timestamp_ms: Any,
         headers: Headers | None,
     ) -> RecordFuture | None:
         """Add a record; return None, without adding it, if only the producer's thread can send or refuse it.

@@ -76,7 +76,7 @@ class Dispatcher:
         value: Content,
         key: Content,
         partition: SupportsIndex | None,
-        timestamp_ms: float | None,
+        timestamp_ms: Any,
         headers: Headers | None,
         transaction: int | None = None,
     ) -> RecordFuture:
@@ -108,7 +108,7 @@ class Dispatcher:
         value: Content,
         key: Content,
         partition: SupportsIndex | None,
-        timestamp_ms: float | None,
+        timestamp_ms: Any,
         headers: Headers | None,
     ) -> RecordFuture | None:
         """Add a serialized record; return None, without adding it, if only `send` or `send_now` can do what it needs.
@@ -133,7 +133,7 @@ class Dispatcher:
         value: Content,
         key: Content,
         partition: SupportsIndex | None,
-        timestamp_ms: float | None,
+        timestamp_ms: Any,
         headers: Headers | None,
         thread_id: int = 0,
     ) -> RecordFuture | None:
@@ -192,7 +192,7 @@ class Dispatcher:
         return self._choose(topic, key, partitions) if partition is None else partition
 
     def _add(
-        self, topic: str, partition: int, timestamp_ms: float | None, key: Content, value: Content, headers: Headers
+        self, topic: str, partition: int, timestamp_ms: Any, key: Content, value: Content, headers: Headers
     ) -> RecordFuture:
         time_ms = None if timestamp_ms is None else timestamp_of(timestamp_ms)
         return self._sender.append(topic, partition, time_ms, key, value, headers)
