@@ -18,10 +18,11 @@ from stuntbroker.cli.commands.verbs import (
     run_operation,
 )
 from stuntbroker.cli.commands.wait import ask
-from stuntbroker.cli.waiting import ATTEMPT_S_MIN, wait_for_broker
+from stuntbroker.cli.waiting import wait_and_say_so
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import alter_config, describe_config
 from stuntbroker.client.errors import ClientError, NotFound
+from stuntbroker.client.waiting import ATTEMPT_S_MIN
 from stuntbroker.protocol.addresses import EVERY_ADDRESS, parse_bootstrap
 from stuntbroker.protocol.config_resources import ResourceType
 
@@ -72,7 +73,7 @@ def _wait_for_broker(given: Options) -> None:
         ask(bootstrap(given), attempt_s, security(given))
 
     with contextlib.suppress(ClientError):  # The command itself reports it.
-        wait_for_broker(attempt, timeout_s, says_first_failure=True)
+        wait_and_say_so(attempt, timeout_s)
     # The time-out is of the whole command.
     given["--timeout"] = [str(max(ATTEMPT_S_MIN, deadline_s - time.monotonic()))]
 

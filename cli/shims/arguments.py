@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 
 from stuntbroker.cli.client_security import security_of_command
 from stuntbroker.cli.shims.java_errors import shown_in_java
-from stuntbroker.cli.waiting import wait_for_broker
+from stuntbroker.cli.waiting import wait_and_say_so
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ClientError
 from stuntbroker.client.security_properties import SecurityError
@@ -82,8 +82,7 @@ def run_with_cluster(
     except SecurityError as fault:
         raise CommandError(str(fault)) from None
     with Cluster(addresses, TIMEOUT_S, security=security) as cluster:
-        wait_s = BROKER_WAIT_S if wait_s is None else wait_s
-        wait_for_broker(lambda _: cluster.metadata([]), wait_s, says_first_failure=True)
+        wait_and_say_so(lambda _: cluster.metadata([]), BROKER_WAIT_S if wait_s is None else wait_s)
         return operation(cluster)
 
 

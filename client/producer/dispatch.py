@@ -277,7 +277,7 @@ class Dispatcher:
             self.fail(no_metadata(topic, fault))
 
     async def partitions_for(self, topic: str) -> Sequence[int]:
-        """Return the partitions of a topic. Raises OperationTimedOutError, AuthorizationError, ProducerError."""
+        """Return the partitions of a topic. Raises as the producer's method of this name."""
         if partitions := self._connections.partitions.of(topic):
             return partitions
         check_topic(topic)

@@ -363,8 +363,7 @@ class TransactionalProducer:
         """Wait until all records are written, and prepare the transaction: then it can only be completed (KIP-939).
 
         Store the result as text (`str`) in your database, in the same transaction as your decision. After a cancellation, call
-        it again for the result, or abort. Raises
-        TransactionAbortableError, FatalError; IllegalStateError without `enable_2pc`.
+        it again for the result, or abort. Raises TransactionAbortableError, FatalError; IllegalStateError without `enable_2pc`.
         """
         if not self._ending["is_two_phase"]:
             raise IllegalStateError("prepare_transaction() needs enable_2pc=True")
@@ -456,7 +455,10 @@ class TransactionalProducer:
         self._calls.check(Call.FLUSH)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Return a topic's partitions. Raises OperationTimedOutError, ProducerError, AuthorizationError."""
+        """Return a topic's partitions.
+
+        Raises OperationTimedOutError, AuthorizationError, ProducerError; ValueError, TypeError for an invalid name.
+        """
         self._calls.check_open("partitions_for")
         return set(await self._dispatcher.partitions_for(topic))
 
