@@ -271,12 +271,15 @@ class Actor:
             self._complete(execution.context, ports)
             return False
         # The Complete record must not reach the disk before a marker: that partition's transaction would never end.
-        self._reply_before_markers(execution)
+        self._reply_before_complete(execution)
         ports.when_synced(lambda: self._complete_and_continue(execution, ports))
         return True
 
-    def _reply_before_markers(self, execution: _Execution) -> None:
-        """Send the reply that follows the markers, if there is one: the Prepare record already guarantees the outcome."""
+    def _reply_before_complete(self, execution: _Execution) -> None:
+        """Send the reply that follows the markers, if there is one, without waiting for the Complete record.
+
+        The Prepare record has decided the outcome. The client receives the reply once the markers are durable.
+        """
         effects, position = execution.effects, execution.position
         if position < len(effects) and isinstance(reply := effects[position], Reply):
             execution.position = position + 1
@@ -329,7 +332,7 @@ class Actor:
 
     def _stay_prepared(self, execution: _Execution, ports: Ports) -> None:
         """Stay prepared while a partition has no leader to write its marker; a request for a new transaction is to be retried."""
-        self._reply_before_markers(execution)
+        self._reply_before_complete(execution)
         execution.reply(Reply(ErrorCode.CONCURRENT_TRANSACTIONS))
         self.drain_mailbox(ports)
 

@@ -4,9 +4,10 @@ As on a real machine, writes go to a cache first. `sync` puts a file's content o
 names in the folder on the disk. A test can end a broker in two ways:
 
 - The broker is killed. The cache survives: after `release` has closed the open files, the next broker uses the same disk.
-- The power is cut. `after_power_cut` returns the disk that the next broker finds. Each write since the last sync of its file
-  has survived wholly, in part (in sectors of 512 bytes), or not at all, independently of earlier writes. Of the changes to the
-  names in a folder since its last sync, the first few have survived, independently of other folders.
+- The power is cut. `after_power_cut` returns the disk that the next broker finds. Each sector of 512 bytes has the content of
+  some moment since the last sync of its file, and the file has the size of some such moment; sectors that were never written
+  are zeros. Of the changes to the names in a folder since its last sync, the first few have survived, independently of other
+  folders.
 
 All outcomes of a power cut are drawn from a random generator that the test passes in, so that they can be reproduced.
 """
@@ -38,9 +39,6 @@ If the callback raises an exception, the call does nothing, as if the process ha
 class RandomNumbers(Protocol):
     """Interface of the random generator; `random.Random` implements it."""
 
-    def random(self) -> float:
-        """Return a number from 0 to 1, exclusive."""
-
     def randrange(self, stop: int, /) -> int:
         """Return an integer from 0 to `stop`, exclusive."""
 
@@ -66,18 +64,31 @@ class _File:
 
     def after_power_cut(self, random_numbers: RandomNumbers) -> _File:
         """Return the file that a power cut leaves."""
-        content = bytearray(self.synced)
-        for change in self.unsynced:
+        changes = self.unsynced
+        outcome = random_numbers.choice(("kept", "lost", "mixed", "mixed"))
+
+        def moment() -> int:
+            """Return the number of changes that have happened at a moment since the last sync."""
+            if outcome == "mixed":
+                return random_numbers.randrange(len(changes) + 1)
+            return len(changes) if outcome == "kept" else 0
+
+        content, size, size_moment = bytearray(self.synced), len(self.synced), moment()
+        sector_moments: dict[int, int] = {}
+        for number, change in enumerate(changes):
             if isinstance(change, int):
-                if random_numbers.random() < 0.5:
-                    _resize(content, change)
+                if number < size_moment:
+                    size = change
+                    del content[size:]
                 continue
             position, data = change
-            outcome = random_numbers.choice(("kept", "kept", "torn", "lost"))
-            if outcome == "kept":
-                _put(content, position, data)
-            elif outcome == "torn":
-                _tear(content, position, data, random_numbers)
+            if number < size_moment:
+                size = max(size, position + len(data))
+            for start in range(position - position % SECTOR, position + len(data), SECTOR):
+                if number < sector_moments.setdefault(start, moment()):
+                    first, end = max(start, position), min(start + SECTOR, position + len(data))
+                    _put(content, first, data[first - position : end - position])
+        _resize(content, size)
         file = _File()
         file.cached, file.modified_ns = content, self.modified_ns
         file.synchronize()
@@ -95,16 +106,6 @@ def _put(content: bytearray, position: int, data: bytes) -> None:
     if position > len(content):
         _resize(content, position)
     content[position : position + len(data)] = data
-
-
-def _tear(content: bytearray, position: int, data: bytes, random_numbers: RandomNumbers) -> None:
-    """Put some sectors of a write on the disk; the others keep their old content, or zeros where the file has grown."""
-    if len(data) < SECTOR:
-        _put(content, position, data[: random_numbers.randrange(len(data) + 1)])
-        return
-    for at in range(0, len(data), SECTOR):
-        if random_numbers.random() < 0.5:
-            _put(content, position + at, data[at : at + SECTOR])
 
 
 class _Gone(Enum):

@@ -7,7 +7,7 @@
 | a segment that was closed cleanly | its indexes are loaded |
 | the last segment after a crash, or any whose indexes are missing or wrong | scanned: its longest valid prefix is kept |
 | bytes after that prefix, after a crash, without a valid batch among them | cut off: an unfinished write |
-| bytes after that prefix with valid batches among them, or in a log that was closed cleanly | refused: the file is damaged |
+| bytes after that prefix with valid batches among them, or in a log that was closed cleanly | refused: damage or power failure |
 | damage, with `--recover truncate` | cut off with all later segments, as Apache Kafka does |
 | producer snapshots | the newest one at or before the first scanned segment is loaded; later batches are replayed |
 | indexes without a log, snapshots at offsets where no segment begins | removed |
@@ -104,12 +104,18 @@ def _read_segments(
 
 
 def _refuse_damage(segment: Segment, later: list[Segment], clean: bool) -> None:
-    """Raise StorageError unless the bytes after a segment's valid prefix are a write that a crash interrupted."""
-    why = "the log was closed cleanly" if clean else _records_behind(segment, later)
-    if why:
-        raise damaged(
-            segment, segment.size, _end_of([segment]), f"{why}, so this is not a write that a crash interrupted"
-        )
+    """Raise StorageError unless the bytes after a segment's valid prefix are a write that a crash interrupted.
+
+    A power failure may leave valid records behind a gap, if the disk wrote later sectors before earlier ones. None of them was
+    synced, but a damaged file looks the same.
+    """
+    end = _end_of([segment])
+    if clean:
+        raise damaged(segment, segment.size, end, "the log was closed cleanly, so this is not an interrupted write")
+    if why := _records_behind(segment, later):
+        why += ", so the file was damaged, or the power failed before it was synced"
+        consequence = " (after a power failure with --durability power, that loses nothing acknowledged)"
+        raise damaged(segment, segment.size, end, why, consequence)
 
 
 def _records_behind(segment: Segment, later: list[Segment]) -> str | None:
@@ -125,11 +131,12 @@ def _records_behind(segment: Segment, later: list[Segment]) -> str | None:
     return None
 
 
-def damaged(segment: Segment, position: int, end: int, why: str) -> StorageError:
-    """Return the error for a log that is damaged after offset `end` - 1."""
+def damaged(segment: Segment, position: int, end: int, why: str, consequence: str = "") -> StorageError:
+    """Return the error for a log that is damaged after offset `end` - 1. `consequence`: of truncating the log."""
     return StorageError(
         f"{segment.path}.log is damaged at position {position}, after offset {end - 1}: {why}; the log was not changed: "
         "restore a copy of the data folder, or start with --recover truncate, which truncates the log there, as Apache Kafka does"
+        f"{consequence}"
     )
 
 

@@ -9,7 +9,7 @@ The files of a segment are named by its base offset, in twenty digits:
     .crc        uint32 CRC-32C of the three index files in this order; older versions and Kafka do not write it
 
 The valid prefix of a log is its longest run of complete batches with a correct CRC and rising offsets. Valid batches after that
-prefix are taken as a sign that the file was damaged, and not that a crash interrupted its last write. The indexes are kept in
+prefix are taken as a sign that the file was damaged, and not that a kill interrupted its last write. The indexes are kept in
 memory and written when the segment is closed; after a crash they are rebuilt from the log.
 """
 

@@ -25,6 +25,8 @@ LONG_TESTS: Final[dict[str, str | None]] = {
     # Random sequences that hardly involve transactions; `make conformance` runs any number of them.
     "conformance/test_random.py::test_random_sequences_get_the_replies_of_kafka": "transactions|groups",
     "conformance/test_random.py::test_random_sequences_over_whatever_expires_get_the_replies_of_kafka": None,
+    # Each seed has about thirty crashes; these three under each durability find what the others do.
+    "broker/durability/test_any_crash.py::test_what_is_acknowledged_survives_a_crash_at_any_call_of_the_disk": "[012]-.*",
     # Long requests are cut alike under both durabilities and in all versions: each is there once.
     "broker/records/test_long_produce.py::test_every_partition_has_its_answer_and_its_record": "9-process|12-power",
     "broker/records/test_long_produce.py::test_a_transaction_takes_a_long_request_as_several_short_ones": "power",

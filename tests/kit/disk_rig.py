@@ -26,9 +26,9 @@ class Disk:
         if self._has_finished:
             self.sync()
 
-    def sync(self) -> None:
-        """Complete the oldest pending sync."""
-        work, done = self.requests.pop(0)
+    def sync(self, index: int = 0) -> None:
+        """Complete a pending sync, by default the oldest."""
+        work, done = self.requests.pop(index)
         work()
         self.syncs += 1
         done(None)

@@ -1,0 +1,81 @@
+"""What is acknowledged survives a crash at any call of the disk, and a second one while the broker starts again.
+
+`--durability process` survives the end of the process, `--durability power` a power cut too.
+"""
+
+from __future__ import annotations
+
+import copy
+from random import Random
+
+import pytest
+
+from stuntbroker.storage import compaction
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.memory_disk import MemoryDisk
+from tests.kit.disk_rig import Disk
+from tests.kit.rig import SyncedAtOnce, running_rig, turn
+from tests.kit.transactions.acknowledged import Inspection
+from tests.kit.transactions.crashing_world import KEPT_ID, PROPERTIES, Crash, CrashingWorld
+
+STEPS = 500
+PROBABILITY = 0.015
+"""That a call of the disk is one before which the broker crashes: about 30 crashes in each run."""
+START_CALLS = 30
+"""The second crash happens before one of the first calls of the next start."""
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+@pytest.mark.parametrize("seed", range(20))
+async def test_what_is_acknowledged_survives_a_crash_at_any_call_of_the_disk(
+    seed: int, durability: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "SLICE_BYTES", 500)
+    disk = MemoryDisk()
+    executor = Disk() if durability == "power" else None
+    async with running_rig(None, PROPERTIES, durability, executor, disk=disk) as rig:
+        world = CrashingWorld(rig, disk, executor, seed, PROBABILITY)
+        await world.run(STEPS)
+
+    wrong = []
+    for number, crash in enumerate(world.crashes):
+        random = Random(f"{seed} {number}")
+        wrong += [f"{crash.where}: {each}" for each in await wrong_after(crash, durability, random)]
+    assert not wrong, "\n".join(wrong)
+    assert len(world.crashes) > 5
+    transactions = [each for of_id in world.facts.transactions.values() for each in of_id]
+    assert {each.commit_sent for each in transactions if each.end_acknowledged} == {True, False}
+
+
+async def wrong_after(crash: Crash, durability: str, random: Random | None) -> list[str]:
+    """Start a broker on what a crash has left, and check it; with `random`, also after a crash of this start."""
+    wrong = []
+    second: list[MemoryDisk] = []
+    disk = crash.disk
+    if random is not None:
+        at, calls = random.randrange(START_CALLS), iter(range(START_CALLS + 1))
+
+        def on_call(call: str, path: str) -> None:
+            if next(calls, -1) == at:
+                disk.on_call = None
+                second.append(disk.copy() if durability == "process" else disk.after_power_cut(random))
+
+        disk.on_call = on_call
+    try:
+        wrong += await _wrong_in(disk, crash, durability)
+    except StorageError as fault:
+        # Later sectors were written before earlier ones: the file cannot be told from a damaged one.
+        if durability == "process" or "valid records follow" not in str(fault):
+            raise
+        disk.release()
+        wrong += await _wrong_in(disk, crash, durability, truncate=True)
+    for left in second:
+        where = f"{crash.where}, then call {at} of the start"
+        wrong += await wrong_after(Crash(where, left, crash.facts), durability, None)
+    return wrong
+
+
+async def _wrong_in(disk: MemoryDisk, crash: Crash, durability: str, truncate: bool = False) -> list[str]:
+    async with running_rig(None, PROPERTIES, durability, SyncedAtOnce(), truncate, disk=disk) as rig:
+        await turn()
+        return Inspection(rig, copy.deepcopy(crash.facts), KEPT_ID).wrong
