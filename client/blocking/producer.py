@@ -140,11 +140,18 @@ class TransactionalProducer:
     # --- transactions
 
     def init_transactions(self, keep_prepared_txn: bool = False) -> None:
-        """Initialise the transactional id and fence every other producer that uses it. Call this once, before other calls."""
+        """Initialise the transactional id and fence every other producer that uses it. Call this once, before other calls.
+
+        An open transaction of the id is aborted. With `keep_prepared_txn` it stays open, and `complete_transaction` has to
+        follow (KIP-939). Raises FatalError, OperationTimedOutError; TransactionAbortableError, after which it may be repeated.
+        """
         self._end("init_transactions", lambda: self._twin.init_transactions(keep_prepared_txn), keep_prepared_txn)
 
     def join_transaction(self, identity: PreparedTxnState | str) -> None:
-        """Join a transaction that another producer with this transactional id has shared (`share_transaction`)."""
+        """Join a transaction that another producer with this transactional id has shared.
+
+        `identity`: the result of `share_transaction`, or its text. Raises FatalError, OperationTimedOutError.
+        """
         self._deliver("join_transaction", lambda: self._twin.join_transaction(identity), str(identity))
 
     def begin_transaction(self) -> None:
@@ -178,19 +185,35 @@ class TransactionalProducer:
             raise
 
     def commit_transaction(self) -> None:
-        """Wait until all records are written, and commit. Raises CommitFailedError, FatalError, OperationTimedOutError."""
+        """Wait until all records are written, and commit.
+
+        Raises CommitFailedError if nothing is committed: abort, then continue. Raises OperationTimedOutError if the outcome is
+        not known yet: call it again. Any other error is fatal (KIP-691).
+        """
         self._end("commit_transaction", self._twin.commit_transaction)
 
     def abort_transaction(self) -> None:
-        """Abort the transaction: none of its records will be read by read_committed consumers."""
+        """Abort the transaction: none of its records will be read by read_committed consumers.
+
+        Records that are not written yet fail. Raises FatalError, OperationTimedOutError.
+        """
         self._end("abort_transaction", self._twin.abort_transaction)
 
     def prepare_transaction(self) -> PreparedTxnState:
-        """Wait until all records are written, and prepare the transaction: then it can only be completed (KIP-939)."""
+        """Wait until all records are written, and prepare the transaction: then it can only be completed (KIP-939).
+
+        Store the result as text (`str`) in your database, in the same transaction as your decision. After an interruption, call
+        it again for the result, or abort. Raises TransactionAbortableError, FatalError; IllegalStateError without `enable_2pc`.
+        """
         return self._end("prepare_transaction", self._twin.prepare_transaction)
 
     def complete_transaction(self, state: PreparedTxnState | str) -> bool:
-        """Commit the prepared transaction if `state` identifies it, else abort it (KIP-939). Return whether it was committed."""
+        """Commit the prepared transaction if `state` identifies it, else abort it (KIP-939). Return whether it was committed.
+
+        `state`: the result of prepare_transaction, or its text; after init_transactions(keep_prepared_txn=True), the text that
+        was stored. Returns False if there is no transaction. Raises ValueError for an invalid text, FatalError,
+        OperationTimedOutError.
+        """
         return self._end("complete_transaction", lambda: self._twin.complete_transaction(state), str(state))
 
     # --- records and offsets
@@ -252,7 +275,8 @@ class TransactionalProducer:
     def send_batch(self, batch: BatchLike, topic: str, *, partition: int) -> SentRecord:
         """Add a batch to the transaction; return a future of the metadata of its first record.
 
-        `batch`: the result of `create_batch`, or the bytes of one record batch v2. A copy is sent.
+        `batch`: the result of `create_batch`, or the bytes of one record batch v2. A copy is sent. Raises ValueError for
+        anything else, and the errors of `send`.
         """
         records = read_batch(batch)
         transaction = self._session.transactions
@@ -270,7 +294,10 @@ class TransactionalProducer:
         timestamp_ms: float | None = None,
         headers: Headers | None = None,
     ) -> RecordMetadata:
-        """Add a record to the transaction, wait until it is written, and return its RecordMetadata."""
+        """Add a record to the transaction, wait until it is written, and return its RecordMetadata.
+
+        Raises ProduceFailedError, and the errors of `send`.
+        """
         return self.send(topic, value, key, partition, timestamp_ms, headers).result()
 
     def flush(self) -> None:
@@ -278,11 +305,18 @@ class TransactionalProducer:
         self._call(self._twin.flush)
 
     def partitions_for(self, topic: str) -> set[int]:
-        """Return the partitions of a topic."""
+        """Return the partitions of a topic.
+
+        Raises OperationTimedOutError, AuthorizationError, ProducerError; ValueError, TypeError for an invalid name.
+        """
         return self._call(lambda: self._twin.partitions_for(topic))
 
     def send_offsets_to_transaction(self, offsets: Offsets, group_metadata: GroupMetadata | str) -> None:
-        """Commit offsets of a consumer group as part of the transaction (KIP-447): each is that of the next record to read."""
+        """Commit offsets of a consumer group as part of the transaction (KIP-447): each is that of the next record to read.
+
+        `group_metadata`: the result of `TransactionalConsumer.group_metadata`, or a group id alone, without fencing. Raises
+        TransactionAbortableError, FatalError; ValueError, TypeError for invalid arguments.
+        """
         self._call(lambda: self._twin.send_offsets_to_transaction(offsets, group_metadata))
 
     def wait_for(self, record: RecordFuture, timeout_s: float | None) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -24,7 +24,7 @@ from stuntbroker.client.producer.authentication import check_authentication, exp
 from stuntbroker.client.producer.errors import DisconnectedError, IllegalStateError, UnsupportedVersionError
 from stuntbroker.client.producer.frames import read_without_task
 from stuntbroker.client.producer.known_partitions import KnownPartitions
-from stuntbroker.client.producer.options import ConnectionOptions, check_bootstrap
+from stuntbroker.client.producer.options import CONNECTION_DEFAULTS, ConnectionOptions, check_bootstrap
 from stuntbroker.client.producer.session import log
 from stuntbroker.client.requests import Answer, Call
 from stuntbroker.protocol.addresses import Address
@@ -302,10 +302,13 @@ def leader_address(client: AIOKafkaClient, topic: str, partition: int) -> Addres
     return None if broker is None else Address(broker.host, broker.port)
 
 
-def check_shared(connections: SharedConnections | None, is_alone: bool) -> Connections | None:
-    """Return shared connections, if any. `is_alone`: no other connection options were given. Raises ValueError, TypeError."""
-    if connections is not None and not is_alone:
-        raise ValueError("bootstrap_servers and security options belong to Connections: pass them to Connections")
+def check_shared(
+    connections: SharedConnections | None, given: tuple[object, ...], security: Mapping[str, Any]
+) -> Connections | None:
+    """Return shared connections, if any. Raises TypeError, and ValueError if options of connections were given too."""
+    if connections is not None and (given != CONNECTION_DEFAULTS or security):
+        names = "bootstrap_servers, metadata_max_age_ms, connections_max_idle_ms and security options"
+        raise ValueError(f"{names} belong to Connections: pass them to Connections")
     if connections is not None and not isinstance(connections, Connections):
         raise TypeError("connections have to be a stuntbroker.client.Connections")
     return connections

@@ -38,6 +38,11 @@ Serializer = Callable[[Any], bytes]
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 TIMEOUT_MS_MAX: Final = INT32_MAX
+BOOTSTRAP_SERVERS: Final = "localhost"
+METADATA_MAX_AGE_MS: Final = 300_000
+CONNECTIONS_MAX_IDLE_MS: Final = 540_000
+CONNECTION_DEFAULTS: Final = (BOOTSTRAP_SERVERS, METADATA_MAX_AGE_MS, CONNECTIONS_MAX_IDLE_MS)
+"""Values of the options that cannot be given together with shared connections."""
 """Maximum transaction time-out; sent with two-phase commit, under which transactions do not time out (KIP-939)."""
 BACKOFF_MS_MIN: Final = 1
 """Minimum back-off, even if `retry_backoff_ms` is 0: without it, retries would occupy a processor."""

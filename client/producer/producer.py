@@ -7,7 +7,7 @@ import contextlib
 import itertools
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
@@ -31,7 +31,6 @@ from stuntbroker.client.telemetry import OnMeasurement, ProducerTelemetry
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
-BOOTSTRAP_SERVERS: Final = "localhost"
 _numbers = itertools.count(1)
 
 
@@ -50,7 +49,7 @@ class TransactionalProducer:
     - `max_block_ms`: how long a call may take before it raises OperationTimedOutError.
     - `delivery_timeout_ms`: how long a record may remain unacknowledged before its transaction fails.
     - `buffer_memory`: bytes of unacknowledged records that the producer may hold; `send` waits while there are more.
-    - `connections`: `Connections` that several producers of one event loop share.
+    - `connections`: `Connections` that several producers of one event loop share; `client_id` then only names measurements.
     - `tracer`: an OpenTelemetry tracer, for a span of each transaction and each record. Expensive for small records.
     - `on_measurement`: a function that is called with a `Measurement` of each batch, commit and abort. Keep it short.
 
@@ -67,7 +66,7 @@ class TransactionalProducer:
     def __init__(
         self,
         *,
-        bootstrap_servers: str | list[str] = BOOTSTRAP_SERVERS,
+        bootstrap_servers: str | list[str] = options.BOOTSTRAP_SERVERS,
         transactional_id: str,
         transaction_timeout_ms: int | None = None,
         enable_2pc: bool = False,
@@ -86,8 +85,8 @@ class TransactionalProducer:
         max_block_ms: int = 60_000,
         delivery_timeout_ms: int = 120_000,
         buffer_memory: int = 32 << 20,
-        metadata_max_age_ms: int = 300_000,
-        connections_max_idle_ms: int | None = 540_000,
+        metadata_max_age_ms: int = options.METADATA_MAX_AGE_MS,
+        connections_max_idle_ms: int | None = options.CONNECTIONS_MAX_IDLE_MS,
         connections: SharedConnections | None = None,
         tracer: Tracer | None = None,
         on_measurement: OnMeasurement | None = None,
@@ -140,7 +139,7 @@ class TransactionalProducer:
             **security,
         }
         self._partitioner = partitioner
-        self._shared = check_shared(connections, is_alone=bootstrap_servers == BOOTSTRAP_SERVERS and not security)
+        self._shared = check_shared(connections, (bootstrap_servers, *times.values()), security)
         self._is_started = False
         self._stopping: asyncio.Task[None] | None = None
         self._adding: asyncio.Task[None] | None = None
@@ -430,7 +429,10 @@ class TransactionalProducer:
         timestamp_ms: float | None = None,
         headers: Headers | None = None,
     ) -> RecordMetadata:
-        """Add a record to the transaction, wait until it is written, and return its RecordMetadata."""
+        """Add a record to the transaction, wait until it is written, and return its RecordMetadata.
+
+        Raises ProduceFailedError, and the errors of `send`.
+        """
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     def create_batch(self) -> BatchBuilder:

@@ -242,8 +242,9 @@ async def test_producers_share_connections_and_leave_them_open(broker: ModelBrok
             assert producer.state is State.CLOSED
     assert broker.committed == [b"0", b"1", b"2"]
 
-    with pytest.raises(ValueError, match="belong to Connections"):
-        TransactionalProducer(connections=connections, transactional_id="id", bootstrap_servers="localhost:1")
+    for option in ({"bootstrap_servers": "localhost:1"}, {"metadata_max_age_ms": 1}, {"sasl_mechanism": "PLAIN"}):
+        with pytest.raises(ValueError, match="belong to Connections"):
+            TransactionalProducer(connections=connections, transactional_id="id", **option)
 
 
 def test_blocking_producers_share_connections_and_their_thread(broker: ModelBroker) -> None:
