@@ -24,6 +24,7 @@ from stuntbroker.client.connection import (
     reason,
 )
 from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, NotFound, TimedOut, Unreachable, check
+from stuntbroker.client.monotonic import monotonic_s
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import FIND_COORDINATOR, METADATA
 from stuntbroker.protocol.errors import ErrorCode
@@ -69,7 +70,7 @@ class Cluster:
         self,
         bootstrap: Sequence[Address],
         timeout_s: float = TIMEOUT_S,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = monotonic_s,
         sleep: Callable[[float], None] = time.sleep,
         is_total: bool = False,
         client_id: str = CLIENT_ID,

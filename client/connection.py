@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import time
 from collections import deque
 from collections.abc import Callable
 from struct import pack, unpack_from
@@ -25,6 +24,7 @@ from stuntbroker.client.errors import (
     ConnectionFailed,
     UnsupportedVersion,
 )
+from stuntbroker.client.monotonic import monotonic_s
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 from stuntbroker.protocol.errors import ErrorCode
@@ -59,7 +59,7 @@ class Deadline:
 
     __slots__ = ("_at_s", "_now_s")
 
-    def __init__(self, timeout_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, timeout_s: float, now_s: Callable[[], float] = monotonic_s) -> None:
         self._now_s = now_s
         self._at_s = now_s() + timeout_s
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, check
+from stuntbroker.client.monotonic import monotonic_s
 from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
 from stuntbroker.protocol.batches.records import (
     CODEC_NAMES,
@@ -143,13 +144,13 @@ class _IdempotentProducer:
 
 def partition_count(cluster: Cluster, topic: str) -> int:
     """Return the number of partitions of a topic, which brokers may create (`auto.create.topics.enable`). Raises NotFound."""
-    give_up_s = time.monotonic() + CREATION_S_MAX
+    give_up_s = monotonic_s() + CREATION_S_MAX
 
     def attempt() -> int:
         try:
             return len(cluster.partitions([topic], create=True))
         except NotFound as fault:
-            if time.monotonic() >= give_up_s:
+            if monotonic_s() >= give_up_s:
                 raise
             # Kafka also returns this error while it creates the topic.
             raise BrokerError(f"topic {topic!r}", ErrorCode.LEADER_NOT_AVAILABLE) from fault

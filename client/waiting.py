@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from stuntbroker.client.errors import AuthenticationFailed, ClientError, UnsupportedVersion
+from stuntbroker.client.monotonic import monotonic_s
 
 PAUSE_S: Final = 0.05
 ATTEMPT_S_MIN: Final = 0.1
@@ -23,15 +24,15 @@ def wait_for_broker(
     Raises its ClientError after `timeout_s`, or at once if the broker answers but refuses the client. `on_first_failure` is
     called with the first failure before the next attempt, if there is one.
     """
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = monotonic_s() + timeout_s
     while True:
         try:
-            attempt(max(ATTEMPT_S_MIN, min(ATTEMPT_S_MAX, deadline_s - time.monotonic())))
+            attempt(max(ATTEMPT_S_MIN, min(ATTEMPT_S_MAX, deadline_s - monotonic_s())))
             return
         except (AuthenticationFailed, UnsupportedVersion):
             raise
         except ClientError as fault:
-            if time.monotonic() + PAUSE_S >= deadline_s:
+            if monotonic_s() + PAUSE_S >= deadline_s:
                 raise
             if on_first_failure is not None:
                 on_first_failure(fault)

@@ -79,6 +79,8 @@ def fork_server(arguments: list[str], run: Run) -> int:
     # Signals of Ctrl-C, of a closed terminal or of CI are for the test run, whose end closes our standard input.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    # Where the parent ignores the end of its children, the exit status of a broker would be lost.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _remove_stale_folders()
     server = _Server(_new_folder(), run)
     try:
