@@ -35,6 +35,7 @@ from stuntbroker.cli.arguments import UsageError
 
 PRELOADED: Final = (
     "stuntbroker.cli.serving.serve",
+    "stuntbroker.broker.group_ports",
     "stuntbroker.broker.housekeeping",
     "stuntbroker.broker.metadata.topic_creation",
     "stuntbroker.cli.serving.parent",
@@ -42,6 +43,7 @@ PRELOADED: Final = (
     "stuntbroker.groups.coordinator",
     "encodings.ascii",
     "resource",
+    "structlog",  # The broker logs each topic that it creates.
     "uvloop",
 )
 HANDLERS: Final = (0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 22, 24, 25, 26, 28, 65, 66)
