@@ -56,6 +56,8 @@ def test_spring_boot_takes_the_image_as_a_service_connection(image: str, tmp_pat
         pytest.skip("there is no mvn here")
     project = tmp_path / "spring"
     shutil.copytree(Path(__file__).parent.parent / "frameworks" / "spring", project)
+    test = project / "src/test/java/payments/ContainerTest.java"
+    test.write_text(test.read_text().replace('parse("stuntbroker")', f'parse("{image}")'))
     settings = {"TESTCONTAINERS_RYUK_DISABLED": "true", "TESTCONTAINERS_CHECKS_DISABLE": "true"}
     host = {"TESTCONTAINERS_HOST_OVERRIDE": os.environ.get("TESTCONTAINERS_HOST_OVERRIDE", "localhost")}
 
