@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-DROPPED_IN = ("__del__", "_remove")
-"""Functions that the garbage collector calls, also that of a WeakSet: Python drops an exception in them, with a warning."""
+DROPPED_IN = ("__del__", "_remove", "gc_callback")
+"""Functions that the garbage collector calls, also those of a WeakSet and of Hypothesis: Python drops an exception in them, with
+a warning, which pytest makes a failure.
+"""
 
 
 class Alarm(Exception):
