@@ -15,6 +15,8 @@ Place = tuple[str, int]
 """Topic and partition."""
 PLACES: tuple[Place, ...] = ((TOPIC, 0), (TOPIC, 1), (COMPACTED, 0))
 """Partitions that the clients write to; each other topic has one partition and may be deleted."""
+RETENTION_MS = 123_456_789_012
+"""Retention time of the topics that come and go."""
 PADDING = b"."
 """Fills the values of some records, to make them longer."""
 
@@ -170,10 +172,6 @@ class Inspection:
             log = self._rig.broker.topics.log(*place)
             if log is not None and log.last_stable_offset != log.next_offset:
                 self.wrong.append(f"{place}: a transaction is open at {log.last_stable_offset} for ever")
-
-
-RETENTION_MS = 123_456_789_012
-"""Of the topics that come and go."""
 
 
 def group_of(transactional_id: str) -> str:
