@@ -35,19 +35,14 @@ from stuntbroker.cli.arguments import UsageError
 
 PRELOADED: Final = (
     "stuntbroker.cli.serving.serve",
-    "stuntbroker.broker.group_ports",
     "stuntbroker.broker.housekeeping",
-    "stuntbroker.broker.metadata.topic_creation",
     "stuntbroker.cli.serving.parent",
     "stuntbroker.control.control",
-    "stuntbroker.groups.coordinator",
     "encodings.ascii",
     "resource",
-    "structlog",  # The broker logs each topic that it creates.
     "uvloop",
 )
-HANDLERS: Final = (0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 22, 24, 25, 26, 28, 65, 66)
-"""APIs whose handlers are preloaded: nearly every test needs them, or the check for what a test has left open."""
+"""Modules of the start, of the broker's timers and of the control API. The usual requests need others (`preload`)."""
 PREFIX: Final = "stuntbroker-tests-"
 LOCK: Final = "lock"
 """Name of a file in the folder that is locked while a process uses the folder."""
@@ -128,12 +123,10 @@ def _preload() -> None:
     for name in PRELOADED:
         with suppress(ImportError):  # There is no uvloop for some systems.
             import_module(name)
-    from stuntbroker.broker.requests.apis import SERVED
-
-    for key in HANDLERS:
-        import_module(f"stuntbroker.broker.handlers.{SERVED[key].handler}")
+    from stuntbroker.cli.serving.preload import load_usual_modules
     from stuntbroker.control.server import preload
 
+    load_usual_modules()
     preload()
     gc.collect()
     gc.freeze()
