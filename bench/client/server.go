@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	probePause = 5 * time.Millisecond // between two questions whether the server is ready
-	stopLimit  = 20 * time.Second     // from SIGTERM to SIGKILL
+	probePause = 5 * time.Millisecond   // between two questions whether the server is ready
+	settleTime = 500 * time.Millisecond // from the first commit to the first workload: what a start leaves for later is not measured
+	stopLimit  = 20 * time.Second       // from SIGTERM to SIGKILL
 )
 
 // server is the process that -cmd started.
@@ -53,7 +54,7 @@ func spawn() (*server, error) {
 	return s, nil
 }
 
-// ready reports how long the server took to answer and to commit its first transaction.
+// ready reports how long the server took to answer and to commit its first transaction, and lets it settle.
 func ready(s *server) bool {
 	f := figures{"workload": "ready", "system": *label, "cmd": *command}
 	defer emit(f)
@@ -74,6 +75,7 @@ func ready(s *server) bool {
 	f["first_commit_ms"] = s.meter.elapsedMS()
 	f["rss_ready_mb"] = rssMB(*serverPID)
 	s.meter.into(f)
+	time.Sleep(settleTime)
 	return true
 }
 

@@ -346,9 +346,9 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
         await broker.stop()
         raise
     broker.remove_stale_folders()
-    from stuntbroker.cli.serving.preload import load_when_ready  # Not loaded before the broker is ready.
+    from stuntbroker.cli.serving.preload import load_while_idle  # Not loaded before the broker is ready.
 
-    load_when_ready(asyncio.get_running_loop())
+    load_while_idle(asyncio.get_running_loop())
     why = await stopped
     _remove_ready_file(listening.ready_file)
     for server in others:

@@ -1,12 +1,12 @@
-"""After the ready line, the broker loads what the usual requests need, without a request that waits for it."""
+"""After the ready line, while it is idle, the broker loads what the usual requests need, so that none waits for it."""
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -15,14 +15,14 @@ from stuntbroker.cli.serving import preload
 ONE_BY_ONE = """
 import asyncio, sys
 from stuntbroker.cli.serving import preload
-preload.FIRST_AFTER_S = preload.PAUSE_S = 0
+preload.PAUSE_S, preload.BUSY_CPU_S = 0, 60
 
 def handlers():
     return {name for name in sys.modules if name.startswith("stuntbroker.broker.handlers.")}
 
 async def main():
     before, most = handlers(), 0
-    preload.load_when_ready(asyncio.get_running_loop())
+    preload.load_while_idle(asyncio.get_running_loop())
     while not sys.modules.keys() >= set(preload.usual_modules()):
         await asyncio.sleep(0)
         most, before = max(most, len(handlers() - before)), handlers()
@@ -38,31 +38,61 @@ def test_each_turn_of_the_loop_loads_one_handler_at_most() -> None:
     assert done.stdout == "1\n"
 
 
+class Loading:
+    """Modules that are loaded in the pauses of a loop, each of which uses as much CPU time as the test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, fault: Exception | None = None) -> None:
+        self.loaded: list[str] = []
+        self.next: Callable[[], object] | None = None
+        self._cpu_s = 0.0
+        self._fault = fault
+        monkeypatch.setattr(preload, "usual_modules", lambda: iter(("absent.first", "absent.second")))
+        monkeypatch.setattr(preload, "import_module", self._import)
+        preload.load_while_idle(self, lambda: self._cpu_s)  # type: ignore[arg-type]
+
+    def call_later(self, pause_s: float, call: Callable[[float], object], cpu_before_s: float) -> None:
+        """As that of an event loop."""
+        assert pause_s == preload.PAUSE_S and self.next is None
+        self.next = lambda: call(cpu_before_s)
+
+    def _import(self, name: str) -> None:
+        self.loaded.append(name)
+        if self._fault is not None:
+            raise self._fault
+
+    def pass_pause(self, cpu_s: float = 0.0) -> None:
+        """End the pause, in which the process has used `cpu_s` seconds of CPU time."""
+        assert self.next is not None
+        self._cpu_s += cpu_s
+        call, self.next = self.next, None
+        call()
+
+
+def test_nothing_is_loaded_after_a_pause_in_which_the_broker_was_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    loading = Loading(monkeypatch)
+    for cpu_s in (preload.BUSY_CPU_S, 1.0):
+        loading.pass_pause(cpu_s)
+        assert loading.loaded == []
+    loading.pass_pause(preload.BUSY_CPU_S / 2)
+    assert loading.loaded == ["absent.first"]
+    loading.pass_pause(1.0)
+    assert loading.loaded == ["absent.first"]
+
+
+def test_nothing_is_scheduled_once_all_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    loading = Loading(monkeypatch)
+    for _ in range(3):
+        loading.pass_pause()
+    assert (loading.loaded, loading.next) == (["absent.first", "absent.second"], None)
+
+
 @pytest.mark.parametrize("fault", [ImportError("damaged"), OSError(errno.EMFILE, "no descriptor is left")], ids=repr)
 def test_a_module_that_cannot_be_loaded_is_left_to_the_request_that_needs_it(
     fault: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted, reported = [], []
-
-    def import_module(name: str) -> None:
-        wanted.append(name)
-        raise fault
-
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, facts: reported.append(facts))
-        preload.load_when_ready(loop)
-        while not wanted:
-            await asyncio.sleep(0)
-        for _ in range(10):
-            await asyncio.sleep(0)
-
-    monkeypatch.setattr(preload, "FIRST_AFTER_S", 0)
-    monkeypatch.setattr(preload, "PAUSE_S", 0)
-    monkeypatch.setattr(preload, "usual_modules", lambda: iter(("absent_first", "absent_second")))
-    monkeypatch.setattr(preload, "import_module", import_module)
-    asyncio.run(run())
-    assert (wanted, reported) == (["absent_first"], [])
+    loading = Loading(monkeypatch, fault=fault)
+    loading.pass_pause()
+    assert (loading.loaded, loading.next) == (["absent.first"], None)
 
 
 def test_serve_loads_them_without_a_request() -> None:
