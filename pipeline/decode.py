@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from stuntbroker.pipeline.arrays import HEADERS, Array, byte_strings, headers_at
 from stuntbroker.pipeline.lock_step import Places, find_headers, find_records
-from stuntbroker.pipeline.payloads import PayloadError, decompress_payload
+from stuntbroker.protocol.batches.compression import FILE_SIZE_MAX, CompressionError, decompress
 from stuntbroker.protocol.batches.records import (
     CODEC_MASK,
     CONTROL,
@@ -147,8 +147,8 @@ def _opened(batches: Batches) -> Iterator[tuple[list[int], list[Buffer]]]:
         part: Buffer = view[at + HEADER_SIZE : at + int(header["length"]) + LOG_OVERHEAD]
         if codec := int(header["attributes"]) & CODEC_MASK:
             try:
-                part = decompress_payload(codec, part)
-            except PayloadError as fault:
+                part = decompress(codec, part, FILE_SIZE_MAX)
+            except CompressionError as fault:
                 raise BadBatch(f"the batch at offset {int(header['base_offset'])}: {fault}") from fault
         if rows and size + len(part) > DECOMPRESSED_BYTES_MAX:
             yield rows, parts

@@ -17,7 +17,7 @@ from stuntbroker.cli.data_folder.dump_texts import lines_of_crc, lines_of_text
 from stuntbroker.coordinator.records import read_record as read_txn
 from stuntbroker.coordinator.state import Txn
 from stuntbroker.pipeline.counting import count
-from stuntbroker.protocol.batches.compression import CompressionError, decompress
+from stuntbroker.protocol.batches.compression import FILE_SIZE_MAX, CompressionError, decompress
 from stuntbroker.protocol.batches.records import (
     CODECS,
     HEADER_SIZE,
@@ -35,7 +35,6 @@ from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 
 LOGS = (".log", ".checkpoint")
 """Suffixes of logs; `.checkpoint` is a snapshot of Apache Kafka's metadata."""
-OPENED_MAX = 256 << 20
 SHOWN_MAX = 200
 HEADERS_SHOWN_MAX = 100
 
@@ -152,7 +151,7 @@ def _batch_line(pos: int, header: BatchHeader, right: bool) -> str:
 
 def _record_lines(header: BatchHeader, batch: bytes, topic: str) -> Iterator[str]:
     try:
-        payload = decompress(header.codec, batch[HEADER_SIZE:], OPENED_MAX) if header.codec else batch[HEADER_SIZE:]
+        payload = decompress(header.codec, batch[HEADER_SIZE:], FILE_SIZE_MAX) if header.codec else batch[HEADER_SIZE:]
         for record in read_records(header, payload, 0, HEADERS_SHOWN_MAX + 1):
             yield f"  record offset={record.offset} timestamp={record.timestamp} {_content(header, record, topic)}"
     except (CompressionError, DecodeError) as fault:

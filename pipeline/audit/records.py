@@ -12,7 +12,7 @@ from stuntbroker.pipeline.arrays import HEADERS, Array, byte_strings, headers_at
 from stuntbroker.pipeline.audit.folder import Segment
 from stuntbroker.pipeline.audit.scan import as_record_batch, forget, map_file
 from stuntbroker.pipeline.lock_step import Places, find_headers, find_records
-from stuntbroker.pipeline.payloads import SIZE_MAX, PayloadError, decompress_payload
+from stuntbroker.protocol.batches.compression import FILE_SIZE_MAX, CompressionError, decompress
 from stuntbroker.protocol.batches.records import (
     CODEC_MASK,
     CONTROL,
@@ -71,7 +71,7 @@ class _Payloads(NamedTuple):
     positions: Array
 
 
-def decode_records(segment: Segment, batches: pa.RecordBatch, size_max: int = SIZE_MAX) -> Iterator[Decoded]:
+def decode_records(segment: Segment, batches: pa.RecordBatch, size_max: int = FILE_SIZE_MAX) -> Iterator[Decoded]:
     """Decode the records of `batches`, rows of BATCHES from `scan`, leaving out batches with a fault.
 
     A batch that decompresses to more than `size_max` bytes is reported as a fault.
@@ -124,8 +124,8 @@ def _opened(
         part: Any = data.data[at + HEADER_SIZE : at + int(header["length"]) + LOG_OVERHEAD]
         if codec := int(header["attributes"]) & CODEC_MASK:
             try:
-                part = decompress_payload(codec, part, size_max)
-            except PayloadError as fault:
+                part = decompress(codec, part, size_max)
+            except CompressionError as fault:
                 faults.append(Undecodable(at, str(fault)))
                 continue
         if room < len(part) and parts:

@@ -12,6 +12,8 @@ from stuntbroker.protocol.batches.records import CODECS
 from stuntbroker.protocol.primitives import Buffer
 
 GZIP, SNAPPY, LZ4, ZSTD = range(1, 5)
+FILE_SIZE_MAX: Final = 1 << 28
+"""Limit in bytes for the records of one batch when the files of a log are read: by `stuntbroker dump`, and by the pipeline."""
 CHUNK: Final = 1 << 16
 CHUNK_MIN: Final = 1 << 10
 PIECE: Final = 1 << 10
@@ -114,7 +116,7 @@ def _gzip(payload: Buffer, size_max: int) -> tuple[Buffer, int]:
 
 def _snappy(payload: Buffer, size_max: int) -> tuple[Buffer, int]:
     if bytes(payload[: len(XERIAL)]) != XERIAL:
-        out = _snappy_block(payload, size_max)
+        out = _snappy_block(payload, size_max, size_max)
         return out, len(out)
     if len(payload) < XERIAL_SIZE:
         raise CompressionError("snappy: its frame ends too early")
@@ -130,20 +132,20 @@ def _snappy(payload: Buffer, size_max: int) -> tuple[Buffer, int]:
         if length < 0 or pos + length > len(payload):
             raise CompressionError("snappy: a block runs past the end")
         pieces = _count(pieces, size_max)
-        block = _snappy_block(payload[pos : pos + length], size_max - size)
+        block = _snappy_block(payload[pos : pos + length], size_max - size, size_max)
         opened.append(block)
         size += len(block)
         pos += length
     return b"".join(opened) if len(opened) != 1 else opened[0], max(size, pieces * PIECE)
 
 
-def _snappy_block(block: Buffer, size_max: int) -> bytes:
+def _snappy_block(block: Buffer, room: int, size_max: int) -> bytes:
     import cramjam
 
     codecs: Any = cramjam
     size = int(codecs.snappy.decompress_raw_len(block))
-    if size > size_max:
-        raise TooLarge(f"snappy: {size} bytes, more than {size_max}")
+    if size > room:
+        raise TooLarge(f"snappy: more than {size_max} bytes")
     return bytes(codecs.snappy.decompress_raw(block))
 
 

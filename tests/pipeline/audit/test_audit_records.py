@@ -16,12 +16,14 @@ from stuntbroker.pipeline import record_starts
 from stuntbroker.pipeline.arrays import varints
 from stuntbroker.pipeline.audit import records
 from stuntbroker.pipeline.audit.scan import scan
-from stuntbroker.protocol.batches.compression import decompress
+from stuntbroker.pipeline.decode import decode, find_batches
+from stuntbroker.protocol.batches.compression import GZIP, LZ4, decompress
 from stuntbroker.protocol.batches.records import (
     CODECS,
     CONTROL,
     HEADER_SIZE,
     LOG_APPEND_TIME,
+    LOG_OVERHEAD,
     TRANSACTIONAL,
     read_header,
     read_records,
@@ -194,6 +196,21 @@ def test_a_varint_of_more_than_64_bits_ends_behind_everything(last: bytes) -> No
     _, behind = varints(data, np.array([0]))
 
     assert behind[0] > len(data)
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4])
+def test_bytes_after_a_compressed_stream_are_ignored_as_by_the_broker(codec: int, tmp_path: Path) -> None:
+    batch = bytearray(compressed(batch_with_headers([(b"k", b"v" * 90, [])]), codec)) + bytes(8)
+    batch[8:12] = (len(batch) - LOG_OVERHEAD).to_bytes(4, "big")
+    seal(batch)
+    log = Log(tmp_path, "t")
+    log.append(batch)
+    actual, faults = records_of(segment_at(log.path))
+
+    assert (actual, faults) == (one_by_one(bytes(batch)), [])
+    assert [row["value"] for row in actual] == [b"v" * 90]
+    (columns,) = decode(find_batches(bytes(batch)), True)
+    assert columns.value.to_pylist() == [b"v" * 90]
 
 
 @pytest.mark.parametrize("codec", range(1, 5))
