@@ -119,7 +119,7 @@ class PartitionLog(SegmentedLog):
         self.touched: Callable[[PartitionLog], None] | None = None
         """Called with the log at its first write after a sync; None if writes need no sync."""
         self.waiters: set[Callable[[], None]] = set()
-        """Called after every write, before producers and markers are updated: a waiter may only note that there is new data."""
+        """Called when there are more records to read, some before the producers are updated: a waiter may only note that."""
         self.failed: Callable[[StorageError], None] = _ignore_fault
         """Called with the error of every failed write."""
         self.check_writable: Callable[[], None] = allow_writing

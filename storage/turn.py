@@ -53,6 +53,14 @@ class Receiver(Protocol):
         """Whether the connection is closed or being closed."""
 
 
+def _wake(logs: list[BufferedLog]) -> None:
+    """Call those who wait for more records in these logs."""
+    for log in logs:
+        if log.waiters:
+            for waiter in log.waiters:
+                waiter()
+
+
 def _close_refusing(receiver: Receiver) -> None:
     """Close the connection of a transport that refuses a write."""
     receiver.abort()
@@ -143,9 +151,8 @@ class Turn:
                 log.flush()
             for log in after:
                 log.flush()
-                if log.waiters:
-                    for waiter in log.waiters:
-                        waiter()
+            _wake(first)
+            _wake(after)
             if self.points.on_pass is not None and (first or after):
                 self.points.passing("log.write.after")
         except StorageError as fault:
@@ -178,7 +185,8 @@ class Turn:
             self.armed = self._broken
         answers, self._answers = self._answers, {}
         deferred, self._deferred = self._deferred, []
-        for log in deferred:  # No response waits for these: they are written with the next appends to their log.
+        for log in deferred:  # No response waits for these: they are written with the next append to their log.
             log.take_deferred()
+        _wake(deferred)
         for receiver, out in answers.items():
             self.deliver(receiver, out)

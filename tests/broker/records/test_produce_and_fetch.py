@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader, build_batch, read_header, seal
+from stuntbroker.coordinator.records import phase_of
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader, build_batch, only_record, read_header, seal
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -39,6 +41,7 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
 )
 from stuntbroker.protocol.topic_names import TXN_STATE
 from tests.kit.bystander import Bystander
+from tests.kit.groups.group_requests import init, pair, write
 from tests.kit.produce_and_fetch import GOOD, changed, fetch, produce
 from tests.kit.rig import KEYS, START_MS, Client, Rig, decode, frame, running_rig, turn
 from tests.kit.valid_requests import TOPIC, batch
@@ -199,6 +202,48 @@ async def test_a_fetch_is_answered_when_a_record_comes(data_dir: Path) -> None:
         await turn()
         assert len(first(reader.answers()).records) == len(GOOD)
         assert waiters(rig) == 0
+
+
+def phases_in(data: bytes) -> list[str]:
+    """The phase in each record of the transaction log."""
+    phases, at = [], 0
+    while at < len(data):
+        size = read_header(data, at).size
+        key, value = only_record(data[at : at + size]) or (b"", None)
+        assert value is not None
+        phases.append(phase_of(value, key.decode()).name)
+        at += size
+    return phases
+
+
+@pytest.mark.parametrize("in_slices", [False, True])
+async def test_a_fetch_of_the_transaction_log_is_answered_with_each_step(in_slices: bool, data_dir: Path) -> None:
+    async with running_rig(data_dir) as rig:
+        if in_slices:
+            rig.broker.transactions.markers_at_once_max = 0
+        rig.topic(TOPIC)
+        writer, reader = rig.client(), rig.client()
+        owner = pair(init(writer, "id"))
+        log = rig.broker.topics.internal(TXN_STATE).partitions[partition_for("id", 50)]
+
+        def wait_for(size_min: int) -> None:
+            wanted = FetchPartition(log.index, -1, log.next_offset, -1, -1, 1_000_000)
+            reader.feed(frame(fetch(min_bytes=size_min, topics=[FetchTopic(TXN_STATE, partitions=[wanted])]), 12))
+            assert not reader.answers()
+
+        async def more() -> list[str]:
+            await turn()
+            return phases_in(first(reader.answers()).records)
+
+        await turn()
+        wait_for(1)
+        assert not write(writer, "id", owner, "value")
+        assert await more() == ["ONGOING"]
+        wait_for(200)  # More than one record.
+        writer.feed(frame(EndTxnRequest("id", *owner, True), 5))
+        for _ in range(4):  # With slices, the markers and what follows them belong to later turns.
+            await turn()
+        assert await more() == ["PREPARE_COMMIT", "COMPLETE_COMMIT"]
 
 
 async def test_a_fetch_waits_for_its_min_bytes(data_dir: Path) -> None:
