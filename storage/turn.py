@@ -110,12 +110,17 @@ class Turn:
         """Register a log with its first buffered append."""
         (self._flushed_first if log.flush_first else self._flushed_after).append(log)
         if not self.armed:
-            self.armed = True
-            self._arm(self.end)
+            self._schedule_end()
 
     def defer(self, log: BufferedLog) -> None:
         """Register a log with an append that is to follow everything written in this turn."""
         self._deferred.append(log)
+        if not self.armed:  # The markers were written in earlier turns.
+            self._schedule_end()
+
+    def _schedule_end(self) -> None:
+        self.armed = True
+        self._arm(self.end)
 
     def answer(self, receiver: Receiver, out: bytes | bytearray) -> None:
         """Send a response once everything that was appended so far is written."""
