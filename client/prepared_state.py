@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple, Self
 
+from stuntbroker.protocol.api_keys import END_TXN, PRODUCE, TXN_OFFSET_COMMIT
 from stuntbroker.protocol.primitives import INT16_MAX, INT64_MAX
 
 PAIR_FROM: Final = 3
@@ -11,7 +13,17 @@ PAIR_FROM: Final = 3
 TWO_PHASE_FROM: Final = 6
 PRODUCE_V2_FROM: Final = 12
 END_TXN_V2_FROM: Final = 5
-"""First versions of Produce and EndTxn with transaction version 2 (KIP-890)."""
+OFFSETS_V2_FROM: Final = 5
+"""First versions of Produce, EndTxn and TxnOffsetCommit with transaction version 2 (KIP-890)."""
+
+
+def transaction_version(level: int, versions: Mapping[int, tuple[int, int]]) -> int:
+    """Return the transaction version to use: 2 if the cluster has it and the broker has its requests, else 1.
+
+    `level`: the cluster's finalized level of `transaction.version`. `versions`: API key -> the oldest and newest of the broker.
+    """
+    firsts = ((PRODUCE, PRODUCE_V2_FROM), (END_TXN, END_TXN_V2_FROM), (TXN_OFFSET_COMMIT, OFFSETS_V2_FROM))
+    return 2 if level >= 2 and all(versions.get(key, (0, 0))[1] >= first for key, first in firsts) else 1
 
 
 class PreparedTxnState(NamedTuple):

@@ -12,11 +12,11 @@ from stuntbroker.client.prepared_state import (
     END_TXN_V2_FROM,
     NO_PRODUCER,
     PAIR_FROM,
-    PRODUCE_V2_FROM,
     TWO_PHASE_FROM,
     PreparedTxnState,
+    transaction_version,
 )
-from stuntbroker.protocol.api_keys import END_TXN, INIT_PRODUCER_ID, PRODUCE
+from stuntbroker.protocol.api_keys import END_TXN, INIT_PRODUCER_ID
 from stuntbroker.protocol.errors import RETRIABLE, ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
@@ -61,18 +61,11 @@ class Ended(NamedTuple):
     pair: PreparedTxnState
 
 
-def transaction_version(cluster: Cluster, node_id: int) -> int:
-    """Return the transaction version to use: 2 if the cluster has it and both sides support its requests, else 1."""
-    connection = cluster.connection(node_id)
-    if connection.transaction_version < 2 or connection.version(END_TXN) < END_TXN_V2_FROM:
-        return 1
-    return 2 if connection.version(PRODUCE) >= PRODUCE_V2_FROM else 1
-
-
 def end_txn_version(cluster: Cluster, node_id: int) -> int:
     """Return the version of EndTxn to use: below 5 when the cluster's `transaction.version` is below 2."""
-    first = transaction_version(cluster, node_id) < 2
-    return cluster.connection(node_id).version(END_TXN, most=END_TXN_V2_FROM - 1 if first else INT16_MAX)
+    connection = cluster.connection(node_id)
+    is_first = transaction_version(connection.transaction_version, connection.versions) < 2
+    return connection.version(END_TXN, most=END_TXN_V2_FROM - 1 if is_first else INT16_MAX)
 
 
 def init_producer(
@@ -122,23 +115,23 @@ def _end_all(cluster: Cluster, ends: Sequence[End], deadline: Deadline) -> list[
     backoff_s = BACKOFF_S
     while True:
         left = [index for index in range(len(ends)) if index not in ended]
-        progressed, last = False, "no request was sent"
+        must_refresh_routes, last = False, "no request was sent"
         try:
             for index, code, pair in _round(cluster, ends, left, deadline):
                 if code in RETRIABLE:
-                    progressed |= code != ErrorCode.CONCURRENT_TRANSACTIONS
+                    must_refresh_routes |= code != ErrorCode.CONCURRENT_TRANSACTIONS
                     last = str(producer_error(str(ends[index]), code))
                 else:
                     ended[index] = Ended(ends[index], code, pair)
         except ClientError as fault:
             if not fault.retriable:
                 raise
-            progressed, last = True, str(fault)
+            must_refresh_routes, last = True, str(fault)
         if len(ended) == len(ends):
             return [ended[index] for index in range(len(ends))]
         if deadline.left_s() <= backoff_s:
             raise TimedOut(f"{len(ends) - len(ended)} of {len(ends)} transactions are not known to have ended: {last}")
-        if progressed:
+        if must_refresh_routes:
             cluster.forget()
         cluster.pause(backoff_s)
         backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)

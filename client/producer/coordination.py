@@ -10,10 +10,11 @@ from typing import Final, NamedTuple
 from stuntbroker.client.prepared_state import (
     END_TXN_V2_FROM,
     NO_PRODUCER,
+    OFFSETS_V2_FROM,
     PAIR_FROM,
-    PRODUCE_V2_FROM,
     TWO_PHASE_FROM,
     PreparedTxnState,
+    transaction_version,
 )
 from stuntbroker.client.producer.connections import Connections, Link
 from stuntbroker.client.producer.error_table import NO_FACTS, TIMED_OUT_DRAFT, Fact, Kind, Request, worst
@@ -25,7 +26,7 @@ from stuntbroker.client.producer.errors import (
     UnexpectedError,
 )
 from stuntbroker.client.producer.options import BACKOFF_MS_MIN
-from stuntbroker.client.producer.session import TRANSACTION_VERSION_2, Session, log
+from stuntbroker.client.producer.session import Session, log
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.requests import Answer
 from stuntbroker.protocol.api_keys import (
@@ -34,7 +35,6 @@ from stuntbroker.protocol.api_keys import (
     END_TXN,
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
-    PRODUCE,
     TXN_OFFSET_COMMIT,
 )
 from stuntbroker.protocol.errors import ErrorCode
@@ -67,7 +67,6 @@ ADD_PARTITIONS_MAX: Final = 3
 """Later versions are for brokers."""
 OFFSETS_WITH_GROUP_FROM: Final = 3
 """First version of TxnOffsetCommit with generation, member and instance (KIP-447)."""
-OFFSETS_V2_FROM: Final = 5
 OFFSETS_NAMES_MAX: Final = 5
 """Later versions name topics by id."""
 GROUP_KEY: Final = 0
@@ -324,7 +323,9 @@ class Coordination:
         self._link = link
         self._session.can_get_new_epoch = link.versions.get(INIT_PRODUCER_ID, (0, 0))[1] >= PAIR_FROM
         self._session.draft_codes = KIP_588_FEATURE in link.features
-        self._session.transaction_version = _transaction_version(link)
+        self._session.transaction_version = transaction_version(
+            link.features.get(TRANSACTION_VERSION, 0), link.versions
+        )
 
     async def _node(self, group: GroupKey, facts: Fact = NO_FACTS) -> int:
         """Return the node id of the coordinator of the transactional id or of a group; look it up if it is not known."""
@@ -454,12 +455,3 @@ class Coordination:
             raise self._session.error.with_traceback(None)
         if state is State.CLOSED or (kind in _OF_TRANSACTION and state not in _RUNNING):
             raise StoppedError(f"{kind.value}: the producer is {state.value}")
-
-
-def _transaction_version(link: Link) -> int:
-    """Return the transaction version to use: 2 if the cluster has it and the broker has its requests, else 1."""
-    has_requests = all(
-        link.versions.get(key, (0, 0))[1] >= first
-        for key, first in ((PRODUCE, PRODUCE_V2_FROM), (END_TXN, END_TXN_V2_FROM), (TXN_OFFSET_COMMIT, OFFSETS_V2_FROM))
-    )
-    return 2 if link.features.get(TRANSACTION_VERSION, 0) >= TRANSACTION_VERSION_2 and has_requests else 1

@@ -11,10 +11,10 @@ from live_broker import LiveBroker, batch, committed, held_back, make_topic
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError
-from stuntbroker.client.prepared_state import PreparedTxnState
+from stuntbroker.client.prepared_state import PreparedTxnState, transaction_version
 from stuntbroker.client.reader import LastValues, read_partition
 from stuntbroker.client.transactions import End, end_all, init_producer
-from stuntbroker.protocol.api_keys import END_TXN, INIT_PRODUCER_ID
+from stuntbroker.protocol.api_keys import END_TXN, INIT_PRODUCER_ID, PRODUCE, TXN_OFFSET_COMMIT
 from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
@@ -145,6 +145,19 @@ def test_a_prepared_state_is_text_and_back(text: str) -> None:
 
     assert state == STATES[text]
     assert str(state) == text
+
+
+LAST_VERSIONS = {PRODUCE: (3, 13), END_TXN: (0, 5), TXN_OFFSET_COMMIT: (0, 5)}
+
+
+@pytest.mark.parametrize(("level", "changed", "expected"), [
+    (2, {}, 2), (3, {}, 2), (1, {}, 1), (0, {}, 1),
+    (2, {PRODUCE: (3, 11)}, 1), (2, {END_TXN: (0, 4)}, 1), (2, {TXN_OFFSET_COMMIT: (0, 4)}, 1),
+])  # fmt: skip
+def test_transaction_version_2_needs_its_level_and_all_of_its_requests(
+    level: int, changed: dict[int, tuple[int, int]], expected: int
+) -> None:
+    assert transaction_version(level, LAST_VERSIONS | changed) == expected
 
 
 def test_the_pair_of_no_producer_is_no_prepared_state_as_in_java() -> None:
