@@ -7,9 +7,11 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 from stuntbroker.broker.clock import Clock, ManualClock
+
+HEAP_SIZE_MIN: Final = 128
 
 
 class TimerHandle:
@@ -38,6 +40,8 @@ class Timers:
         self.now_ms = clock.monotonic_ms
         """The clock of `call_at`, in monotonic ms."""
         self._heap: list[tuple[int, int, TimerHandle]] = []
+        self._heap_size_max = HEAP_SIZE_MIN
+        """Number of entries at which the cancelled ones are removed: a long poll is often cancelled long before it is due."""
         self._number = 0
         self._armed: asyncio.TimerHandle | None = None
         self._armed_at = 0
@@ -49,6 +53,8 @@ class Timers:
         """Schedule a call at a time, in ms of `now_ms`; a time in the past is due immediately."""
         handle = TimerHandle(callback)
         self._number += 1
+        if len(self._heap) >= self._heap_size_max:
+            self._remove_cancelled()
         heapq.heappush(self._heap, (at_ms, self._number, handle))
         if self._armed is None or at_ms < self._armed_at:
             self._arm()
@@ -116,6 +122,11 @@ class Timers:
     def _drop_cancelled(self) -> None:
         while self._heap and self._heap[0][2].callback is None:
             heapq.heappop(self._heap)
+
+    def _remove_cancelled(self) -> None:
+        self._heap[:] = [entry for entry in self._heap if entry[2].callback is not None]
+        heapq.heapify(self._heap)
+        self._heap_size_max = max(HEAP_SIZE_MIN, 2 * len(self._heap))
 
     def stand_still(self, stands_still: bool) -> None:
         """Suspend the timer of the event loop while the clock stands still, or resume it."""

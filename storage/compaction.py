@@ -48,7 +48,7 @@ from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.open_files import OPEN_FILES
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import finish_compaction
-from stuntbroker.storage.segment import SUFFIXES, Segment
+from stuntbroker.storage.segment import OFFSETS_MAX, SUFFIXES, Segment
 
 SLICE_BYTES: Final = 65_536
 """Bytes of log that one slice reads."""
@@ -283,14 +283,14 @@ class Cleaning:
 def groups(segments: list[Segment], end: int, size_max: int) -> Iterator[list[Segment]]:
     """Yield groups of adjacent segments that fit into one segment: at most `size_max` bytes, relative offsets within int32."""
     group: list[Segment] = []
+    size = 0
     ends = [segment.base_offset for segment in segments[1:]] + [end]
     for segment, segment_end in zip(segments, ends, strict=True):
-        if group and (
-            sum(s.size for s in group) + segment.size > size_max or segment_end - group[0].base_offset > 0x7FFF_FFFF
-        ):
+        if group and (size + segment.size > size_max or segment_end - group[0].base_offset > OFFSETS_MAX):
             yield group
-            group = []
+            group, size = [], 0
         group.append(segment)
+        size += segment.size
     if group:
         yield group
 

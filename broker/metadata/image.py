@@ -119,7 +119,8 @@ def _apply(image: Image, change: dict[str, Any]) -> None:
         case {"delete": str(name), **others} if not others:
             topic = _topic(image, name)
             ids, partitions = image.deleted.get(name, (set(), 0))
-            image.deleted[name] = Deleted(ids | {topic.id}, max(partitions, topic.partitions))
+            ids.add(topic.id)
+            image.deleted[name] = Deleted(ids, max(partitions, topic.partitions))
             del image.topics[name]
         case {"broker_configs": str(level), "set": configs, **others} if not others:
             image.broker_configs[level] = _texts(configs)

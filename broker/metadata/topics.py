@@ -353,7 +353,10 @@ class Topics:
     def _remove(self, topic: Topic) -> Iterator[None]:
         del self.by_name[topic.name]
         del self._by_id[topic.id]
-        self._alike[topic.name.replace(".", "_")].remove(topic.name)
+        alike = self._alike[topic.name.replace(".", "_")]
+        alike.remove(topic.name)
+        if not alike:
+            del self._alike[topic.name.replace(".", "_")]
         left: StorageError | None = None
         for log in topic.partitions:
             del self.logs[log.name]

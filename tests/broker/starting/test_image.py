@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -34,6 +35,17 @@ def test_every_id_that_a_name_had_is_remembered_and_the_most_partitions() -> Non
     actual = image(create(partitions=3), {"delete": "a"}, create("a", B, 1), {"delete": "a"})
     assert actual.topics == {}
     assert actual.deleted == {"a": Deleted({bytes.fromhex(A), bytes.fromhex(B)}, 3)}
+
+
+def test_deletions_of_one_name_are_read_in_time_that_grows_with_their_number_only() -> None:
+    def cpu_s(deletions: int) -> float:
+        changes = [change for number in range(deletions) for change in (create("a", f"{number:032x}"), {"delete": "a"})]
+        before_s = time.process_time()
+        assert len(image(*changes).deleted["a"].ids) == deletions
+        return time.process_time() - before_s
+
+    cpu_s(100)
+    assert cpu_s(20_000) < 50 * cpu_s(2_000)  # It took 200 times as long while each deletion copied the ids before it.
 
 
 def test_what_is_not_about_topics_is_the_last_that_was_said() -> None:
