@@ -79,9 +79,9 @@ PRODUCER_ERRORS: Final[dict[int, type[BrokerError]]] = {
 """Exceptions for error codes in coordinator responses to transactional producers."""
 
 
-def producer_error(what: str, code: int, message: str | None = None) -> BrokerError:
+def producer_error(what: str, code: int) -> BrokerError:
     """Return the exception for an error code in a response to a producer."""
-    return PRODUCER_ERRORS.get(code, BrokerError)(what, code, message)
+    return PRODUCER_ERRORS.get(code, BrokerError)(what, code)
 
 
 def check(what: str, code: int, message: str | None = None) -> None:

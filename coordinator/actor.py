@@ -143,7 +143,11 @@ class Actor:
         self.busy = False
 
     def ask(self, request: Request, on_reply: OnReply | None, ports: Ports) -> None:
-        """Handle a request. `on_reply` is called once, now or later; with CONCURRENT_TRANSACTIONS if the mailbox is full."""
+        """Handle a request. `on_reply` is called once, now or later; with CONCURRENT_TRANSACTIONS if the mailbox is full.
+
+        Raises StorageError instead if an effect fails before this function returns; if one fails later, the reply is
+        COORDINATOR_NOT_AVAILABLE. The error may also be that of a request that waited in the mailbox.
+        """
         execution = _Execution(request, on_reply)
         if not self.busy:
             self._run(execution, ports)

@@ -73,9 +73,9 @@ class Turn:
     __slots__ = (
         "_answers",
         "_arm",
-        "_broken",
         "_deferred",
         "_failed",
+        "_fault",
         "_flushed_after",
         "_flushed_first",
         "_refused",
@@ -93,8 +93,8 @@ class Turn:
         self.points = points or Points()
         self.armed = False
         """True while appends are buffered: responses wait until they are written."""
-        self._broken = False
-        """A write failed: logs in memory differ from their files, and nothing is written any more."""
+        self._fault: StorageError | None = None
+        """The error of the first write that failed: logs in memory differ from their files, and nothing is written any more."""
         self._arm = arm
         """Schedules `end` for the end of the current turn of the event loop."""
         self._failed = failed
@@ -169,15 +169,15 @@ class Turn:
 
     def check(self) -> None:
         """Raise StorageError if an earlier write failed: logs in memory may not be written to disk any more."""
-        if self._broken:
-            raise StorageError("an earlier write failed")
+        if self._fault is not None:
+            raise StorageError(f"an earlier write failed: {self._fault}") from self._fault
 
     def fail(self, fault: StorageError) -> None:
         """Handle a failed write: drop all responses and prevent further writes."""
         self._answers.clear()
         self.armed = True  # Permanently, so that no later response is sent.
-        if not self._broken:
-            self._broken = True
+        if self._fault is None:
+            self._fault = fault
             self._failed(fault)
 
     def end(self) -> None:
@@ -187,7 +187,7 @@ class Turn:
         except StorageError:
             return
         finally:
-            self.armed = self._broken
+            self.armed = self._fault is not None
         answers, self._answers = self._answers, {}
         deferred, self._deferred = self._deferred, []
         for log in deferred:  # No response waits for these: they are written with the next append to their log.

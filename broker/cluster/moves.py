@@ -107,7 +107,7 @@ def stop_node(broker: MovePorts, node: Node) -> None:
     May be called again after a failure.
     """
     node.is_up = False
-    broker.transactions.node_changed()
+    broker.transactions.update_markers_at_once_max()
     broker.close_node(node.id)
     _elect_leaders(broker, node)
 
@@ -117,7 +117,7 @@ async def start_node(broker: MovePorts, node: Node) -> None:
     if not node.is_up:
         await broker.open_node(node.id)
         node.is_up = True
-        broker.transactions.node_changed()
+        broker.transactions.update_markers_at_once_max()
     _elect_leaders(broker, node)
 
 

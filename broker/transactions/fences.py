@@ -1,7 +1,7 @@
 """Causes of fences: the broker remembers why a producer was fenced, and logs the cause when the producer gets an error.
 
-    producer_fenced transactional_id=pay-1 client_id=worker client=10.0.0.7:4711 cause=newer_instance by_client_id=worker-2
-        by_client=10.0.0.8:4812 fenced_before_ms=1203
+    producer_fenced by_client=10.0.0.8:4812 by_client_id=worker-2 cause=newer_instance client=10.0.0.7:4711
+        client_id=worker-1 fenced_before_ms=1203 transactional_id=pay-1
 
 | cause | meaning |
 |---|---|

@@ -99,9 +99,9 @@ class Transactions:
         """Pass every transaction through these stop points from now on; None removes them."""
         self._stops = stops
         self.hold = None if stops is None else stops.hold
-        self.node_changed()
+        self.update_markers_at_once_max()
 
-    def node_changed(self) -> None:
+    def update_markers_at_once_max(self) -> None:
         """Update the number of markers that may be written in one turn: none while there are stops or a node is stopped."""
         are_up = all(node.is_up for node in self.broker.topics.nodes.by_id.values())
         is_free = self._stops is None and are_up and not self._slices.unwritten
@@ -173,8 +173,8 @@ class Transactions:
 
     def is_recovered(self, transactional_id: str) -> bool:
         """Return whether a new instance has taken over the transaction (KeepPreparedTxn, KIP-939): it accepts no more records."""
-        actor = self.find(transactional_id)
-        return actor is not None and actor.txn.is_recovered
+        txn = self.state_of(transactional_id)
+        return txn is not None and txn.is_recovered
 
     def ask(self, transactional_id: str, request: Request, on_reply: OnReply) -> None:
         """Handle a request; call `on_reply` immediately, or later if the id is busy or the log must sync. Raises StorageError."""
@@ -285,7 +285,7 @@ class Transactions:
         else:
             self._slices.unwritten.pop(txn.transactional_id, None)
             self._stops.write_markers(txn, partial(self._write_markers, txn), following)
-        self.node_changed()
+        self.update_markers_at_once_max()
 
     def _write_markers(self, txn: Txn, partitions: Iterable[TopicPartition]) -> None:
         broker = self.broker

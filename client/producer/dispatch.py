@@ -243,10 +243,6 @@ class Dispatcher:
                 self.fail_interrupted("send_batch", fault)
             raise
 
-    def known_partitions(self, topic: str) -> frozenset[int]:
-        """Return the partitions of a topic, none while its metadata is not known."""
-        return frozenset(self._connections.partitions.of(topic))
-
     def _ready_partitions(self, topic: str) -> Sequence[int]:
         """Return the partitions of a topic; none if `send` has to wait. Raises the error of a state that does not allow it."""
         self._check_state()

@@ -67,7 +67,7 @@ def test_help_names_every_command_and_option(line: str, capsys: pytest.CaptureFi
         for word in (command, *options, "--bootstrap", "--timeout", "--json"):
             assert word in out
     assert run(["--help"]) == 0
-    assert all(command in capsys.readouterr().out for command in ["txn"])
+    assert "txn" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["list", "find-hanging", "describe --transactional-id x"])

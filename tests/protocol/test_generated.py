@@ -102,9 +102,8 @@ def test_what_the_generator_reads_is_refused_only_with_decode_error(
                 try:
                     module.EverythingRequest.decode(buf, version)
                 except DecodeError:
-                    assert True
-                else:
-                    assert buf is damaged, f"cut at {at}"
+                    continue
+                assert buf is damaged, f"cut at {at}"
 
 
 def test_defaults_are_those_of_the_schema(everything: tuple[Message, Any]) -> None:

@@ -43,7 +43,11 @@ class Faults:
             return False
         if once:
             path.unlink()
+        (self.folder / f"{name}.struck").touch()
         return True
+
+    def has_struck(self, name: str) -> bool:
+        return (self.folder / f"{name}.struck").exists()
 
     def may_strike(self, name: str, once: bool = False) -> None:
         if self.strikes(name, once):

@@ -164,6 +164,7 @@ def test_jobs_are_written_once_each_beside_a_stream(sink: Sink) -> None:
 def test_a_task_of_a_job_that_fails_is_tried_again(sink: Sink, fault: str) -> None:
     sink.faults.set(fault)
     sink.write(lines(0, 300))
+    assert sink.faults.has_struck(fault)
 
 
 @pytest.mark.parametrize("fault", ["commit-before", "raise"])
