@@ -148,11 +148,11 @@ class GroupCoordinator:
         config = self._config
         if not config.session_timeout_ms_min <= request.session_timeout_ms <= config.session_timeout_ms_max:
             return ErrorCode.INVALID_SESSION_TIMEOUT
-        if not self._has_room(sum(len(protocol.metadata) for protocol in request.protocols)):
+        if not self._reserve_bytes(sum(len(protocol.metadata) for protocol in request.protocols)):
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         return ErrorCode.NONE
 
-    def _has_room(self, more_bytes: int) -> bool:
+    def _reserve_bytes(self, more_bytes: int) -> bool:
         """Reserve memory for members' metadata and assignments; return False if the limit would be exceeded."""
         # Unlike Kafka: Kafka has no such limit.
         if not more_bytes:
@@ -176,7 +176,7 @@ class GroupCoordinator:
         if actor is None:
             reply(SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
             return
-        if not self._has_room(sum(len(assignment) for _, assignment in request.assignments)):
+        if not self._reserve_bytes(sum(len(assignment) for _, assignment in request.assignments)):
             reply(SyncReply(ErrorCode.GROUP_MAX_SIZE_REACHED))
             return
         actor.ask(request, reply)

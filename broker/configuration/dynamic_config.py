@@ -17,8 +17,8 @@ from stuntbroker.broker.configuration.dynamic_properties import (
     INT,
     LIST,
     LONG,
+    ONLY_PER_LISTENER,
     PER_BROKER,
-    PER_LISTENER,
     SHORT,
 )
 from stuntbroker.broker.configuration.properties import BROKER, TOPIC, ConfigError, Property
@@ -186,7 +186,7 @@ def _check(level: str, values: Mapping[str, str]) -> None:
     ]
     if read_only:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(read_only)}]")
-    per_listener = [name for name in values if name in PER_LISTENER]
+    per_listener = [name for name in values if name in ONLY_PER_LISTENER]
     if per_listener:
         raise Refusal(
             ErrorCode.INVALID_REQUEST,

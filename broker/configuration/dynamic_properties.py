@@ -87,7 +87,7 @@ PER_BROKER: Final = _by_name(_PER_BROKER)
 OURS: Final = {"stuntbroker.mapped.address": STRING}
 """Properties that Kafka does not have; they can be set for all brokers, or for one."""
 DYNAMIC: Final = CLUSTER_WIDE | PER_BROKER | OURS
-PER_LISTENER: Final = frozenset(
+ONLY_PER_LISTENER: Final = frozenset(
     [
         "ssl.key.password",
         "ssl.keystore.certificate.chain",

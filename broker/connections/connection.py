@@ -205,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
     def _grow(self, room: int, frame: int) -> None:
         """Enlarge the buffer to `room` bytes for a frame of `frame` bytes, or pause reading if the memory limit is reached."""
         memory = self.broker.request_memory
-        if room > self.room and not memory.may_resize(self, self.room, room):
+        if room > self.room and not memory.admit_resize(self, self.room, room):
             self._wait_to_read()
         elif not self._low and frame <= len(self._view):
             memory.resize(self, self.room, room)
@@ -259,7 +259,7 @@ class Connection(asyncio.BufferedProtocol):
                     # Only a full buffer grows, so that a frame that arrives in small pieces is not copied for each of them.
                     if stop > self.room and (low or high == self.room):
                         self._grow(max(self.room, min(4 + size, GROWTH * max(left, BUFFER_BYTES_INITIAL))), 4 + size)
-                    if left > KEPT_BYTES_MAX and not self.broker.read_pace.may_read_on(self):
+                    if left > KEPT_BYTES_MAX and not self.broker.read_pace.count_read(self):
                         self._wait_to_read()
                     return
                 self._low, self._has_received = stop, True

@@ -27,8 +27,8 @@ class ReadPace:
         self._left = READS_IN_A_TURN
         self._waiting: list[ClientConnection] = []
 
-    def may_read_on(self, connection: ClientConnection) -> bool:
-        """Count one read of a large request. If False, the connection waits until `connection.read_on` is called."""
+    def count_read(self, connection: ClientConnection) -> bool:
+        """Count one read of a large request; return False if the next has to wait until `connection.read_on` is called."""
         if self._left == READS_IN_A_TURN:
             self._call_in_next_turn(self.begin_turn)
         self._left -= 1

@@ -34,8 +34,8 @@ class RequestMemory:
         """The connection that may exceed the limit until its request is complete."""
         self._is_used_up = False
 
-    def may_resize(self, connection: ClientConnection, before: int, after: int) -> bool:
-        """Return whether a buffer may change its size, in bytes; if not, its connection waits until `read_on` is called."""
+    def admit_resize(self, connection: ClientConnection, before: int, after: int) -> bool:
+        """Let a buffer change its size, in bytes, and return True; or let its connection wait until `read_on` is called."""
         more = after - before
         if (
             after <= SMALL_BUFFER_BYTES_MAX

@@ -69,7 +69,7 @@ class SecuredConnection(Connection):
             return super()._frame(low, stop, key, version, correlation)
         if authentication.stage == Stage.BARE_TOKENS:
             return self._take_bare_token(bytes(self._view[low:stop]), authentication)
-        if not authentication.may_handle(key):
+        if not authentication.admit_request(key):
             self.fail("request_not_authenticated", api_key=key, stage=authentication.stage.name.lower())
             return False
         return super()._frame(low, stop, key, version, correlation)

@@ -378,10 +378,10 @@ class _PendingProduce:
         if not self.unanswered:
             self._write(self.request.broker.clock.now_ms())
 
-    def _has_lapsed(self) -> bool:
-        """Return whether the transaction ended in another partition of the request while waiting for the coordinator.
+    def _choose_all_if_ended(self) -> bool:
+        """Choose all batches without an error to be added or verified again, if the transaction has ended meanwhile.
 
-        If so, all batches without an error are to be added or verified again, as the transaction is another one or none.
+        It may have ended in another partition of the request, while this one waited for the coordinator. Return whether it has.
         """
         added = {id(batch) for batch in self.to_add}
         others = [
@@ -401,7 +401,7 @@ class _PendingProduce:
         return True
 
     def _write(self, now_ms: int) -> None:
-        if self.asking_since_ms < 0 and len(self.to_add) < len(self.accepted_batches) and self._has_lapsed():
+        if self.asking_since_ms < 0 and len(self.to_add) < len(self.accepted_batches) and self._choose_all_if_ended():
             self._ask(now_ms)
             return
         broker, implicit = self.request.broker, self.version >= IMPLICIT_ADD_FROM

@@ -39,11 +39,12 @@ class Events:
         """Lines that could not be written."""
 
     def _emit(self, level: str, event: str, fields: dict[str, Any]) -> None:
-        if LEVELS[level] < self.level or not self._is_written(event):
+        if LEVELS[level] < self.level or not self._count_line(event):
             return
         self._write(level, event, fields)
 
-    def _is_written(self, event: str) -> bool:
+    def _count_line(self, event: str) -> bool:
+        """Count a line of an event; return whether it is to be written."""
         now_ms = self._now_ms()
         window = self._windows.get(event)
         if window is None or now_ms - window.began_ms >= WINDOW_MS:

@@ -91,8 +91,8 @@ class Authentication:
         self.principal: Principal | None = None
         """The authenticated principal."""
 
-    def may_handle(self, key: int) -> bool:
-        """Return whether a request may be handled now; otherwise the connection has to be closed."""
+    def admit_request(self, key: int) -> bool:
+        """Let a request be handled now, and return True. If it returns False, the connection has to be closed."""
         if self.stage is Stage.AUTHENTICATED:
             return not self._is_expired() or key == SASL_HANDSHAKE
         if self.stage is Stage.START:

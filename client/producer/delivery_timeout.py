@@ -29,9 +29,9 @@ class DeliveryTimeout:
             now_s = self._loop.time()
             oldest_s = min((batch.created_s for batch in oldest()), default=now_s)
             due_s = max(CHECK_S_MIN, oldest_s + self._timeout_s - now_s)
-            self._timer = self._loop.call_later(due_s, self._is_due)
+            self._timer = self._loop.call_later(due_s, self._fail_overdue)
 
-    def _is_due(self) -> None:
+    def _fail_overdue(self) -> None:
         self._timer = None
         self._due()
 

@@ -329,7 +329,7 @@ class Sender:
     def _retry(self, batch: Batch, cause: ProducerError, refresh: bool = False) -> None:
         """Resend a batch later, unless it has expired or its transaction has to be aborted."""
         queue = batch.queue
-        if batch.is_resolved or self._has_failed(batch, cause):
+        if batch.is_resolved or self._fail_with_transaction(batch, cause):
             return
         batch.last_fault = cause
         if self._timeout.is_over(batch):
@@ -338,7 +338,7 @@ class Sender:
             queue.resend = True
             self._retry_later(queue, refresh)
 
-    def _has_failed(self, batch: Batch, cause: ProducerError) -> bool:
+    def _fail_with_transaction(self, batch: Batch, cause: ProducerError) -> bool:
         """Fail a batch that would be sent again, if its transaction has failed meanwhile; return whether that is so."""
         if self._session.state in SENDING_STATES:
             return False
@@ -369,7 +369,7 @@ class Sender:
 
     def _split(self, batch: Batch, cause: ProducerError) -> None:
         """Replace a batch that is too large with two smaller ones."""
-        if self._has_failed(batch, cause):
+        if self._fail_with_transaction(batch, cause):
             return
         with self.guard:
             place = batch.queue.batches.index(batch)
