@@ -348,6 +348,23 @@ def test_a_fault_after_the_sync_leaves_the_actor_usable_and_serves_who_waits(wor
     assert not actor.busy
 
 
+def test_a_complete_record_that_the_log_refuses_leaves_the_actor_usable_and_serves_who_waits(world: World) -> None:
+    world.must_sync = True
+    actor = actor_in(Phase.ONGOING)
+    ask(actor, world, COMMIT)
+    actor.ask(replaced(VERIFY, producer_epoch=6), world.hear("waiting"), world)
+    world.sync()
+    world.refuse_append = True
+    with pytest.raises(Refused):
+        world.sync()
+
+    assert world.transcript == [
+        "append PREPARE_COMMIT", "synced", "markers commit", "reply NONE", "synced", "waiting reply CONCURRENT_TRANSACTIONS",
+    ]  # fmt: skip
+    assert actor.txn.phase is Phase.PREPARE_COMMIT
+    assert not actor.busy and actor.mailbox is None
+
+
 def test_a_fault_of_one_that_waited_does_not_stop_the_others(world: World) -> None:
     world.must_sync = True
     actor = actor_in(Phase.EMPTY)
