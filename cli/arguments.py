@@ -27,7 +27,6 @@ COMMANDS: Final = (
     "version",
     "help",
 )
-VERSION: Final = "0.1.0"
 SECONDS_MAX: Final = 1e9
 
 

@@ -11,7 +11,6 @@ from stuntbroker.cli.arguments import (
     COMMANDS,
     SERVE_FLAGS,
     SERVE_OPTIONS,
-    VERSION,
     WAIT_FLAGS,
     WAIT_OPTIONS,
     UsageError,
@@ -19,6 +18,7 @@ from stuntbroker.cli.arguments import (
     options,
     unknown_command,
 )
+from stuntbroker.protocol.software import VERSION
 
 
 def is_compiled() -> bool:

@@ -32,6 +32,7 @@ from stuntbroker.protocol.features import TRANSACTION_VERSION
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.primitives import INT16_MAX, DecodeError, Message, skip_tags
+from stuntbroker.protocol.software import NAME, VERSION
 
 if TYPE_CHECKING:
     from stuntbroker.client.security import Security
@@ -48,6 +49,8 @@ WAIT_S_MIN: Final = 0.001
 NO_ROUTE: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.ENETUNREACH, errno.EHOSTUNREACH})
 """Errors of an address that this machine cannot reach, such as that of IPv6 in a container; another one may answer."""
 CLIENT_ID: Final = "stuntbroker"
+SOFTWARE: Final = (NAME, VERSION)
+"""Name and version of the client in ApiVersions."""
 REFUSAL_HINT: Final = " (does the listener need TLS or SASL, or other certificates?)"
 """Listeners with TLS or SASL give no reason when they close a connection: at once, or after ApiVersions."""
 
@@ -210,7 +213,7 @@ class Connection:
 
     def _read_versions(self, deadline: Deadline) -> dict[int, tuple[int, int]]:
         """Request and return the versions of all APIs."""
-        request = ApiVersionsRequest(CLIENT_ID, "0")
+        request = ApiVersionsRequest(*SOFTWARE)
         answer = self.ask(API_VERSIONS, API_VERSIONS_FIRST, request, ApiVersionsResponse, deadline)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             answer = self.ask(API_VERSIONS, 0, request, ApiVersionsResponse, deadline)

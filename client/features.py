@@ -6,15 +6,13 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.connection import SOFTWARE
 from stuntbroker.client.errors import check
 from stuntbroker.protocol.api_keys import API_VERSIONS, UPDATE_FEATURES
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from stuntbroker.protocol.messages.update_features_response import UpdateFeaturesResponse
-
-SOFTWARE = ("stuntbroker", "0")
-"""Name and version of this client in ApiVersions."""
 
 
 class FeatureLevel(NamedTuple):

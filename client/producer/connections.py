@@ -19,7 +19,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import errors as blocking_errors
-from stuntbroker.client.connection import API_VERSIONS_FIRST, chosen_version, reason
+from stuntbroker.client.connection import API_VERSIONS_FIRST, SOFTWARE, chosen_version, reason
 from stuntbroker.client.producer.authentication import check_authentication, explained, is_authenticated
 from stuntbroker.client.producer.errors import DisconnectedError, IllegalStateError, UnsupportedVersionError
 from stuntbroker.client.producer.frames import read_without_task
@@ -33,8 +33,6 @@ from stuntbroker.protocol.messages.api_versions_request import ApiVersionsReques
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.primitives import INT16_MAX, DecodeError, Message
 
-SOFTWARE_NAME: Final = "stuntbroker"
-SOFTWARE_VERSION: Final = "0"
 _FAULTS: Final = (KafkaError, OSError, EOFError, DecodeError, IndexError)
 """Exceptions that aiokafka raises if a connection breaks or a response cannot be decoded."""
 _numbers = itertools.count(1)
@@ -274,7 +272,7 @@ class Connections:
     async def _introduce(self, connection: AIOKafkaConnection) -> Link:
         """Request API versions and features: aiokafka's own ApiVersions request returns no features."""
         version = min(API_VERSIONS_FIRST, connection._versions.get(API_VERSIONS, (0, 0))[1])
-        request = ApiVersionsRequest(SOFTWARE_NAME, SOFTWARE_VERSION)
+        request = ApiVersionsRequest(*SOFTWARE)
         return Link(connection, await _exchange(connection, Call(API_VERSIONS, version, request, ApiVersionsResponse)))
 
     async def ask(

@@ -51,7 +51,7 @@ def _run(arguments: list[str]) -> int:
         return _start(arguments[2:])
     arguments, settings = _without_global_options(arguments)
     if arguments[:1] in (["version"], ["--version"]):
-        from stuntbroker.cli.arguments import VERSION
+        from stuntbroker.protocol.software import VERSION
 
         sys.stdout.write(f"Version:     stuntbroker {VERSION}\n")
         return 0

@@ -1,0 +1,8 @@
+"""Name and version of this software, as clients tell them in ApiVersions and commands print them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NAME: Final = "stuntbroker"
+VERSION: Final = "0.1.0"
