@@ -14,7 +14,9 @@ import pytest
 
 from stuntbroker.control.http.api import OPERATIONS
 from stuntbroker.control.http.openapi import openapi
+from stuntbroker.control.rules import faults
 from stuntbroker.control.server import is_loopback
+from stuntbroker.fixture import control
 from stuntbroker.fixture.control import ControlClient, ControlError
 from tests.kit.processes.process import Process, run, serving
 
@@ -192,6 +194,12 @@ def test_the_description_tells_of_every_operation(api: Api) -> None:
     for each in OPERATIONS:
         if each.method == "GET" and "{" not in each.path:
             assert api.ask("GET", each.path)[0] == 200
+
+
+def test_the_client_of_tests_knows_every_field_of_a_fault() -> None:
+    """It has lists of its own, because the fixture does not import the broker's side; the API is an argument of `add`."""
+    assert {"api", *control.MATCH} == faults.MATCH.keys()
+    assert set(control.WHEN) == faults.WHEN.keys()
 
 
 def test_an_address_that_others_can_reach_needs_a_token() -> None:
