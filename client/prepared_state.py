@@ -1,4 +1,4 @@
-"""Producer id and epoch of a prepared transaction, and the request versions that two-phase and version 2 transactions need."""
+"""Producer id and epoch of a prepared transaction, and the transaction version that a client uses."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from typing import Final, NamedTuple, Self
 
 from stuntbroker.protocol.api_keys import END_TXN, PRODUCE, TXN_OFFSET_COMMIT
 from stuntbroker.protocol.primitives import INT16_MAX, INT64_MAX
+from stuntbroker.protocol.versions import END_TXN_V2_FROM, OFFSETS_V2_FROM, PRODUCE_V2_FROM
 
 PAIR_FROM: Final = 3
 """First version of InitProducerId with the current producer id and epoch (KIP-360)."""
-TWO_PHASE_FROM: Final = 6
-PRODUCE_V2_FROM: Final = 12
-END_TXN_V2_FROM: Final = 5
-OFFSETS_V2_FROM: Final = 5
-"""First versions of Produce, EndTxn and TxnOffsetCommit with transaction version 2 (KIP-890)."""
 
 
 def transaction_version(level: int, versions: Mapping[int, tuple[int, int]]) -> int:

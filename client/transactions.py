@@ -9,10 +9,8 @@ from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.connection import Deadline, Pending
 from stuntbroker.client.errors import ClientError, TimedOut, producer_error
 from stuntbroker.client.prepared_state import (
-    END_TXN_V2_FROM,
     NO_PRODUCER,
     PAIR_FROM,
-    TWO_PHASE_FROM,
     PreparedTxnState,
     transaction_version,
 )
@@ -23,6 +21,7 @@ from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from stuntbroker.protocol.primitives import INT16_MAX
+from stuntbroker.protocol.versions import END_TXN_V2_FROM, TWO_PHASE_FROM
 
 BACKOFF_S: Final = 0.02
 """First back-off of retries; Kafka's clients use the same for the first request of a transaction."""

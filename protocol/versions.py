@@ -18,5 +18,11 @@ SEVERAL_FROM: Final = {FIND_COORDINATOR: 4, ADD_PARTITIONS_TO_TXN: 4, OFFSET_FET
 """API -> first version with several keys, transactions or groups in one request."""
 TOPIC_IDS_FROM: Final = {METADATA: 12, FETCH: 13, OFFSET_COMMIT: 10, OFFSET_FETCH: 10, DELETE_TOPICS: 6}
 """API -> first version with ids of topics; that of Produce is in `produce_codec`."""
+TWO_PHASE_FROM: Final = 6
+"""First version of InitProducerId for two-phase commit (KIP-939)."""
+PRODUCE_V2_FROM: Final = 12
+OFFSETS_V2_FROM: Final = 5
+END_TXN_V2_FROM: Final = 5
+"""First versions of Produce, TxnOffsetCommit and EndTxn with transaction version 2 (KIP-890)."""
 CREATED_TOPICS_DESCRIBED_FROM: Final = 5
 """First version of CreateTopics whose response describes the new topics."""

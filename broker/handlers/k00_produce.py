@@ -27,6 +27,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, ProduceFields, TopicBatches, read_request
+from stuntbroker.protocol.versions import PRODUCE_V2_FROM
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import NOT_OPEN, OPEN, STALE
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 KEY: Final = 0
 VERSIONS = range(3, 14)
 decode = read_request
-IMPLICIT_ADD_FROM: Final = 12
 OK = ErrorCode.NONE
 INVALID_PRODUCER_EPOCH: Final = ErrorCode.INVALID_PRODUCER_EPOCH
 
@@ -79,7 +79,7 @@ def _new_logs(broker: ProducePorts, topic_batches: TopicBatches, version: int) -
 
 
 def _plain_or_not(request: Asking[ProducePorts], fields: ProduceFields, version: int) -> Any:
-    if version >= IMPLICIT_ADD_FROM and plain_produce.handle(request, fields, version):
+    if version >= PRODUCE_V2_FROM and plain_produce.handle(request, fields, version):
         return None
     now_ms = request.broker.clock.now_ms()
     batches = _check(request.broker, fields, version, now_ms, is_part=False)
@@ -154,7 +154,7 @@ def _produce(
             return None
     elif batches.failed and transactional_id is None and has_transactional(topic_batches):
         return _refuse_all(request, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    failed = _append_all(request.broker, batches.accepted, now_ms, version >= IMPLICIT_ADD_FROM) or batches.failed
+    failed = _append_all(request.broker, batches.accepted, now_ms, version >= PRODUCE_V2_FROM) or batches.failed
     if failed:
         _log_fencing(request, transactional_id, batches.accepted)
     if acks == 0:
@@ -318,7 +318,7 @@ class _PendingProduce:
         self.request = request
         self.acks = acks
         self.version = version
-        self.is_verified = version >= IMPLICIT_ADD_FROM or is_verifying(request)
+        self.is_verified = version >= PRODUCE_V2_FROM or is_verifying(request)
         """Whether the coordinator adds or verifies all partitions, as in Kafka; if not, only those of `question_for`."""
         self.answer = answer
         self.accepted_batches = batches.accepted
@@ -348,7 +348,7 @@ class _PendingProduce:
         question = question_for(
             self.request,
             transactional_id,
-            adds=self.version >= IMPLICIT_ADD_FROM,
+            adds=self.version >= PRODUCE_V2_FROM,
             rejects_new_records=any(each.log.producers.rejects_new_records(each.header.producer_id) for each in to_add),
         )
         if question is Question.ADD:
@@ -404,7 +404,7 @@ class _PendingProduce:
         if self.asking_since_ms < 0 and len(self.to_add) < len(self.accepted_batches) and self._choose_all_if_ended():
             self._ask(now_ms)
             return
-        broker, implicit = self.request.broker, self.version >= IMPLICIT_ADD_FROM
+        broker, implicit = self.request.broker, self.version >= PRODUCE_V2_FROM
         if self.is_verified:
             for batch in self.to_add:
                 batch.log.producers.renew_unresolved(batch.header)

@@ -24,6 +24,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
+from stuntbroker.protocol.versions import TWO_PHASE_FROM
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 22
 VERSIONS = range(0, 7)
-TWO_PHASE_FROM: Final = 6
 
 
 def handle(request: Asking[Uses], body: InitProducerIdRequest, version: int) -> InitProducerIdResponse | None:

@@ -17,6 +17,7 @@ from stuntbroker.coordinator.requests import EndTxn, Reply
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.versions import END_TXN_V2_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasTransactions
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 KEY: Final = 26
 VERSIONS = range(0, 6)
 FLEXIBLE_FROM: Final = 3
-BUMP_FROM: Final = 5
 
 
 class EndTxnFields(NamedTuple):
@@ -53,7 +53,7 @@ def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
 def handle(request: Asking[HasTransactions], fields: EndTxnFields, version: int) -> EndTxnResponse | None:
     """Commit or abort a transaction; None when the response comes later, or was sent by the coordinator."""
     transactional_id, producer_id, producer_epoch, committed = fields
-    client_version = 2 if version >= BUMP_FROM else 0
+    client_version = 2 if version >= END_TXN_V2_FROM else 0
     end = EndTxn(producer_id, producer_epoch, committed, client_version)
     transactions = request.broker.transactions
     reply = transactions.try_immediately(transactional_id, end)
@@ -69,14 +69,14 @@ def _done(request: Asking[HasTransactions], end: EndTxn, transactional_id: str, 
     if error:
         identity = Identity(end.producer_id, end.producer_epoch)
         error = coordinator_code(request, transactional_id, identity, error, KEY, version)
-    if version >= BUMP_FROM:
+    if version >= END_TXN_V2_FROM:
         request.reply(BumpedAnswer(error, producer_id, producer_epoch))
     else:
         request.reply(EndTxnResponse(0, error))
 
 
 class BumpedAnswer:
-    """A response with the producer id and epoch of the next transaction, from version BUMP_FROM; encoded by hand for speed.
+    """A response with the producer id and epoch of the next transaction, from version END_TXN_V2_FROM; encoded by hand for speed.
 
     A test compares it with the generated codec's.
     """

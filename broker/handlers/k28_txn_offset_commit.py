@@ -31,6 +31,7 @@ from stuntbroker.protocol.messages.txn_offset_commit_response import (
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
 from stuntbroker.protocol.topic_names import OFFSETS
+from stuntbroker.protocol.versions import OFFSETS_V2_FROM
 from stuntbroker.storage.producers import OPEN, STALE
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 28
 VERSIONS = range(0, 6)
-IMPLICIT_ADD_FROM: Final = 5
 
 
 def handle(request: Asking[Uses], body: TxnOffsetCommitRequest, version: int) -> Any:
@@ -146,7 +146,7 @@ class _Commit:
             question = question_for(
                 self.request,
                 body.transactional_id,
-                adds=self.version >= IMPLICIT_ADD_FROM,
+                adds=self.version >= OFFSETS_V2_FROM,
                 rejects_new_records=log.producers.rejects_new_records(body.producer_id),
                 offsets=True,
             )

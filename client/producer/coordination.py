@@ -8,11 +8,8 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from stuntbroker.client.prepared_state import (
-    END_TXN_V2_FROM,
     NO_PRODUCER,
-    OFFSETS_V2_FROM,
     PAIR_FROM,
-    TWO_PHASE_FROM,
     PreparedTxnState,
     transaction_version,
 )
@@ -60,6 +57,7 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
 from stuntbroker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 from stuntbroker.protocol.primitives import INT16_MAX, Message
 from stuntbroker.protocol.topic_names import TopicPartition
+from stuntbroker.protocol.versions import END_TXN_V2_FROM, OFFSETS_V2_FROM, TWO_PHASE_FROM
 
 FIND_COORDINATOR_MAX: Final = 3
 """Later versions look up many keys."""

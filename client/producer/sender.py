@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
-from stuntbroker.client.prepared_state import PRODUCE_V2_FROM
 from stuntbroker.client.producer.batches import (
     NO_SEQUENCE,
     Batch,
@@ -48,6 +47,7 @@ from stuntbroker.protocol.api_keys import PRODUCE
 from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
 from stuntbroker.protocol.topic_names import TopicPartition
+from stuntbroker.protocol.versions import PRODUCE_V2_FROM
 
 IN_FLIGHT_MAX: Final = 5
 """Maximum batches in flight per partition: a broker remembers as many to detect duplicates (KIP-98)."""

@@ -25,7 +25,7 @@ from pyspark import TaskContext
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, TimedOut, UnsupportedVersion
-from stuntbroker.client.prepared_state import NO_PRODUCER, TWO_PHASE_FROM, PreparedTxnState
+from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedTxnState
 from stuntbroker.client.transactions import init_producer
 from stuntbroker.pipeline.decisions import Decision, Decisions, Transaction, check_query, writes_after
 from stuntbroker.pipeline.recovery import settle, transactional_id
@@ -37,6 +37,7 @@ from stuntbroker.pipeline.spark.writing import Taken, TaskMessage, explaining_re
 from stuntbroker.pipeline.writer import TransactionalWriter, Written
 from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.versions import TWO_PHASE_FROM
 
 if TYPE_CHECKING:
     import pyarrow as pa
