@@ -20,10 +20,12 @@ _base_offset_of = attrgetter("base_offset")
 
 
 class ReadResult(NamedTuple):
-    """Complete batches in consecutive parts, and their total size in bytes."""
+    """What a read of a log returns, which ends with a segment, as in Kafka."""
 
-    parts: list[Buffer]
-    size: int
+    records: Buffer
+    """Complete batches; large ones are the file's own pages."""
+    continues: bool
+    """Whether later segments have more batches below the end offset."""
 
 
 class SegmentedLog:
@@ -61,31 +63,25 @@ class SegmentedLog:
         return self.segments[index + 1].base_offset if index + 1 < len(self.segments) else self.next_offset
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool = True) -> ReadResult:
-        """Read complete batches from the one that contains `offset`, below `end_offset`, up to `max_bytes`.
+        """Read complete batches of one segment: from the one that contains `offset`, below `end_offset`, up to `max_bytes`.
 
         `at_least_one`: return the first batch even if it is larger than `max_bytes`.
         """
-        parts: list[Buffer] = []
-        total = 0
         if self.active.pending_batches or self.records:
             self.flush_buffered()
-        for segment in self.segments[self._segment_at(offset) :]:
+        for at in range(self._segment_at(offset), len(self.segments)):
+            segment = self.segments[at]
             position_and_header = segment.find(offset)
-            if position_and_header is None:
+            if position_and_header is None:  # Compaction has removed what followed in this segment.
                 continue
             position, header = position_and_header
             if header.base_offset >= end_offset:
                 break
-            limit = max_bytes - total
-            if header.size > limit and (parts or not at_least_one):
-                break
-            size = segment.whole_batches(position, limit, end_offset)
-            if size:
-                parts.append(segment.read(position, size))
-                total += size
-            if total >= max_bytes or position + size < segment.size:
-                break
-        return ReadResult(parts, total)
+            records: Buffer = b""
+            if at_least_one or header.size <= max_bytes:
+                records = segment.read(position, segment.whole_batches(position, max_bytes, end_offset))
+            return ReadResult(records, end_offset > self.end_of(at))
+        return ReadResult(b"", False)
 
     def _segment_at(self, offset: int) -> int:
         """Index of the last segment that begins at or before `offset`."""
@@ -99,11 +95,6 @@ class SegmentedLog:
                 segment = self.segments[at]
                 if position_and_header := segment.find(offset):
                     position, _ = position_and_header
-                    # A fetch in Kafka ends with the segment; here it may continue in the next ones.
-                    while position + size > segment.size and at + 1 < len(self.segments):
-                        size -= segment.size - position
-                        at += 1
-                        segment, position = self.segments[at], 0
                     bound = segment.bound_behind(position, size, end_offset)
                     return aborted_between(self.aborted, offset, self.end_of(at) if bound is None else bound)
         return []

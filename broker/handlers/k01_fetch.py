@@ -232,7 +232,8 @@ class _Fetch:
         answered: list[tuple[Key, PartitionData]] = []
         unknown: list[tuple[Key, PartitionData]] = []
         logs: list[PartitionLog] = []
-        size, failed = 0, False
+        size = 0
+        is_due = False  # The response is sent however small it is.
         refusal = _refusal(body)
         at_node = _at_node(self.request, body, self.version)
         checks_permissions = broker.authorizer.checks_every_request
@@ -243,12 +244,12 @@ class _Fetch:
             topic = self._find(name)
             # Unlike Kafka: asked again whenever a waiting request is read again; Kafka asks when the request arrives.
             if checks_permissions and not self._may_read(name, topic):
-                failed = True
+                is_due = True
                 unknown.append((key, PartitionData(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)))
                 continue
             if topic is None or not 0 <= index < len(topic.partitions):
                 error = unknown_topic(by_id=topic is None and self.version >= IDS_FROM)
-                failed = True
+                is_due = True
                 unknown.append((key, PartitionData(index, error, -1)))
                 continue
             error = refusal or (OK if at_node is None else at_node.error(topic, index))
@@ -257,18 +258,19 @@ class _Fetch:
             else:
                 log = topic.partitions[index]
                 logs.append(log)
-                data, taken = _read_partition(log, fetch_partition, committed, left, size == 0, self.version)
+                data, taken, continues = _read_partition(log, fetch_partition, committed, left, not size, self.version)
+                is_due |= continues
                 if at_node is not None and at_node.sends_away(topic, data):
-                    taken, failed = 0, True
+                    taken, is_due = 0, True
                 size += taken
                 left -= taken
             if at_node is not None:
                 at_node.show_leader(topic, data)
-            failed |= bool(data.error_code) or data.diverging_epoch is not None
+            is_due |= bool(data.error_code) or data.diverging_epoch is not None
             answered.append((key, data))
         # Unknown topics and partitions come last: first unknown topic ids, then the others.
         answered += sorted(unknown, key=lambda item: item[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
-        if not (self._over or failed or size >= body.min_bytes or body.max_wait_ms <= 0 or not answered):
+        if not (self._over or is_due or size >= body.min_bytes or body.max_wait_ms <= 0 or not answered):
             return None, logs
         session = self.session
         topics: list[FetchableTopicResponse] = []
@@ -386,14 +388,17 @@ class _Fetch:
 
 def _read_partition(
     log: PartitionLog, fetch_partition: FetchPartition, committed: bool, left: int, first: bool, version: int
-) -> tuple[PartitionData, int]:
-    """Return the response of one partition and its size in bytes. `first`: no records yet, so at least one batch is returned."""
+) -> tuple[PartitionData, int, bool]:
+    """Return the response of one partition, its size in bytes, and whether later segments of the log have more records.
+
+    `first`: no records yet, so at least one batch is returned.
+    """
     index = fetch_partition.partition
     log.assign_offsets()
     error = _check(log, fetch_partition, version)
     if error:
         without_aborted = None if error in WITHOUT_ABORTED else ()
-        return PartitionData(index, error, -1, aborted_transactions=without_aborted), 0
+        return PartitionData(index, error, -1, aborted_transactions=without_aborted), 0, False
     high_watermark = log.next_offset
     stable = log.last_stable_offset
     offset = fetch_partition.fetch_offset
@@ -404,14 +409,13 @@ def _read_partition(
         data.aborted_transactions = () if committed else None
         data.diverging_epoch = diverging
         data.records = b""
-        return data, 0
-    taken = 0
+        return data, 0, False
+    taken, continues = 0, False
     data.records = b""
     limit = min(fetch_partition.partition_max_bytes, left)
     if offset < end and (limit > 0 or first):
-        parts, taken = log.read(offset, max(limit, 0), end, at_least_one=first)
-        if taken:
-            data.records = parts[0] if len(parts) == 1 else b"".join(parts)
+        data.records, continues = log.read(offset, max(limit, 0), end, at_least_one=first)
+        taken = len(data.records)
     if not committed or (offset < end and limit > 0 and not taken):
         data.aborted_transactions = None  # Also null when the first batch does not fit.
     else:
@@ -419,7 +423,7 @@ def _read_partition(
             AbortedTransaction(entry.producer_id, entry.first_offset)
             for entry in log.aborted_in_fetch(offset, max(limit, taken), end)
         ]
-    return data, taken
+    return data, taken, continues
 
 
 def _diverging_epoch(log: PartitionLog, fetch_partition: FetchPartition) -> EpochEndOffset | None:

@@ -21,15 +21,14 @@ def batches_from(log: PartitionLog, offset: int) -> Iterator[tuple[BatchHeader, 
     """Yield the whole batches of a log, from the batch that contains an offset."""
     offset = max(offset, log.log_start_offset)
     while offset < log.next_offset:
-        last = offset
-        for part in log.read(offset, READ_BYTES, log.next_offset).parts:
-            position = 0
-            while position < len(part):
-                header = read_header(part, position)
-                if header.last_offset >= offset:
-                    yield header, part[position : position + header.size]
-                position += header.size
-                last = header.next_offset
+        last, position = offset, 0
+        records = log.read(offset, READ_BYTES, log.next_offset).records
+        while position < len(records):
+            header = read_header(records, position)
+            if header.last_offset >= offset:
+                yield header, records[position : position + header.size]
+            position += header.size
+            last = header.next_offset
         if last == offset:
             return  # Compaction has removed the records that follow.
         offset = last

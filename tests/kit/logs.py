@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from stuntbroker.protocol.batches.records import (
     seal,
 )
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.log_config import LogConfig
@@ -96,6 +97,28 @@ def put(log: PartitionLog, data: bytes, *, now: int = NOW_MS) -> int:
     error, offset, _ = try_put(log, data, now=now)
     assert error is OK
     return offset
+
+
+def read_all(log: PartitionLog, offset: int, bytes_max: int = 1 << 30, end: int | None = None, **how: bool) -> bytes:
+    """Read as a client does: each read ends with its segment, and the next one begins behind its last batch."""
+    end, taken, continues = log.next_offset if end is None else end, b"", True
+    while continues:
+        records, continues = log.read(offset, bytes_max - len(taken), end, **how)
+        if not records:
+            break
+        taken += bytes(records)
+        *_, offset = ends(records)
+        how = {"at_least_one": False}
+    return taken
+
+
+def ends(records: Buffer) -> Iterator[int]:
+    """Yield the offset behind each batch."""
+    at = 0
+    while at < len(records):
+        header = read_header(records, at)
+        at += header.size
+        yield header.next_offset
 
 
 def mark(

@@ -22,7 +22,7 @@ def test_every_aborted_record_that_is_read_is_told_of(
         put(log, batch(1, pid=producer_id, epoch=0, seq=0, txn=True))
         mark(log, False, producer_id)
     end = log.next_offset
-    taken = log.read(offset, size, end).size
+    taken = len(log.read(offset, size, end).records)
 
     messages = {entry.first_offset for entry in log.aborted_in_fetch(offset, max(size, taken), end)}
 

@@ -170,7 +170,7 @@ def test_the_log_is_read_and_written_between_slices(tmp_path: Path) -> None:
         mark(log, False, 1)
         added += 1
         assert newest(committed(log)) == expected
-        assert log.read(log.next_offset - 1, 1, log.next_offset).size
+        assert log.read(log.next_offset - 1, 1, log.next_offset).records
     assert added > 5
     assert newest(committed(log)) == expected
     log.close()
@@ -283,7 +283,7 @@ def with_history(disk: MemoryDisk, *, synced: bool) -> PartitionLog:
         put(log, batch([(b"y%d" % (n % 2), b"%d" % n)], pid=1, seq=n, txn=True))
         mark(log, n % 3 > 0, 1)
     if synced:
-        log.touched = lambda log: None
+        log.register_unsynced = lambda log: None
         for path in disk.files():
             disk.sync_path(path)
         for folder in ("/", "/t-0"):

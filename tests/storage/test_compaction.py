@@ -35,6 +35,7 @@ from tests.kit.logs import (
     newest,
     offsets,
     put,
+    read_all,
     reopened,
     seen,
     view,
@@ -282,20 +283,19 @@ def test_a_replay_of_a_compacted_log_tells_the_same(
 def readable(log: PartitionLog, end: int) -> Iterable[Seen]:
     """What a read_committed consumer makes of it (KIP-98): it knows the aborted list and drops what is on it."""
     gone = aborted_between(log.aborted, 0, end)
-    for part in log.read(0, 1 << 30, end).parts:
-        at = 0
-        while at < len(part):
-            header = read_header(part, at)
-            data = bytes(part[at : at + header.size])
-            at += header.size
-            dropped = header.transactional and any(
-                header.producer_id == entry.producer_id and entry.first_offset <= header.base_offset < entry.last_offset
-                for entry in gone
-            )
-            if header.control or dropped:
-                continue
-            payload = decompress(header.codec, data[HEADER_SIZE:], 1 << 20) if header.codec else data[HEADER_SIZE:]
-            yield from (Seen(r.offset, r.key, r.value) for r in read_records(header, payload))
+    records, at = read_all(log, 0, end=end), 0
+    while at < len(records):
+        header = read_header(records, at)
+        data = records[at : at + header.size]
+        at += header.size
+        dropped = header.transactional and any(
+            header.producer_id == entry.producer_id and entry.first_offset <= header.base_offset < entry.last_offset
+            for entry in gone
+        )
+        if header.control or dropped:
+            continue
+        payload = decompress(header.codec, data[HEADER_SIZE:], 1 << 20) if header.codec else data[HEADER_SIZE:]
+        yield from (Seen(r.offset, r.key, r.value) for r in read_records(header, payload))
 
 
 # --- how much stays

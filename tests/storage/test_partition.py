@@ -20,17 +20,27 @@ from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import AbortedTxn, aborted_between
 from stuntbroker.storage.segment import INDEX_INTERVAL
 from stuntbroker.storage.turn import Turn
-from tests.kit.logs import NOW_MS, OK, View, batch, files_of, killed, mark, new_log, put, reopened, try_put, view
+from tests.kit.logs import (
+    NOW_MS,
+    OK,
+    View,
+    batch,
+    files_of,
+    killed,
+    mark,
+    new_log,
+    put,
+    read_all,
+    reopened,
+    try_put,
+    view,
+)
 
 BIG = b"x" * 1_000
 
 
 def refuse_faults(fault: Exception) -> None:
     pytest.fail(str(fault))
-
-
-def read_all(log: PartitionLog, offset: int, max_bytes: int = 1 << 30, end: int | None = None, **how: bool) -> bytes:
-    return b"".join(map(bytes, log.read(offset, max_bytes, log.next_offset if end is None else end, **how).parts))
 
 
 def bases(log: PartitionLog) -> list[int]:
@@ -121,7 +131,7 @@ def test_a_log_without_records_makes_no_folder(tmp_path: Path) -> None:
     log.close()
 
     assert not (tmp_path / "t-0").exists()
-    assert (log.read(0, 100, 0).size, log.last_stable_offset, log.latest_timestamp()) == (0, 0, (-1, -1))
+    assert (log.read(0, 100, 0).records, log.last_stable_offset, log.latest_timestamp()) == (b"", 0, (-1, -1))
 
 
 def test_waiters_are_called_at_every_append(tmp_path: Path) -> None:
@@ -224,15 +234,15 @@ def test_what_was_read_stays_when_the_segment_is_deleted(tmp_path: Path) -> None
     for _ in range(250):
         put(log, batch([(b"k", BIG)]))
     expected = read_all(log, 0, 150_000)
-    large = log.read(0, 150_000, log.next_offset)
-    assert [type(part) for part in large.parts] == [memoryview]
-    assert large.size >= MAP_FROM
+    large, _ = log.read(0, 150_000, log.next_offset)
+    assert isinstance(large, memoryview)
+    assert len(large) >= MAP_FROM
 
     log.delete_records(log.segments[1].base_offset)
     gc.collect()
 
     assert not (tmp_path / "t-0" / f"{0:020d}.log").exists()
-    assert bytes(large.parts[0]) == expected
+    assert bytes(large) == expected
 
 
 def test_a_mapping_that_the_system_refuses_is_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -264,8 +264,7 @@ def test_an_offset_index_that_lies_is_not_believed(tmp_path: Path, entry: tuple[
     restarted = reopened(tmp_path / "t-0", clean=True)
     assert view(restarted) == before
     for offset in range(15):
-        (part,) = restarted.read(offset, 1, 15).parts
-        assert bytes(part) == before.batches[offset // 3]
+        assert bytes(restarted.read(offset, 1, 15).records) == before.batches[offset // 3]
 
 
 @pytest.mark.parametrize("count", range(len(STORY) + 1))
@@ -415,7 +414,7 @@ def test_any_bit_that_was_flipped_in_an_index_is_found_and_the_index_made_anew(s
         path.write_bytes(damaged)
         log = reopened(tmp_path / "t-0", clean=True)
         assert view(log, batches_remembered=1) == known
-        assert [log.read(offset, 1, 16).size > 0 for offset in range(16)] == [True] * 16
+        assert [len(log.read(offset, 1, 16).records) > 0 for offset in range(16)] == [True] * 16
         log.close()
         assert path.read_bytes() == content
 

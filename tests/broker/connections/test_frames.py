@@ -330,7 +330,7 @@ async def test_frames_cut_anywhere_get_the_same_answers_in_the_same_order(
 ) -> None:
     async with running_rig(tmp_path_factory.mktemp("cut")) as rig:
         topic_id = rig.topic(TOPIC).id
-        rig.broker.topics.internal("__consumer_offsets")
+        rig.broker.topics.internal_topic("__consumer_offsets")
         frames = conversation(topic_id)
         whole = rig.client()
         for each in frames:
@@ -439,7 +439,7 @@ async def test_a_batch_in_a_large_frame_is_written_before_its_buffer_is_used_aga
         client.feed(frame(produce(b"\xee" * 15_000), 9))
         client.answers()
         for log in rig.logs(TOPIC):
-            assert b"".join(log.read(0, 1 << 20, 1).parts)[20:] == first[20:]
+            assert log.read(0, 1 << 20, 1).records[20:] == first[20:]
 
 
 # --- limits

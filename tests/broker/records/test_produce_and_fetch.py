@@ -224,7 +224,7 @@ async def test_a_fetch_of_the_transaction_log_is_answered_with_each_step(in_slic
         rig.topic(TOPIC)
         writer, reader = rig.client(), rig.client()
         owner = pair(init(writer, "id"))
-        log = rig.broker.topics.internal(TXN_STATE).partitions[partition_for("id", 50)]
+        log = rig.broker.topics.internal_topic(TXN_STATE).partitions[partition_for("id", 50)]
 
         def wait_for(size_min: int) -> None:
             wanted = FetchPartition(log.index, -1, log.next_offset, -1, -1, 1_000_000)
@@ -257,6 +257,28 @@ async def test_a_fetch_waits_for_its_min_bytes(data_dir: Path) -> None:
         assert error_of(writer, GOOD) == Code.NONE
         await turn()
         assert len(first(reader.answers()).records) == 2 * len(GOOD)
+
+
+async def test_a_fetch_ends_with_its_segment_and_does_not_wait_for_more(data_dir: Path) -> None:
+    """As in Kafka: what is behind in a later segment can be had by the next fetch, so nothing is waited for."""
+    large = build_batch([(b"k", bytes(700_000))], START_MS)
+    limit = {"min_bytes": 4 << 20, "max_bytes": 8 << 20}
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, segment_bytes="1048576")
+        reader, writer = rig.client(), rig.client()
+        for _ in range(3):
+            assert error_of(writer, bytes(large)) == Code.NONE
+        assert len(rig.log(TOPIC, 0).segments) == 3
+        for offset in (0, 1):
+            wanted = FetchPartition(0, -1, offset, -1, -1, 8 << 20)
+            answer = reader.ask(fetch(topics=[FetchTopic(TOPIC, partitions=[wanted])], **limit), 12)
+            part = answer.responses[0].partitions[0]
+            assert read_header(part.records).base_offset == offset
+            assert len(part.records) == len(large)
+        wanted = FetchPartition(0, -1, 2, -1, -1, 8 << 20)
+        reader.feed(frame(fetch(topics=[FetchTopic(TOPIC, partitions=[wanted])], **limit), 12))
+        await turn()
+        assert not reader.answers()  # The last segment may grow.
 
 
 async def test_a_fetch_is_answered_with_what_there_is_when_its_time_is_over(data_dir: Path) -> None:

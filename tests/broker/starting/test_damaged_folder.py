@@ -25,6 +25,7 @@ from stuntbroker.protocol.messages.offset_commit_request import (
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.errors import StorageError
+from tests.kit.logs import read_all
 from tests.kit.processes.process import run
 from tests.kit.rig import START_MS, Client, Rig, running_rig
 from tests.kit.valid_requests import batch
@@ -79,12 +80,12 @@ def seen(rig: Rig) -> dict[str, Any]:
         if rig.broker.topics.get(topic) is None:
             continue
         for log in rig.logs(topic):
-            read = log.read(log.log_start_offset, 1 << 30, log.last_stable_offset)
+            records = read_all(log, log.log_start_offset, end=log.last_stable_offset)
             actual[f"{topic}-{log.index}"] = (
-                log.log_start_offset, log.next_offset, log.last_stable_offset, b"".join(map(bytes, read.parts)),
-                log.aborted_in_fetch(log.log_start_offset, read.size, log.last_stable_offset),
+                log.log_start_offset, log.next_offset, log.last_stable_offset, records,
+                [log.aborted_in_fetch(each.base_offset, each.size, log.last_stable_offset) for each in log.segments],
                 [sum(1 for _ in log.batches_since(START_MS + n * 600_000, 0)) for n in range(0, 25, 3)],
-                [log.read(offset, 1, log.next_offset).size for offset in range(1, min(log.next_offset, 99), 5)],
+                [len(log.read(offset, 1, log.next_offset).records) for offset in range(1, min(log.next_offset, 99), 5)],
             )  # fmt: skip
     actor = rig.actor("txn")
     actual["txn"] = actor and actor.txn

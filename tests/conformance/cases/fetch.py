@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.conformance.batches import GZIP, ZSTD, some
+from tests.conformance.batches import GZIP, ZSTD, batch, record, some
 from tests.conformance.side import Side
 
 UNKNOWN_ID: Final = bytes.fromhex("00112233445546778899aabbccddeeff")
@@ -159,6 +159,21 @@ def fetch_from_the_middle(side: Side) -> None:
     )
     for offset in (0, 14, 15, 16, 50):
         side.ask("Fetch", 12, f"then from {offset}", topics=[{"topic": topic, "partitions": [_part(0, offset, 500)]}])
+
+
+def fetch_over_segments(side: Side) -> None:
+    """A partition's part of a response ends with its segment, and no fetch from an old segment waits for more bytes."""
+    topic = side.topic("t", 2, segment_bytes="1048576")
+    large = [record(0, b"k", bytes(700_000))]
+    _fill(side, topic, *[batch(large) for _ in range(3)], some(2))
+    _fill(side, topic, some(1), partition=1)
+    for offset in range(5):
+        for limit in (1, 1 << 20, 8 << 20):
+            parts = [_part(0, offset, limit), _part(1)]
+            side.ask("Fetch", 12, f"{limit} from {offset}", topics=[{"topic": topic, "partitions": parts}])
+    for offset in (0, 2):
+        wanted = [{"topic": topic, "partitions": [_part(0, offset, 8 << 20)]}]
+        side.ask("Fetch", 12, f"many bytes from {offset}", topics=wanted, min_bytes=4 << 20, max_wait_ms=300)
 
 
 def _session(

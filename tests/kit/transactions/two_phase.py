@@ -16,6 +16,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from stuntbroker.protocol.messages.fetch_response import PartitionData
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.kit.rig import START_MS, Client, Rig
@@ -61,28 +62,37 @@ def end(client: Client, owner: Pair, commit: bool = True, version: int = 5) -> A
 
 def committed(client: Client) -> list[str]:
     """Return the values that a read_committed consumer gets, filtering aborted records as a client does."""
-    wanted = FetchPartition(0, -1, 0, -1, -1, 10_000_000)
+    values: list[str] = []
+    gone: set[int] = set()
+    offset = 0
+    while True:  # A response ends with its segment.
+        part = _fetch_committed(client, offset)
+        aborted = {(each.producer_id, each.first_offset) for each in part.aborted_transactions or ()}
+        at, data = 0, bytes(part.records or b"")
+        if not data:
+            return values
+        while at < len(data):
+            header = read_header(data[at:])
+            offset = header.next_offset
+            gone |= {who for who, first in aborted if who == header.producer_id and first == header.base_offset}
+            if header.attributes & CONTROL:
+                gone.discard(header.producer_id)
+            elif header.producer_id not in gone:
+                actual = read_records(header, data[at : at + header.size], HEADER_SIZE)
+                values += [(record.value or b"").decode() for record in actual]
+            at += header.size
+
+
+def _fetch_committed(client: Client, offset: int) -> PartitionData:
     request = FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=10_000_000,
         isolation_level=1,
-        topics=[FetchTopic(TOPIC, partitions=[wanted])],
+        topics=[FetchTopic(TOPIC, partitions=[FetchPartition(0, -1, offset, -1, -1, 10_000_000)])],
     )
-    part = client.ask(request, 12).responses[0].partitions[0]
-    aborted = {(each.producer_id, each.first_offset) for each in part.aborted_transactions or ()}
-    values, gone, at, data = [], set(), 0, bytes(part.records or b"")
-    while at < len(data):
-        header = read_header(data[at:])
-        size = header.length + 12
-        gone |= {who for who, first in aborted if who == header.producer_id and first == header.base_offset}
-        if header.attributes & CONTROL:
-            gone.discard(header.producer_id)
-        elif header.producer_id not in gone:
-            actual = read_records(header, data[at : at + size], HEADER_SIZE)
-            values += [(record.value or b"").decode() for record in actual]
-        at += size
-    return values
+    part: PartitionData = client.ask(request, 12).responses[0].partitions[0]
+    return part
 
 
 def described(client: Client) -> Any:
