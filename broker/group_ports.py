@@ -43,7 +43,7 @@ def new_member_id(random_source: RandomSource, prefix: str) -> str:
 def make_groups(broker: Uses) -> GroupCoordinator:
     """Return the group coordinator of a broker, with the groups and offsets replayed from its log."""
     config = broker.config
-    topic = broker.topics.internal(OFFSETS)
+    topic = broker.topics.internal_topic(OFFSETS)
 
     def events(name: str, facts: dict[str, object]) -> None:
         broker.events.info(name, **facts)

@@ -261,7 +261,7 @@ async def deliver(broker: Uses, described: LateRequest) -> dict[str, Any]:
 def _by_node(broker: Uses, described: LateRequest) -> dict[int, LateRequest]:
     """Split a request by node: by the leaders of its partitions, or all of it for the coordinator."""
     if described.key in (END_TXN, ADD_PARTITIONS):
-        return {coordinator_of(broker.topics.internal(TXN_STATE), described.transactional_id).leader: described}
+        return {coordinator_of(broker.topics.internal_topic(TXN_STATE), described.transactional_id).leader: described}
     parts: dict[int, LateRequest] = {}
     for name, index in described.places:
         topic = broker.topics.get(name)

@@ -116,7 +116,7 @@ def move(control: Control, rule: Any) -> dict[str, Any]:
     if not node.is_up:
         raise NodeStoppedError(f"node {node.id} is stopped", "start it first, or give another node")
     load_ms = given.get("load_ms", 0)
-    if load_ms and not topic.internal:
+    if load_ms and not topic.is_internal:
         raise FaultError(
             "move.load_ms applies to coordinators only", "give a group or a transactional_id, or leave it out"
         )
@@ -139,7 +139,7 @@ def _place(control: Control, given: dict[str, Any]) -> tuple[Topic, int]:
     topics = control.broker.topics
     for kind, log in (("group", OFFSETS), ("transactional_id", TXN_STATE)):
         if kind in given:
-            topic = topics.internal(log)
+            topic = topics.internal_topic(log)
             return topic, topic.partition_of(given[kind])
     name, index = given["topic"], given.get("partition", 0)
     known = topics.get(name)

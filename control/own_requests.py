@@ -96,7 +96,7 @@ async def begin_newer_instance(broker: OwnRequestPorts, transactional_id: str) -
     timeout_ms = min(TIMEOUT_MS, broker.config["transaction.max.timeout.ms"])
     request = InitProducerIdRequest(transactional_id, timeout_ms)
     for _ in range(round(ANSWER_S_MAX / RETRY_S)):
-        leader = coordinator_of(broker.topics.internal(TXN_STATE), transactional_id).leader
+        leader = coordinator_of(broker.topics.internal_topic(TXN_STATE), transactional_id).leader
         codes = list(error_codes(await ask(broker, leader, INIT_PRODUCER_ID, version, request, NEWER_INSTANCE)))
         if not codes:
             return

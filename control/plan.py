@@ -156,7 +156,9 @@ def _seeds_of_topics(control: Control, rule: dict[str, Any]) -> list[dict[str, A
     pattern = hanging.get("topic", "")
     if "*" not in pattern and "?" not in pattern:
         return [rule]
-    names = [topic.name for topic in control.broker.topics if not topic.internal and fnmatchcase(topic.name, pattern)]
+    names = [
+        topic.name for topic in control.broker.topics if not topic.is_internal and fnmatchcase(topic.name, pattern)
+    ]
     if not names:
         raise FaultError(f"there is no topic {pattern!r}", "create a topic first, for example with --topic orders")
     return [{"hanging": {**hanging, "topic": name}} for name in names]

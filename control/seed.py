@@ -99,7 +99,7 @@ def is_already_seeded(broker: SeedPorts, rule: Any) -> bool:
     if kind == "coordinator_epoch":
         if "transactional_id" not in fields or "epoch" not in fields:
             return False
-        topic = broker.topics.internal(TXN_STATE)
+        topic = broker.topics.internal_topic(TXN_STATE)
         epoch = topic.partitions[topic.partition_of(fields["transactional_id"])].leader_epoch
         return bool(epoch >= fields["epoch"])
     if kind == "ids":
@@ -156,7 +156,7 @@ def _coordinator_epoch(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, A
         raise FaultError(
             "coordinator_epoch.transactional_id is missing", 'as {"transactional_id": "pay-1", "epoch": 5}'
         )
-    topic = broker.topics.internal(TXN_STATE)
+    topic = broker.topics.internal_topic(TXN_STATE)
     index = topic.partition_of(id_)
     lowest = topic.partitions[index].leader_epoch + 1
     check_number(fields, "coordinator_epoch", "epoch", lowest, COORDINATOR_EPOCH_MAX)
@@ -240,7 +240,7 @@ def _log(broker: SeedPorts, fields: dict[str, Any]) -> Any:
     topic, log = broker.topics.get(name), broker.topics.log(name, index)
     if topic is None or log is None:
         raise FaultError(f"there is no partition {name}-{index}", "GET /v1/topics lists them")
-    if topic.internal:
+    if topic.is_internal:
         raise FaultError(f"{name} is an internal topic", "give a topic of yours")
     return log
 

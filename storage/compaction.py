@@ -189,11 +189,11 @@ class Cleaning:
                     yield from self._slice(header.size)
             if cleaned.max_timestamp < 0:  # Without timestamps, retention uses the file's modification time.
                 disk.set_modified_ns(cleaned.fd, disk.modified_ns(group[-1].path + ".log"))
-            if self.log.touched is not None:  # The segments that are being replaced were synced.
+            if self.log.register_unsynced is not None:  # The segments that are being replaced were synced.
                 cleaned.sync()
             self._points.passing("compaction.swap.before", self.log.topic, self.log.index)
             disk.rename(path + ".cleaned", path + ".swap")
-            if self.log.touched is not None:
+            if self.log.register_unsynced is not None:
                 disk.sync_path(self.log.folder)
         except BaseException:
             cleaned.close()

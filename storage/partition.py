@@ -64,7 +64,7 @@ class PartitionLog(SegmentedLog):
         "clean_size",
         "config",
         "create",
-        "dirty",
+        "is_registered",
         "disk",
         "exists",
         "failed",
@@ -81,7 +81,7 @@ class PartitionLog(SegmentedLog):
         "points",
         "producers",
         "topic",
-        "touched",
+        "register_unsynced",
         "turn",
         "waiters",
     )
@@ -114,9 +114,9 @@ class PartitionLog(SegmentedLog):
         self.producers = ProducerStates()
         self.clean_size = 0
         """Size in bytes of the segments that the last compaction wrote."""
-        self.dirty = False
-        """Whether appends are buffered for the end of the turn, or (with `touched`) written and not synced."""
-        self.touched: Callable[[PartitionLog], None] | None = None
+        self.is_registered = False
+        """Whether the turn knows of buffered appends, or the syncer of writes that are not on the disk."""
+        self.register_unsynced: Callable[[PartitionLog], None] | None = None
         """Called with the log at its first write after a sync; None if writes need no sync."""
         self.waiters: set[Callable[[], None]] = set()
         """Called when there are more records to read, some before the producers are updated: a waiter may only note that."""
@@ -240,9 +240,9 @@ class PartitionLog(SegmentedLog):
         self.records.append((key, value, timestamp_ms))
         if self.turn is None:
             self.batch_records()
-        elif not self.dirty:
-            self.dirty = True
-            self.turn.touched(self)
+        elif not self.is_registered:
+            self.is_registered = True
+            self.turn.register(self)
 
     def append_deferred(self, key: Any, value: Any, timestamp_ms: int) -> None:
         """Append a record that must follow everything written in this turn, and for which no response waits.
@@ -267,7 +267,7 @@ class PartitionLog(SegmentedLog):
         for key, value, timestamp_ms in records:
             offset = self.next_offset
             batch = self.batch_of(offset, self.leader_epoch, timestamp_ms, key, value)
-            self._write(batch, len(batch), offset, timestamp_ms, True)
+            self._write(batch, len(batch), offset, timestamp_ms, turn_is_ending=True)
 
     def flush_buffered(self) -> None:
         """Write all buffered appends without waiting for the end of the turn. Raises StorageError."""
@@ -306,11 +306,13 @@ class PartitionLog(SegmentedLog):
             self.active.aborted.append(entry)
         return OK
 
-    def _write(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int, settled: bool = False) -> None:
+    def _write(
+        self, batch: Buffer, size: int, last_offset: int, max_timestamp: int, turn_is_ending: bool = False
+    ) -> None:
         """Write or buffer a batch at the end of the active segment; every append ends here. Raises StorageError.
 
-        Small batches are buffered until the end of the turn. `settled`: the turn is ending, so the log is not registered with
-        it. Within a segment's fast path limits, a batch needs neither an index entry nor a new segment.
+        Small batches are buffered until the end of the turn, with which the log is registered unless the turn is ending.
+        Within a segment's fast path limits, a batch needs neither an index entry nor a new segment.
         """
         segment = self.active
         stop = segment.size + size
@@ -320,7 +322,7 @@ class PartitionLog(SegmentedLog):
             if max_timestamp > segment.max_timestamp:
                 segment.max_timestamp = max_timestamp
                 segment.max_timestamp_offset = last_offset
-        elif self.turn is None or (size >= BUFFERED_BELOW and not settled):
+        elif self.turn is None or (size >= BUFFERED_BELOW and not turn_is_ending):
             self._write_now(batch, size, last_offset, max_timestamp)
             return
         else:
@@ -336,9 +338,9 @@ class PartitionLog(SegmentedLog):
             ):
                 segment.fast_path_size_max = -1
         self.next_offset = last_offset + 1
-        if not self.dirty and not settled:
-            self.dirty = True
-            self.turn.touched(self)  # type: ignore[union-attr]
+        if not self.is_registered and not turn_is_ending:
+            self.is_registered = True
+            self.turn.register(self)  # type: ignore[union-attr]
 
     def _write_now(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
         self.check_writable()
@@ -357,9 +359,9 @@ class PartitionLog(SegmentedLog):
             self.failed(fault)
             raise
         self.next_offset = last_offset + 1
-        if self.touched is not None and not self.dirty:
-            self.dirty = True
-            self.touched(self)
+        if self.register_unsynced is not None and not self.is_registered:
+            self.is_registered = True
+            self.register_unsynced(self)
         if self.waiters:
             for waiter in self.waiters:
                 waiter()
@@ -386,7 +388,7 @@ class PartitionLog(SegmentedLog):
 
     def flush(self) -> None:
         """Write everything that was appended in this turn. Raises StorageError."""
-        self.dirty = False
+        self.is_registered = False
         if self.records:
             self.batch_records()
         self.active.flush()
@@ -428,7 +430,7 @@ class PartitionLog(SegmentedLog):
                 self.turn.flush()
             last.flush()
         try:
-            if self.touched is not None:  # The syncer syncs only the last two segments.
+            if self.register_unsynced is not None:  # The syncer syncs only the last two segments.
                 last.sync()
             last.write_indexes()
             self._write_snapshot()

@@ -37,7 +37,7 @@ class Syncer:
     ) -> None:
         self._disk = disk
         self._points = points or Points()
-        self.dirty: list[PartitionLog] = []
+        self._unsynced: list[PartitionLog] = []
         self._created_paths: dict[str, None] = {}
         self._waiting: list[Callable[[], None]] = []
         self._running = False
@@ -53,13 +53,13 @@ class Syncer:
         """Called with the error of a failed sync: the durability of written data is unknown then."""
 
     @property
-    def settled(self) -> bool:
+    def is_all_synced(self) -> bool:
         """Whether everything that was written is on the disk."""
-        return not self.dirty and not self._running and not self._broken and not self._created_paths
+        return not self._unsynced and not self._running and not self._broken and not self._created_paths
 
-    def touched(self, log: PartitionLog) -> None:
+    def register(self, log: PartitionLog) -> None:
         """Register a log that was written to for the next sync."""
-        self.dirty.append(log)
+        self._unsynced.append(log)
 
     def path_created(self, path: str) -> None:
         """Register a written file that is not part of a log, or a folder whose entries have changed, for the next sync."""
@@ -77,12 +77,12 @@ class Syncer:
         self._waiting.clear()
 
     def _start(self) -> None:
-        logs, self.dirty = self.dirty, []
+        logs, self._unsynced = self._unsynced, []
         waiting, self._waiting = self._waiting, []
         created_paths, self._created_paths = self._created_paths, {}
         descriptors: list[int] = []
         for log in logs:
-            log.dirty = False
+            log.is_registered = False
             for segment in log.segments[-2:]:
                 if segment.fd >= 0 or segment is log.active:  # The file may have been closed since it was written.
                     if len(descriptors) < DESCRIPTORS_MAX:

@@ -106,7 +106,7 @@ class Turn:
         self._deferred: list[BufferedLog] = []
         self._answers: dict[Receiver, bytes | bytearray] = {}
 
-    def touched(self, log: BufferedLog) -> None:
+    def register(self, log: BufferedLog) -> None:
         """Register a log with its first buffered append."""
         (self._flushed_first if log.flush_first else self._flushed_after).append(log)
         if not self.armed:

@@ -151,7 +151,7 @@ class NodeGate:
     def _coordinated(self, handle: Handler, request: ClientRequest, body: Any, version: int) -> Any:
         key, node_id = request.route.key, request.listener.node_id
         names = (GROUP_OF.get(key) or TRANSACTIONAL_ID_OF[key])(body, version)
-        topic = self._broker.topics.internal(OFFSETS if key in GROUP_OF else TXN_STATE)
+        topic = self._broker.topics.internal_topic(OFFSETS if key in GROUP_OF else TXN_STATE)
         errors = [_coordinator_error(coordinator_of(topic, name), node_id) for name in names]
         if not any(errors):
             return handle(request, body, version)

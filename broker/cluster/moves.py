@@ -50,7 +50,7 @@ def change_leader(
     finally:
         facts = {"leader": placement.leader, "leader_epoch": epoch}
         broker.events.info("leader_changed", topic=topic.name, partition=index, **facts)
-        if topic.internal:
+        if topic.is_internal:
             _hand_over(broker, topic, index, load_ms)
         for waiter in list(log.waiters):
             waiter()

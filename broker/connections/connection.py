@@ -381,7 +381,7 @@ class Connection(asyncio.BufferedProtocol):
             turn.answer(self.transport, out)
             return
         syncer = self.broker.syncer
-        if syncer is None or syncer.settled:
+        if syncer is None or syncer.is_all_synced:
             self._turn.deliver(self.transport, out)
             return
         self.request = request  # The next one waits until the disk has synced.

@@ -72,7 +72,7 @@ def _new_logs(broker: ProducePorts, topic_batches: TopicBatches, version: int) -
     new = []
     for name, topic_id, parts in topic_batches:
         topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
-        if topic is not None and not topic.internal:
+        if topic is not None and not topic.is_internal:
             logs = topic.partitions
             new += [logs[index] for index in parts if 0 <= index < len(logs) and not logs[index].segments]
     return new
@@ -170,7 +170,7 @@ def _check(broker: ProducePorts, fields: ProduceFields, version: int, now_ms: in
     budget: ReadBudget | None = None  # For batches that are not plain.
     for name, topic_id, parts in topic_batches:
         topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
-        logs = () if topic is None or topic.internal else topic.partitions
+        logs = () if topic is None or topic.is_internal else topic.partitions
         partitions: list[PartitionProduceResponse] = []
         batches.responses.append(TopicProduceResponse(name, topic_id, partitions))
         for index, records in parts.items():
@@ -214,7 +214,7 @@ def _accept(
         response.error_code = unknown_topic(by_id=topic is None and version >= TOPIC_IDS_FROM)
         return None
     log = topic.partitions[index]
-    if topic.internal:
+    if topic.is_internal:
         response.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
         response.error_message = f"Cannot append to internal topic {topic.name}"
         return None

@@ -155,7 +155,7 @@ def _create(broker: Uses, name: str) -> Topic | ErrorCode:
         if broker.topics.colliding(name):
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         if name in INTERNAL:
-            return broker.topics.internal(name)
+            return broker.topics.internal_topic(name)
         topic = broker.topics.create(name, broker.config["num.partitions"], {})
     except TopicNameError:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -180,4 +180,4 @@ def _known(broker: Uses, topic: Topic, operations: int) -> MetadataResponseTopic
         )
         for log, place in zip(topic.partitions, topic.placements, strict=True)
     ]
-    return MetadataResponseTopic(OK, topic.name, topic.id, topic.internal, partitions, operations)
+    return MetadataResponseTopic(OK, topic.name, topic.id, topic.is_internal, partitions, operations)

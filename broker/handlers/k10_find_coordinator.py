@@ -58,7 +58,7 @@ def _find(request: Asking[Uses], key_type: int, key: str) -> Coordinator:
             key, -1, "", -1, ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served"
         )
     broker = request.broker
-    topic = broker.topics.internal(OFFSETS if key_type == GROUP else TXN_STATE)
+    topic = broker.topics.internal_topic(OFFSETS if key_type == GROUP else TXN_STATE)
     leader = coordinator_of(topic, key).leader
     if leader == NO_LEADER:
         return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")

@@ -30,7 +30,7 @@ def handle(request: Asking[Uses], body: ListGroupsRequest, version: int) -> List
     broker, node_id = request.broker, request.listener.node_id
     groups = broker.groups.list_groups(body.states_filter, body.types_filter)
     if broker.nodes.are_many:
-        topic = broker.topics.internal(OFFSETS)
+        topic = broker.topics.internal_topic(OFFSETS)
         groups = [group for group in groups if coordinator_of(topic, group.group_id).leader == node_id]
     return ListGroupsResponse(
         groups=[

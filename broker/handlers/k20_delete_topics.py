@@ -131,7 +131,7 @@ def _delete_topic(broker: Uses, wanted: DeleteTopicState) -> Generator[int, None
             else "This server does not host this topic-partition."
         )
         return DeletableTopicResult(name, topic_id, unknown_topic(by_id=name is None), what)
-    if topic.internal:
+    if topic.is_internal:
         # Unlike Kafka: internal topics cannot be deleted. In Kafka an administrator can delete them, which breaks the cluster.
         return DeletableTopicResult(
             topic.name, topic.id, ErrorCode.INVALID_REQUEST, f"{topic.name} is an internal topic: it cannot be deleted"

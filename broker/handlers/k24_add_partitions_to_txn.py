@@ -92,7 +92,7 @@ def _add(
     answer: Callable[[Results], None],
 ) -> None:
     broker = request.broker
-    internal = {topic.name for topic in transaction.topics if (t := broker.topics.get(topic.name)) and t.internal}
+    internal = {topic.name for topic in transaction.topics if (t := broker.topics.get(topic.name)) and t.is_internal}
     if version < MANY_FROM and internal:
         answer(
             _results(

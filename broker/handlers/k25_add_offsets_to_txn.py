@@ -37,7 +37,7 @@ def handle(request: Asking[Uses], body: AddOffsetsToTxnRequest, version: int) ->
             error = coordinator_code(request, transactional_id, identity, error, KEY, version)
         request.reply(AddOffsetsToTxnResponse(0, error))
 
-    index = broker.topics.internal(OFFSETS).partition_of(body.group_id)
+    index = broker.topics.internal_topic(OFFSETS).partition_of(body.group_id)
     add = AddPartitions(body.producer_id, body.producer_epoch, frozenset({(OFFSETS, index)}), 0)
     broker.transactions.ask(transactional_id, add, done)
     return None

@@ -135,7 +135,7 @@ class _Commit:
             self._fail(ErrorCode.INVALID_GROUP_ID)
             return
         index = broker.groups.partition_of(body.group_id)
-        log = broker.topics.internal(OFFSETS).partitions[index]
+        log = broker.topics.internal_topic(OFFSETS).partitions[index]
         id_and_epoch = body.producer_id, body.producer_epoch
         txn_status = log.producers.txn_status(*id_and_epoch)
         if txn_status == STALE:

@@ -71,7 +71,7 @@ def _grow(broker: Uses, wanted: CreatePartitionsTopic, validate_only: bool) -> t
         )
     if wanted.count - present > PARTITIONS_MAX:
         return ErrorCode.UNKNOWN_SERVER_ERROR, ""
-    if topic.internal:
+    if topic.is_internal:
         # Unlike Kafka: internal topics cannot grow. In Kafka they can, and group and transactional ids change partitions.
         return ErrorCode.INVALID_PARTITIONS, f"{wanted.name} is an internal topic: partitions cannot be added"
     replicas: list[list[int]] = []

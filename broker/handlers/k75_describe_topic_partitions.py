@@ -81,7 +81,7 @@ def _each(request: Asking[Uses], body: DescribeTopicPartitionsRequest) -> Steps:
         ]
         answered.append(
             DescribeTopicPartitionsResponseTopic(
-                ErrorCode.NONE, name, topic.id, topic.internal, partitions, EVERYTHING_ON[Resource.TOPIC]
+                ErrorCode.NONE, name, topic.id, topic.is_internal, partitions, EVERYTHING_ON[Resource.TOPIC]
             )
         )
         left -= len(partitions)

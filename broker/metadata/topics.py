@@ -31,7 +31,7 @@ INTERNAL_COMPACTION_LAG_MS: Final = 60_000
 class Topic:
     """A topic: its name, its 16-byte id, its properties, and the logs and placements of its partitions."""
 
-    __slots__ = ("configs", "id", "internal", "name", "partitions", "placements")
+    __slots__ = ("configs", "id", "is_internal", "name", "partitions", "placements")
 
     def __init__(self, name: str, topic_id: bytes, configs: dict[str, str]) -> None:
         self.name = name
@@ -41,7 +41,7 @@ class Topic:
         self.partitions: list[PartitionLog] = []
         self.placements: list[Placement] = []
         """Placement of each partition, by index."""
-        self.internal = name in INTERNAL
+        self.is_internal = name in INTERNAL
 
     @property
     def replication_factor(self) -> int:
@@ -117,10 +117,10 @@ class Topics:
             compact="compact" in policies,
             delete="delete" in policies,
             min_compaction_lag_ms=INTERNAL_COMPACTION_LAG_MS
-            if topic.internal
+            if topic.is_internal
             else self.config_of(topic, "min.compaction.lag.ms"),
-            is_internal_log=topic.internal,
-            delete_retention_ms=0 if topic.internal else self.config_of(topic, "delete.retention.ms"),
+            is_internal_log=topic.is_internal,
+            delete_retention_ms=0 if topic.is_internal else self.config_of(topic, "delete.retention.ms"),
             log_append_time=self.config_of(topic, "message.timestamp.type") == "LogAppendTime",
             max_message_bytes=self.config_of(topic, "max.message.bytes"),
             timestamp_after_ms_max=self.config_of(topic, "message.timestamp.after.max.ms"),
@@ -184,7 +184,7 @@ class Topics:
         """Return the placement field of a journal change that creates partitions; empty if there is one node."""
         return {"placed": _nodes_of(dict(enumerate(placements, first)))} if self.nodes.are_many else {}
 
-    def internal(self, name: str) -> Topic:
+    def internal_topic(self, name: str) -> Topic:
         """Return an internal topic; create it on first use."""
         topic = self.by_name.get(name)
         if topic is not None:
@@ -322,7 +322,7 @@ class Topics:
             log.flush_first = topic.name == TXN_STATE
             log.attach_to(self.turn, buffers=self.syncer is None)
             if self.syncer is not None:
-                log.touched = self.syncer.touched
+                log.register_unsynced = self.syncer.register
                 if not self.data_dir.was_clean:
                     log.active.sync()  # Recovered batches must be durable before new ones follow them.
             topic.partitions.append(log)
@@ -343,7 +343,7 @@ class Topics:
         """Apply changed broker properties to all logs whose topics do not override them."""
         alike: dict[tuple[bool, tuple[tuple[str, str], ...]], LogConfig] = {}
         for topic in self.by_name.values():
-            key = topic.internal, tuple(topic.configs.items())
+            key = topic.is_internal, tuple(topic.configs.items())
             config = alike.get(key)
             if config is None:
                 config = alike[key] = self.log_config(topic)

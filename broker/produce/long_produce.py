@@ -81,7 +81,7 @@ def _write_ahead(
     """
     for name, topic_id, batches in topic_batches:
         topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
-        if topic is None or topic.internal:
+        if topic is None or topic.is_internal:
             continue
         for index, records in batches.items():
             if records is None or len(records) <= LARGE_BATCH_SIZE or not 0 <= index < len(topic.partitions):

@@ -62,7 +62,7 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
     name, topic_id, parts = topic_batches[0]
     broker = request.broker
     topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
-    if topic is None or topic.internal or len(name) >= COUNT_MAX or len(parts) >= COUNT_MAX:
+    if topic is None or topic.is_internal or len(name) >= COUNT_MAX or len(parts) >= COUNT_MAX:
         return False
     head = name.encode() if version < TOPIC_IDS_FROM else topic_id
     now_ms = broker.clock.now_ms()

@@ -57,7 +57,7 @@ def coordinator_code(
     if error:
         transactions.fences.refuse(request, transactional_id, identity, error)
     if error == TRANSACTION_TIMED_OUT:
-        actor = transactions.find(transactional_id) if has_draft_codes else None
+        actor = transactions.actor_of(transactional_id) if has_draft_codes else None
         init_version = actor.txn.init_version if actor is not None else -1
         if init_version >= INIT_LATEST_FROM and knows_fencing:
             return DraftCode.TRANSACTION_TIMED_OUT

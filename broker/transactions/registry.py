@@ -114,7 +114,7 @@ class Transactions:
     def leader_elected(self, partition: TopicPartition) -> None:
         """Continue the transactions whose markers waited for the leader of a partition."""
         for transactional_id in self._slices.waiting_for(partition):
-            actor = self.find(transactional_id)
+            actor = self.actor_of(transactional_id)
             if actor is not None and actor.txn.phase in PREPARED and not actor.busy:
                 actor.finish(self)
 
@@ -129,7 +129,7 @@ class Transactions:
 
     # --- requests
 
-    def find(self, transactional_id: str) -> Actor | None:
+    def actor_of(self, transactional_id: str) -> Actor | None:
         """Return the actor of a transactional id, None if the id is unknown."""
         return self._actors.get(transactional_id) or self._wake(transactional_id)
 
@@ -178,7 +178,7 @@ class Transactions:
 
     def ask(self, transactional_id: str, request: Request, on_reply: OnReply) -> None:
         """Handle a request; call `on_reply` immediately, or later if the id is busy or the log must sync. Raises StorageError."""
-        actor = self.find(transactional_id)
+        actor = self.actor_of(transactional_id)
         if actor is None:
             if type(request) is not InitProducerId:
                 on_reply(
@@ -202,17 +202,17 @@ class Transactions:
 
     def _add_actor(self, txn: Txn) -> Actor:
         if not self._log:
-            self._use_log(self.broker.topics.internal(TXN_STATE).partitions)
+            self._use_log(self.broker.topics.internal_topic(TXN_STATE).partitions)
         actor = self._actors[txn.transactional_id] = Actor(txn, self._log_of(txn.transactional_id))
         return actor
 
     def adopt(self, txn: Txn) -> Actor:
         """Return the actor of an id; create it in this state if the id is not in the log. Used by a copy of a broker."""
-        return self.find(txn.transactional_id) or self._add_actor(txn)
+        return self.actor_of(txn.transactional_id) or self._add_actor(txn)
 
     def set_ids(self, transactional_id: str, producer_id: int | None, producer_epoch: int) -> Txn | None:
         """Set producer id and epoch of an id, for tests; do nothing and return None during a transaction. Raises StorageError."""
-        actor = self.find(transactional_id) or self._new_actor(transactional_id)
+        actor = self.actor_of(transactional_id) or self._new_actor(transactional_id)
         if actor.busy or actor.txn.phase in OPEN:
             return None
         actor.set_ids(producer_id, producer_epoch, self.broker.clock.now_ms(), self)

@@ -58,7 +58,7 @@ def _transaction(broker: StatePorts, txn: Txn) -> dict[str, Any]:
 
 def _coordinator(broker: StatePorts, topic: str, key: str) -> int:
     """Return the coordinator of a group or a transactional id; -1 for none."""
-    return coordinator_of(broker.topics.internal(topic), key).leader
+    return coordinator_of(broker.topics.internal_topic(topic), key).leader
 
 
 def topics(broker: StatePorts) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ def _owners(broker: StatePorts) -> dict[int, str]:
 def _topic(topic: Topic, owners: dict[int, str]) -> dict[str, Any]:
     return {
         "name": topic.name,
-        "internal": topic.internal,
+        "internal": topic.is_internal,
         "partitions": [
             {**_partition(log, owners), **_placement(place)}
             for log, place in zip(topic.partitions, topic.placements, strict=True)

@@ -107,7 +107,7 @@ def _partitions(host: BrokerHost) -> Iterator[dict[str, Any]]:
     """Yield the partitions, by topic; of internal topics only those that have had records."""
     for topic in sorted(host.broker.topics, key=lambda topic: topic.name):
         for log in topic.partitions:
-            if not topic.internal or log.next_offset:
+            if not topic.is_internal or log.next_offset:
                 shown = state.partition(host.broker, topic.name, log.index)
                 if shown is not None:
                     yield {"topic": topic.name, "leader": topic.placements[log.index].leader, **shown}

@@ -109,7 +109,7 @@ async def test_a_plan_of_the_start_leaves_alone_what_a_start_before_has_seeded(n
 
 def state_of(rig: Rig) -> Any:
     topics, transactions = rig.broker.topics, rig.broker.transactions
-    epochs = [log.leader_epoch for log in topics.internal(TXN_STATE).partitions]
+    epochs = [log.leader_epoch for log in topics.internal_topic(TXN_STATE).partitions]
     offsets = [(log.log_start_offset, log.next_offset) for log in topics.get("t").partitions]
     return transactions.state_of("pay"), transactions.producer_ids.next, epochs, offsets
 

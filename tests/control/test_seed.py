@@ -129,7 +129,7 @@ async def test_a_seed_is_synced_before_it_is_answered(tmp_path: Path) -> None:
         before = disk.count
         seed(rig.broker, {"hanging": {"topic": "t"}})
         await wait_until_durable(rig.broker)
-        assert disk.count > before and rig.broker.syncer is not None and rig.broker.syncer.settled
+        assert disk.count > before and rig.broker.syncer is not None and rig.broker.syncer.is_all_synced
 
 
 class CountedSyncs(SyncedAtOnce):

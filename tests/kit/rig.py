@@ -240,7 +240,7 @@ class Rig:
 
     def actor(self, transactional_id: str) -> Any:
         """Return the actor of a transactional id; None if there is none."""
-        return self.broker.transactions.find(transactional_id)
+        return self.broker.transactions.actor_of(transactional_id)
 
     def pass_time(self, ms: int) -> None:
         """Advance the clock and run all timers that are due."""

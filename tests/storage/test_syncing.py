@@ -33,7 +33,7 @@ class Log:
     folder = ""
 
     def __init__(self, number: int) -> None:
-        self.dirty = False
+        self.is_registered = False
         self.active = Segment(number)
         self.segments = [self.active]
         self.written = self.durable = 0
@@ -62,9 +62,9 @@ class World:
 
     def write(self, log: Log) -> None:
         log.written += 1
-        if not log.dirty:
-            log.dirty = True
-            self.syncer.touched(cast(PartitionLog, log))
+        if not log.is_registered:
+            log.is_registered = True
+            self.syncer.register(cast(PartitionLog, log))
 
     def wait(self, then: Callable[[], Any]) -> None:
         written = [log.written for log in self.logs]
@@ -94,9 +94,9 @@ def test_what_several_callbacks_write_is_synced_together_before_any_of_the_next_
     assert len(world.in_flight) == 1
     world.end_one()
 
-    assert len(world.in_flight) == 1 and not world.syncer.settled
+    assert len(world.in_flight) == 1 and not world.syncer.is_all_synced
     world.end_one()
-    assert (world.called, world.in_flight, world.syncer.settled) == (5, [], True)
+    assert (world.called, world.in_flight, world.syncer.is_all_synced) == (5, [], True)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -118,7 +118,7 @@ def test_who_waits_is_called_once_all_that_was_written_before_is_on_the_disk(see
         if world.in_flight and chance.random() < 0.7:
             world.end_one(chance.randrange(len(world.in_flight)))
         assert len(world.in_flight) <= 1
-        if world.syncer.settled:
+        if world.syncer.is_all_synced:
             assert all(log.durable == log.written for log in world.logs)
     while world.in_flight:
         world.end_one(chance.randrange(len(world.in_flight)))

@@ -230,7 +230,7 @@ async def test_alter_partition_reassignments(case: str, version: int, allow: boo
     name, index, replicas, error, message = REPLICAS[case]
     async with running_rig(data_dir) as rig:
         make_topics(rig)
-        rig.broker.topics.internal("__consumer_offsets")
+        rig.broker.topics.internal_topic("__consumer_offsets")
         response = rig.client().ask(reassignment((name, [(index, replicas)]), allow=allow), version)
         assert (response.error_code, response.error_message) == (NONE, None)
         assert response.allow_replication_factor_change is allow

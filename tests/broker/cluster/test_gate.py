@@ -52,7 +52,7 @@ async def rig() -> AsyncIterator[Rig]:
     async with running_rig(None, NODES) as rig:
         rig.topic(TOPIC, 3)
         for name in (OFFSETS, TXN_STATE):
-            rig.broker.topics.internal(name)
+            rig.broker.topics.internal_topic(name)
         yield rig
 
 
@@ -62,7 +62,7 @@ def leader_of(rig: Rig, key: int) -> int:
     if key in SINGLE or key == FETCH:
         return topics.get(TOPIC).placements[0].leader  # type: ignore[union-attr]
     name, of = (GROUP, OFFSETS) if key in GROUP_OF else (TXN, TXN_STATE)
-    return coordinator_of(topics.internal(of), name).leader
+    return coordinator_of(topics.internal_topic(of), name).leader
 
 
 def codes(answer: Any) -> set[int]:
@@ -167,7 +167,7 @@ async def test_offsets_of_several_partitions_are_looked_up_where_they_are_led(ri
 
 def ids_by_node(rig: Rig, of: str) -> dict[int, str]:
     """A name that each node coordinates."""
-    topic = rig.broker.topics.internal(of)
+    topic = rig.broker.topics.internal_topic(of)
     return {coordinator_of(topic, f"name-{n}").leader: f"name-{n}" for n in range(60)}
 
 
@@ -220,7 +220,7 @@ async def test_partitions_are_added_to_the_transactions_that_the_node_coordinate
 
 
 async def test_a_coordinator_that_loads_says_so_until_it_is_done(rig: Rig) -> None:
-    topic = rig.broker.topics.internal(TXN_STATE)
+    topic = rig.broker.topics.internal_topic(TXN_STATE)
     names = ids_by_node(rig, TXN_STATE)
     place = coordinator_of(topic, names[1])
     change_leader(rig.broker, topic, topic.placements.index(place), 2, load_ms=500)
@@ -237,7 +237,7 @@ async def test_a_coordinator_that_loads_says_so_until_it_is_done(rig: Rig) -> No
 
 @pytest.mark.parametrize("node", [1, 2])
 async def test_each_group_has_the_error_of_its_own(node: int, rig: Rig) -> None:
-    topic = rig.broker.topics.internal(OFFSETS)
+    topic = rig.broker.topics.internal_topic(OFFSETS)
     names = ids_by_node(rig, OFFSETS)
     change_leader(rig.broker, topic, topic.placements.index(coordinator_of(topic, names[1])), 2, load_ms=500)
 

@@ -30,7 +30,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     async with running_rig(tmp_path / "data", {"stuntbroker.nodes": "3"}) as rig:
         for index, node_id in ((0, 1), (1, 2)):
             reassign(rig.broker, rig.topic("t", 2), index, [node_id])
-        log = rig.broker.topics.internal(TXN_STATE)
+        log = rig.broker.topics.internal_topic(TXN_STATE)
         change_leader(rig.broker, log, partition_for(ID, len(log.partitions)), 1)
         yield rig
 

@@ -241,7 +241,7 @@ async def test_a_preferred_election_gives_every_partition_back_to_its_first_repl
 
 
 async def test_markers_carry_the_epoch_of_their_coordinator(rig: Rig) -> None:
-    topic = rig.broker.topics.internal(TXN_STATE)
+    topic = rig.broker.topics.internal_topic(TXN_STATE)
     place = coordinator_of(topic, "pay")
     client = rig.client(place.leader - 1)
     given = begin(client, "pay")
@@ -272,7 +272,7 @@ async def test_a_folder_with_a_damaged_list_of_epochs_is_refused(tmp_path: Path)
 
 
 async def test_who_waits_in_a_group_looks_for_the_new_coordinator_and_members_stay_members(rig: Rig) -> None:
-    topic = rig.broker.topics.internal(OFFSETS)
+    topic = rig.broker.topics.internal_topic(OFFSETS)
     place = coordinator_of(topic, "g")
     index, other = topic.placements.index(place), place.leader % 3 + 1
 
@@ -374,7 +374,7 @@ async def test_transactions_do_not_time_out_while_nobody_coordinates_them(tmp_pa
     alone = {**NODES, "transaction.state.log.replication.factor": "1"}
     async with running_rig(tmp_path, alone) as rig:
         rig.topic("t", 3)
-        topic = rig.broker.topics.internal(TXN_STATE)
+        topic = rig.broker.topics.internal_topic(TXN_STATE)
         leader = coordinator_of(topic, "pay").leader
         begin(rig.client(leader - 1), "pay", timeout_ms=1_000)
         stop_node(rig.broker, rig.broker.nodes.by_id[leader])
@@ -389,7 +389,7 @@ async def test_transactions_do_not_time_out_while_nobody_coordinates_them(tmp_pa
 async def test_members_do_not_time_out_while_nobody_coordinates_their_group(tmp_path: Path) -> None:
     alone = {**NODES, "offsets.topic.replication.factor": "1"}
     async with running_rig(tmp_path, alone) as rig:
-        leader = coordinator_of(rig.broker.topics.internal(OFFSETS), "g").leader
+        leader = coordinator_of(rig.broker.topics.internal_topic(OFFSETS), "g").leader
         client = rig.client(leader - 1)
         protocols = [JoinGroupRequestProtocol("range", b"")]
         joined = client.ask(JoinGroupRequest("g", 6_000, 60_000, "", None, "consumer", protocols), 3)
@@ -412,7 +412,7 @@ async def test_who_is_no_replica_any_more_hears_of_it_by_a_new_leader_epoch(rig:
 
 
 async def test_the_end_of_a_partition_is_of_its_last_epoch_wherever_a_transaction_is_open(rig: Rig) -> None:
-    client = rig.client(coordinator_of(rig.broker.topics.internal(TXN_STATE), "pay").leader - 1)
+    client = rig.client(coordinator_of(rig.broker.topics.internal_topic(TXN_STATE), "pay").leader - 1)
     given = begin(client, "pay")
     data = batch(1, given.producer_id, given.producer_epoch, 0)
     rig.client(0).ask(produce(data, "t", transactional_id="pay"), 9)

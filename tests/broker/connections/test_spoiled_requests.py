@@ -156,7 +156,7 @@ async def test_of_several_things_wrong_with_a_new_topic_kafka_names_one(what: st
 
 async def test_a_partition_that_is_not_there_is_unknown_in_internal_topics_too(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
-        rig.broker.topics.internal("__consumer_offsets")
+        rig.broker.topics.internal_topic("__consumer_offsets")
         wanted = [
             DeleteRecordsTopic(name, [DeleteRecordsPartition(index, 0) for index in (-1, 0, 50)])
             for name in ("__consumer_offsets", "__transaction_state")
