@@ -73,6 +73,7 @@ class Segment:
         "has_producers",
         "index_offsets",
         "index_positions",
+        "index_time_offsets",
         "index_times",
         "indexed_to",
         "is_checked",
@@ -108,8 +109,9 @@ class Segment:
         self.index_offsets = array("q")
         """Last offset of each batch in `index_positions`."""
         self.index_positions = array("I")
-        self.index_times: list[tuple[int, int]] = []
-        """(largest timestamp so far, its offset), in rising order."""
+        self.index_times = array("q")
+        """The largest timestamp so far, in rising order, and (below) its offset."""
+        self.index_time_offsets = array("q")
         self.indexed_to = 0
         """Position of the last batch that has an index entry."""
         self.first_timestamp = -1
@@ -199,8 +201,9 @@ class Segment:
         if self.size - self.indexed_to > INDEX_INTERVAL:
             self.index_offsets.append(last_offset)
             self.index_positions.append(self.size)
-            if self.max_timestamp > (self.index_times[-1][0] if self.index_times else -1):
-                self.index_times.append((self.max_timestamp, self.max_timestamp_offset))
+            if self.max_timestamp > (self.index_times[-1] if self.index_times else -1):
+                self.index_times.append(self.max_timestamp)
+                self.index_time_offsets.append(self.max_timestamp_offset)
             self.indexed_to = self.size
         self.size += size
 
@@ -295,8 +298,8 @@ class Segment:
         """Return the position of the first batch from `from_offset` on whose max timestamp is not below `timestamp`; or None."""
         if self.max_timestamp < timestamp:
             return None
-        at = bisect_left(self.index_times, (timestamp, -1)) - 1
-        start = max(from_offset, self.index_times[at][1] if at >= 0 else 0)
+        at = bisect_left(self.index_times, timestamp) - 1
+        start = max(from_offset, self.index_time_offsets[at] if at >= 0 else 0)
         for position, header in self.headers(self.position_near(start)):
             if header.max_timestamp >= timestamp and header.last_offset >= from_offset:
                 return position
@@ -401,9 +404,10 @@ class Segment:
             return False
         self.index_offsets = array("q", (offset + self.base_offset for offset, _ in entries))
         self.index_positions = array("I", (position for _, position in entries))
-        self.index_times = [(time, offset + self.base_offset) for time, offset in times]
+        self.index_times = array("q", (time for time, _ in times))
+        self.index_time_offsets = array("q", (offset + self.base_offset for _, offset in times))
         if times:
-            self.max_timestamp, self.max_timestamp_offset = self.index_times[-1]
+            self.max_timestamp, self.max_timestamp_offset = self.index_times[-1], self.index_time_offsets[-1]
         self.indexed_to = entries[-1][1] if entries else 0
         self.aborted = aborted
         for _, header in self.headers():
@@ -434,7 +438,7 @@ class Segment:
     def write_indexes(self) -> None:
         """Write all index files, even empty ones, so that `load` notices a missing one. Raises OSError."""
         base = self.base_offset
-        times = self.index_times.copy()
+        times = list(zip(self.index_times, self.index_time_offsets, strict=True))
         if self.max_timestamp > (times[-1][0] if times else -1):
             times.append((self.max_timestamp, self.max_timestamp_offset))
         entries = zip(self.index_offsets, self.index_positions, strict=True)

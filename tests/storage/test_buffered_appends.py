@@ -35,8 +35,8 @@ def facts(log: PartitionLog) -> list[Any]:
 
 
 FIELDS = (
-    "base_offset", "size", "index_offsets", "index_positions", "index_times", "indexed_to", "first_timestamp", "max_timestamp",
-    "max_timestamp_offset", "aborted",
+    "base_offset", "size", "index_offsets", "index_positions", "index_times", "index_time_offsets", "indexed_to",
+    "first_timestamp", "max_timestamp", "max_timestamp_offset", "aborted",
 )  # fmt: skip
 
 
