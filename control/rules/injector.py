@@ -239,7 +239,7 @@ class Injector:
             if fault.fires(subject, now_ms):
                 if logged is not None:
                     logged.fault, logged.state = fault.id, fault.verb
-                return getattr(self, f"_{fault.verb}")(fault, _Intercepted(handle, request, body, version, fields))
+                return ACTIONS[fault.verb](self, fault, _Intercepted(handle, request, body, version, fields))
         return handle(request, body, version)
 
     def _answer_of(self, fault: Fault, intercepted: _Intercepted, code: int) -> Any:
@@ -355,6 +355,25 @@ class Injector:
             return answer if answer is NO_RESPONSE else _CorruptResponse(answer)
 
         return intercepted.look(corrupted)
+
+
+ACTIONS: Final[dict[str, Callable[[Injector, Fault, _Intercepted], Any]]] = {
+    "error": Injector._error,
+    "respond_only": Injector._respond_only,
+    "delay_ms": Injector._delay_ms,
+    "no_response": Injector._no_response,
+    "close": Injector._close,
+    "lose_response": Injector._lose_response,
+    "throttle_ms": Injector._throttle_ms,
+    "duplicate": Injector._duplicate,
+    "hold": Injector._hold,
+    "advance_ms": Injector._advance_ms,
+    "producer_epoch": Injector._producer_epoch,
+    "newer_instance": Injector._newer_instance,
+    "reorder": Injector._reorder,
+    "corrupt": Injector._corrupt,
+}
+"""What each verb of a fault does with a request: returns the response, or None if there is none yet."""
 
 
 class _CorruptResponse(OpaqueResponse):
