@@ -169,11 +169,14 @@ def _recover(txn: Txn, request: InitProducerId, context: Context) -> Decision:
 
 def _is_retry_of_recovery(txn: Txn, request: InitProducerId) -> bool:
     """Whether the request names the pair before the last recovery: the sender may not have received the response (KIP-360)."""
+    # Epoch 0 is the first of a producer id that the recovery has allocated: the pair before it had another id.
+    has_same_id = txn.next_producer_epoch != 0
+    id_before = txn.next_producer_id if has_same_id else txn.previous_producer_id
     return (
         request.keep_prepared
         and request.producer_epoch != -1
         and request.producer_epoch == txn.last_producer_epoch
-        and request.producer_id == (txn.next_producer_id if txn.next_producer_epoch else txn.previous_producer_id)
+        and request.producer_id == id_before
     )
 
 

@@ -231,6 +231,12 @@ class GroupCoordinator:
             self._remove(group_id, self.ledger.store_of(group_id).places(group_id), with_group=True)
         return error
 
+    # Claims of members (KIP-447 as drafted)
+
+    def claim(self, group_id: str, generation: int) -> ErrorCode:
+        """Accept a claim for a generation of the group; ILLEGAL_GENERATION when a newer one is known."""
+        return self._generations.claim(group_id, self.group(group_id), generation)
+
     # Offsets
 
     def commit(
@@ -303,12 +309,6 @@ class GroupCoordinator:
     ) -> list[FetchedTopic]:
         """Return all committed offsets of a group."""
         return fetch_all(self.ledger.store_of(group_id), group_id, require_stable, unstable)
-
-    # Claims of members (KIP-447 as drafted)
-
-    def claim(self, group_id: str, generation: int) -> ErrorCode:
-        """Accept a claim for a generation of the group; ILLEGAL_GENERATION when a newer one is known."""
-        return self._generations.claim(group_id, self.group(group_id), generation)
 
     def pending_of(self, group_id: str) -> list[tuple[Place, int, StoredOffset]]:
         """Return (place, producer id, offset) of each pending transactional offset of a group."""

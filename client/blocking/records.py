@@ -108,7 +108,7 @@ class RecordAppender:
         thread_id = self._check("send")
         if self._dispatcher.begins_spans_in_caller:
             self._check_not_ending("send")
-            return self._dispatcher.send_now(topic, value, key, partition, timestamp_ms, headers, thread_id)
+            return self._dispatcher.send_with_callbacks(topic, value, key, partition, timestamp_ms, headers, thread_id)
         with self.lock:
             self._sender.owner = thread_id
             try:

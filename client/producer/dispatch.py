@@ -65,7 +65,7 @@ class Dispatcher:
         is_traced = telemetry is not None and telemetry.tracer is not None
         self._calls_application = is_traced or partitioner is not None
         self.begins_spans_in_caller = is_traced and partitioner is None
-        """Whether threads other than that of the event loop send by `send_now`, because there is a tracer.
+        """Whether threads other than that of the event loop send by `send_with_callbacks`, because there is a tracer.
 
         A custom partitioner is called by the thread of the event loop only.
         """
@@ -90,7 +90,7 @@ class Dispatcher:
         partition = _as_int(partition)
         while True:
             self._check_current(transaction)
-            future = self.send_now(topic, value, key, partition, timestamp_ms, headers)
+            future = self.send_with_callbacks(topic, value, key, partition, timestamp_ms, headers)
             if future is not None:
                 return future
             refused = self._refused_topic(topic, partition)
@@ -111,7 +111,7 @@ class Dispatcher:
         timestamp_ms: Any,
         headers: Headers | None,
     ) -> RecordFuture | None:
-        """Add a serialized record; return None, without adding it, if only `send` or `send_now` can do what it needs.
+        """Add a serialized record; return None, without adding it, if only `send` or `send_with_callbacks` can do what it needs.
 
         Raises TypeError for a key, value or header that cannot be sent, and the error of a state that does not allow it.
         Threads other than that of the event loop have to hold the sender's lock.
@@ -127,7 +127,7 @@ class Dispatcher:
             self._explain(fault, value, key, headers)
             raise
 
-    def send_now(
+    def send_with_callbacks(
         self,
         topic: str,
         value: Content,
@@ -137,7 +137,7 @@ class Dispatcher:
         headers: Headers | None,
         thread_id: int = 0,
     ) -> RecordFuture | None:
-        """Do as `send_nowait`, and call the partitioner and the tracer of the application.
+        """Do as `send_nowait`, and call back the application: its partitioner and its tracer.
 
         The caller must not hold the lock, because they may wait for another thread that wants it. `thread_id`: id of the calling
         thread, 0 for that of the event loop.
