@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from struct import Struct, pack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,11 +12,14 @@ from stuntbroker.broker.requests.request import Request
 from stuntbroker.broker.security.authentication import Authentication, Stage
 from stuntbroker.protocol.api_keys import API_VERSIONS
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import Buffer
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.listener import Listener
     from stuntbroker.broker.services import Services
 
+PIECE_BYTES_MAX: Final = 1 << 18
+"""Bytes of a large response that are encrypted at once."""
 _unpack_size: Final = Struct(">i").unpack_from
 _SHORT_NAMES: Final = {
     "commonName": "CN",
@@ -34,13 +38,15 @@ _SHORT_NAMES: Final = {
 class SecuredConnection(Connection):
     """A client's connection that may have to authenticate first. An authenticated one is like any other."""
 
-    __slots__ = ("_receive_size_max",)
+    __slots__ = ("_receive_size_max", "_unsent")
 
     def __init__(self, broker: Services, listener: Listener) -> None:
         super().__init__(broker, listener)
         security = listener.security
         assert security is not None, "a PLAINTEXT listener has plain connections"
         self._receive_size_max = security.receive_size_max
+        self._unsent: deque[Buffer] = deque()
+        """Pieces of a large response that the client does not read yet. There are none unless the connection is paused."""
         if security.mechanisms:
             self.authentication: Authentication | None = security.new_authentication(
                 broker.scram_credentials, broker.random_source, broker.clock
@@ -73,6 +79,40 @@ class SecuredConnection(Connection):
             self.fail("request_not_authenticated", api_key=key, stage=authentication.stage.name.lower())
             return False
         return super()._frame(low, stop, key, version, correlation)
+
+    def _write_lines(self, parts: list[Buffer]) -> None:
+        """As Connection; encrypts no more than the client reads, because encrypted bytes take memory."""
+        for part in parts:
+            view = memoryview(part)
+            self._unsent.extend(view[at : at + PIECE_BYTES_MAX] for at in range(0, len(view), PIECE_BYTES_MAX))
+        self._write_unsent()
+
+    def _write_unsent(self) -> None:
+        while self._unsent and not self.is_paused:
+            self._turn.deliver(self.transport, self._unsent.popleft())
+
+    def resume_writing(self) -> None:
+        """As Connection; sends more of a large response first."""
+        self.is_paused = False
+        self._write_unsent()
+        if not self.is_paused:
+            super().resume_writing()
+
+    def close(self) -> None:
+        """As Connection; what was not sent yet of a large response is encrypted now."""
+        while self._unsent:
+            self._turn.deliver(self.transport, self._unsent.popleft())
+        super().close()
+
+    def abort(self) -> None:
+        """As Connection."""
+        self._unsent.clear()
+        super().abort()
+
+    def connection_lost(self, fault: Exception | None) -> None:
+        """As Connection."""
+        self._unsent.clear()
+        super().connection_lost(fault)
 
     def _not_served(self, key: int, version: int, correlation: int) -> bool:
         if key == API_VERSIONS and self.authentication is not None:

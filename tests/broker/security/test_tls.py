@@ -7,14 +7,18 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from struct import unpack
+from struct import pack, unpack
+from typing import Any
 
 import pytest
 import trustme
 
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from tests.kit.keystore_files import PASSWORD, write_keystores
-from tests.kit.rig import Rig, frame, running_rig
+from tests.kit.logs import batch, put
+from tests.kit.rig import Rig, decode, frame, running_rig
+from tests.kit.valid_requests import TOPIC
 
 
 @asynccontextmanager
@@ -27,6 +31,7 @@ async def secured_rig(folder: Path, client_auth: str = "none") -> AsyncIterator[
         "ssl.keystore.password": PASSWORD,
         "ssl.truststore.location": str(folder / "trust.pem"),
         "listener.name.ssl.ssl.client.auth": client_auth,
+        "stuntbroker.write.buffer.bytes": "65536",
     }
     async with running_rig(properties=properties) as rig:
         yield rig, authority
@@ -83,3 +88,65 @@ async def test_a_client_without_the_required_certificate_is_refused(tmp_path: Pa
     async with secured_rig(tmp_path, "required") as (rig, authority):
         assert await principals_while_served(rig, client_context(authority)) == []
         assert "the client has no certificate" in refusal_of(rig)
+
+
+# --- large responses
+
+
+class Reader:
+    """A client that asks for all records, and then for the versions, before it reads any response."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.log = rig.log(TOPIC, 0)
+        for _ in range(20):
+            put(self.log, batch([(b"k", bytes(900_000))]))
+
+    @asynccontextmanager
+    async def asking(self, rig: Rig, authority: trustme.CA) -> AsyncIterator[Any]:
+        """Give the broker's connection when it waits for this client."""
+        wanted = [FetchTopic(TOPIC, partitions=[FetchPartition(0, -1, 0, -1, -1, 1 << 26)])]
+        _, port = rig.broker.listeners[0].addresses[0]
+        self._reader, writer = await asyncio.open_connection(
+            "127.0.0.1", port, ssl=client_context(authority), server_hostname="localhost"
+        )
+        try:
+            writer.write(frame(FetchRequest(max_bytes=1 << 26, topics=wanted), 12, correlation=1))
+            writer.write(frame(ApiVersionsRequest("x", "1"), 3, correlation=2))
+            async with asyncio.timeout(60):
+                while not (paused := [each for each in rig.broker.connections if each.is_paused]):
+                    await asyncio.sleep(0.001)
+            yield paused[0]
+        finally:
+            writer.transport.abort()
+
+    async def receive(self) -> bytes:
+        (size,) = unpack(">i", await self._reader.readexactly(4))
+        return await self._reader.readexactly(size)
+
+    async def receive_records(self) -> None:
+        """Receive all of the log's records."""
+        answer = await self.receive()
+        assert answer[:4] == pack(">i", 1)
+        assert decode(answer, 1, 12).responses[0].partitions[0].records == self.log.read(0, 1 << 26, 20).records
+
+
+async def test_a_large_response_is_encrypted_only_as_fast_as_its_client_reads(tmp_path: Path) -> None:
+    """Encrypted bytes take memory: a client that does not read must not fill it. The next response keeps its place."""
+    async with secured_rig(tmp_path) as (rig, authority):
+        rig.topic(TOPIC)
+        reader = Reader(rig)
+        async with reader.asking(rig, authority) as connection:
+            assert connection.transport.get_write_buffer_size() < 1 << 20
+            await reader.receive_records()
+            assert (await reader.receive())[:4] == pack(">i", 2)
+
+
+async def test_a_connection_that_is_closed_sends_its_large_response_first(tmp_path: Path) -> None:
+    async with secured_rig(tmp_path) as (rig, authority):
+        rig.topic(TOPIC)
+        reader = Reader(rig)
+        async with reader.asking(rig, authority) as connection:
+            connection.close()
+            await reader.receive_records()
+            with pytest.raises(asyncio.IncompleteReadError):
+                await reader.receive()
