@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.points import Points
 
@@ -43,7 +44,7 @@ class BufferedLog(Protocol):
 class Receiver(Protocol):
     """The transport of a client's connection."""
 
-    def write(self, data: bytes | bytearray, /) -> object:
+    def write(self, data: Buffer, /) -> object:
         """Send data, or keep it to be sent."""
 
     def abort(self) -> object:
@@ -130,7 +131,7 @@ class Turn:
         else:
             answers[receiver] += out  # The responses to several requests of one connection are sent together.
 
-    def deliver(self, receiver: Receiver, out: bytes | bytearray) -> None:
+    def deliver(self, receiver: Receiver, out: Buffer) -> None:
         """Write a response to a client's transport; close the connection if that fails, so that other clients are unaffected.
 
         uvloop raises RuntimeError when the client has closed its end and the loop has not told the connection yet.
