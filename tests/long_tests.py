@@ -65,11 +65,8 @@ LONG_TESTS: Final[dict[str, str | None]] = {
     "spark/sink/test_sink.py::test_a_commit_that_fails_is_repaired": "commit-(decided|after)",
     "spark/sink/test_sink.py::test_tasks_that_fail_for_good_leave_nothing_open": "attempts0",
     "spark/sink/test_sink.py::test_another_number_of_tasks_finds_what_was_left_open": "commit-decided",
-    # Start a Spark of their own. Of the first, a test in tests/spark runs the same block in a session that is there already.
+    # Starts a Spark of its own; a test in tests/spark runs the same block in a session that is there already.
     "docs/test_readme.py::test_spark": None,
-    "spark/auditing/test_audit_cluster.py::test_a_session_that_does_not_start_is_reported_in_one_line": None,
-    "spark/sink/test_checkpoint.py::"
-    "test_the_documented_setting_starts_a_query_whose_driver_was_killed_while_it_wrote_its_first_offsets": None,
     # Against Apache Kafka; the same tests against our broker remain.
     "spark/sink/test_sink_single.py::test_a_commit_that_fails_is_looked_up_when_the_query_starts_again": "ours-.*",
     "spark/sink/test_sink_single.py::test_a_task_that_fails_ends_the_query_and_its_batch_is_written_again": "ours",
