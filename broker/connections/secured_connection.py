@@ -6,7 +6,7 @@ from collections import deque
 from struct import Struct, pack
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.connections.connection import Connection
+from stuntbroker.broker.connections.connection import COPIED_FRAME_BYTES_MAX, Connection
 from stuntbroker.broker.permissions.authorizer import Principal
 from stuntbroker.broker.requests.request import Request
 from stuntbroker.broker.security.authentication import Authentication, Stage
@@ -81,7 +81,10 @@ class SecuredConnection(Connection):
         return super()._frame(low, stop, key, version, correlation)
 
     def _write_lines(self, parts: list[Buffer]) -> None:
-        """As Connection; encrypts no more than the client reads, because encrypted bytes take memory."""
+        """As Connection; a large response is encrypted only as fast as the client reads, because encrypted bytes take memory."""
+        if sum(map(len, parts)) < COPIED_FRAME_BYTES_MAX:
+            super()._write_lines(parts)
+            return
         for part in parts:
             view = memoryview(part)
             self._unsent.extend(view[at : at + PIECE_BYTES_MAX] for at in range(0, len(view), PIECE_BYTES_MAX))

@@ -233,7 +233,7 @@ class _Fetch:
         unknown: list[tuple[Key, PartitionData]] = []
         logs: list[PartitionLog] = []
         size = 0
-        is_due = False  # The response is sent however small it is.
+        is_due = False  # Whether the response is sent however small it is.
         refusal = _refusal(body)
         at_node = _at_node(self.request, body, self.version)
         checks_permissions = broker.authorizer.checks_every_request

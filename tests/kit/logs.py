@@ -107,12 +107,12 @@ def read_all(log: PartitionLog, offset: int, bytes_max: int = 1 << 30, end: int 
         if not records:
             break
         taken += bytes(records)
-        *_, offset = ends(records)
+        *_, offset = end_offsets(records)
         how = {"at_least_one": False}
     return taken
 
 
-def ends(records: Buffer) -> Iterator[int]:
+def end_offsets(records: Buffer) -> Iterator[int]:
     """Yield the offset behind each batch."""
     at = 0
     while at < len(records):
