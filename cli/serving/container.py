@@ -6,7 +6,6 @@ variables, mount a volume where that image has its data, and wait for a line in 
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import Final, NamedTuple
 
@@ -115,29 +114,6 @@ def ownership_advice(path: str) -> str:
         f"; {path} belongs to user {owner}, and the broker runs as user {user}: "
         f"run `chown {user}` on the folder that is mounted there, or start the container with --user {owner}"
     )
-
-
-NOT_FOUND: Final = (
-    b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 37\r\nConnection: close\r\n\r\n"
-    b"Stuntbroker has nothing on this port\n"
-)
-REQUEST_S_MAX: Final = 5.0
-
-
-async def answer_not_found(host: str, port: int) -> asyncio.Server:
-    """Answer 404 on a port where clients expect a schema registry, an HTTP proxy or Redpanda's administration."""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), REQUEST_S_MAX)
-            writer.write(NOT_FOUND)
-            await writer.drain()
-        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
-            return  # A port check that sends no request.
-        finally:
-            writer.close()
-
-    return await asyncio.start_server(answer, host, port)
 
 
 def ready_lines(node_id: int) -> str:

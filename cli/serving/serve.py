@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import gc
 import os
 import signal
-import socket
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,10 +23,9 @@ from stuntbroker.storage.open_files import NO_LIMIT, OPEN_FILES
 
 if TYPE_CHECKING:
     from stuntbroker.broker.clock import Clock
-    from stuntbroker.broker.observation.metrics_server import MetricsServer
     from stuntbroker.cli.serving.control_option import ControlAddress
     from stuntbroker.cli.serving.environment import Environment
-    from stuntbroker.control.server import ControlServer
+    from stuntbroker.cli.serving.http_servers import HttpServers
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 
 GC_THRESHOLDS = (50_000, 20, 100)
@@ -65,6 +62,11 @@ class Listening(NamedTuple):
     """Ports on which every HTTP request gets 404."""
     control: ControlAddress | None
     """None: no control API."""
+
+    @property
+    def has_http(self) -> bool:
+        """Whether any HTTP server is wanted."""
+        return self.metrics_port is not None or self.control is not None or bool(self.not_found_ports)
 
 
 def serve(given: dict[str, list[str]]) -> int:
@@ -148,6 +150,8 @@ def _serve(given: dict[str, list[str]], environment: Environment | None) -> int:
     except ConfigError as fault:
         raise UsageError(str(fault)) from None
     except CannotListen as fault:
+        from stuntbroker.cli.serving.listening_advice import listening_advice
+
         by_option = {"--host", "--port"} & given.keys() or not config["listeners"]
         given_by = ("--port", "--host") if by_option else ("port in listeners", "host in listeners")
         sys.stderr.write(f"stuntbroker: cannot start: {fault}; {listening_advice(fault.fault, *given_by)}\n")
@@ -332,13 +336,17 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
     if broker.nodes.are_many:
         name = broker.listeners[0].name
         ready |= {f"node.{node.id}": str(node.listeners[name].reachable) for node in broker.nodes.by_id.values()}
-    current = [broker]  # The control API may replace the broker.
-    others = await _serve_http(current, listening, ready)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    gc.enable()
+    http: HttpServers | None = None
     try:
+        if listening.has_http:
+            from stuntbroker.cli.serving.http_servers import HttpServers
+
+            http = HttpServers(broker, ready)
+            await _start_http(http, listening)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
+        gc.enable()
         _write_ready_file(ready, listening.ready_file)
         _write_ready_lines(ready, broker.node_id, listening.in_container)
     except StorageError:
@@ -351,90 +359,23 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
     load_while_idle(asyncio.get_running_loop())
     why = await stopped
     _remove_ready_file(listening.ready_file)
-    for server in others:
-        server.stop()
+    if http is not None:
+        http.stop()
+        broker = http.broker  # The control API may have replaced it.
     try:
-        await current[0].stop()
+        await broker.stop()
     except (StorageError, OSError) as fault:
         raise _CannotStop(str(fault)) from fault
     return why
 
 
-async def _serve_http(
-    current: list[Broker], listening: Listening, ready: dict[str, str]
-) -> list[MetricsServer | ControlServer]:
-    """Start the servers for metrics, control and 404, and add their addresses to `ready`. Raises StorageError.
-
-    `current`: list with the broker, or later with the broker that has replaced it.
-    """
-    (broker,) = current
-    metrics: MetricsServer | None = None
-    servers: list[MetricsServer | ControlServer] = []
-    host, port, option = listening.listeners[0].host, 0, ""
-    try:
-        if listening.metrics_port is not None:
-            from stuntbroker.broker.observation.metrics_server import MetricsServer  # Needed only for metrics.
-
-            port, option = listening.metrics_port, "--metrics-port"
-            metrics = MetricsServer(broker)
-            ready["metrics"] = str((await metrics.start(host, port)).reachable())
-            servers.append(metrics)
-        if listening.control is not None:
-            from stuntbroker.control.control import Control
-            from stuntbroker.control.host import BrokerHost
-            from stuntbroker.control.server import ControlServer
-
-            address, option = listening.control, "--control"
-            controlled = BrokerHost(Control(broker), listening.topics)
-
-            def replaced(successor: Broker) -> None:
-                current[0] = successor
-                if metrics is not None:
-                    metrics.follow(successor)
-
-            controlled.replaced.append(replaced)
-            if address.plan is not None:
-                from stuntbroker.control.plan import apply_plan
-                from stuntbroker.control.rules.faults import FaultError
-
-                try:
-                    await apply_plan(controlled.control, address.plan, is_start=True)
-                except (FaultError, StorageError, CannotListen) as fault:
-                    await broker.stop()
-                    advice = f"; {fault.hint}" if isinstance(fault, FaultError) else ""
-                    raise StorageError(f"the plan cannot be applied: {fault}{advice}") from fault
-            control = ControlServer(controlled, address.token)
-            host, port = address.host, address.port
-            ready["control"] = f"http://{(await control.start(host, port)).reachable()}"
-            servers.append(control)
-            if address.is_token_generated:
-                ready["control-token"] = address.token
-        for port in listening.not_found_ports:
-            from stuntbroker.cli.serving import container
-
-            host, option = listening.listeners[0].host, "--not-found-ports"
-            await container.answer_not_found(host, port)
-    except OSError as fault:
-        await broker.stop()
-        advice = listening_advice(fault, option, option if option == "--control" else "--host")
-        raise StorageError(f"cannot listen on {host}:{port}: {fault.strerror}; {advice}") from fault
-    return servers
-
-
-def listening_advice(fault: OSError, port_from: str, host_from: str = "--host") -> str:
-    """Return advice for an address that cannot be bound; `port_from`, `host_from`: options that gave it."""
-    if isinstance(fault, socket.gaierror):
-        return f"give a {host_from} that can be resolved"
-    match fault.errno:
-        case errno.EADDRINUSE:
-            return f"stop the process that uses the port, or give another {port_from}"
-        case errno.EACCES:
-            return f"this user may not use the port: give another {port_from}, 1024 or higher"
-        case errno.EADDRNOTAVAIL:
-            return (
-                f"no interface of this machine has the address: give another {host_from} (0.0.0.0 for all interfaces)"
-            )
-    return f"give another {host_from} or {port_from}"
+async def _start_http(http: HttpServers, listening: Listening) -> None:
+    host = listening.listeners[0].host
+    if listening.metrics_port is not None:
+        await http.start_metrics(host, listening.metrics_port)
+    if listening.control is not None:
+        await http.start_control(listening.control, listening.topics)
+    await http.answer_not_found(host, listening.not_found_ports)
 
 
 def _remove_ready_file(path: str) -> None:

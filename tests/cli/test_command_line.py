@@ -19,7 +19,7 @@ import pytest
 
 from stuntbroker.cli.arguments import COMMANDS, SERVE_FLAGS, SERVE_OPTIONS, WAIT_FLAGS, WAIT_OPTIONS
 from stuntbroker.cli.main import is_compiled
-from stuntbroker.cli.serving.serve import listening_advice
+from stuntbroker.cli.serving.listening_advice import listening_advice
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
