@@ -60,11 +60,6 @@ class Timers:
             self._arm()
         return handle
 
-    @property
-    def is_armed(self) -> bool:
-        """Whether a timer of the event loop is set."""
-        return self._armed is not None
-
     def call_later(self, delay_ms: int, callback: Callable[[], Any]) -> TimerHandle:
         """Schedule a call in `delay_ms` from now."""
         return self.call_at(self.now_ms() + delay_ms, callback)
