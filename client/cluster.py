@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 GROUP, TRANSACTION = 0, 1
 """Key types of FindCoordinator."""
-BACKOFF_S_MIN: Final = 0.05
+BACKOFF_S_MIN: Final = 0.02
+"""First back-off of retries; Kafka's clients use the same for the first request of a transaction."""
 BACKOFF_S_MAX: Final = 1.0
 TIMEOUT_S: Final = 30.0
 PRODUCER_CLIENT_ID: Final = f"{CLIENT_ID}-producer"
@@ -184,6 +185,11 @@ class Cluster:
         """Restart the time-out, unless it is total, and return the deadline. `retrying` calls this itself."""
         if not self._is_total:
             self._deadline = Deadline(self._timeout_s, self._now_s)
+        return self._deadline
+
+    @property
+    def deadline(self) -> Deadline:
+        """Deadline of the operation that was started last."""
         return self._deadline
 
     def pause(self, seconds: float) -> None:

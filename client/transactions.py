@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.connection import Deadline, Pending
-from stuntbroker.client.errors import ClientError, TimedOut, producer_error
+from stuntbroker.client.connection import Pending
+from stuntbroker.client.errors import BrokerError, TimedOut, producer_error
 from stuntbroker.client.prepared_state import (
     NO_PRODUCER,
     PAIR_FROM,
@@ -23,9 +23,6 @@ from stuntbroker.protocol.messages.init_producer_id_response import InitProducer
 from stuntbroker.protocol.primitives import INT16_MAX
 from stuntbroker.protocol.versions import END_TXN_V2_FROM, TWO_PHASE_FROM
 
-BACKOFF_S: Final = 0.02
-"""First back-off of retries; Kafka's clients use the same for the first request of a transaction."""
-BACKOFF_S_MAX: Final = 0.5
 IN_FLIGHT_MAX: Final = 250
 """Maximum number of EndTxn requests in flight."""
 
@@ -105,43 +102,31 @@ def end_all(cluster: Cluster, ends: Sequence[End]) -> list[Ended]:
     Retriable errors are retried until the time-out of an operation is over. Then TimedOut is raised, and any of the
     transactions may or may not have ended. EndTxn may be repeated with the same producer id and epoch.
     """
-    with cluster.exclusive_use():
-        return _end_all(cluster, ends, cluster.start_operation())
-
-
-def _end_all(cluster: Cluster, ends: Sequence[End], deadline: Deadline) -> list[Ended]:
     ended: dict[int, Ended] = {}
-    backoff_s = BACKOFF_S
-    while True:
-        left = [index for index in range(len(ends)) if index not in ended]
-        must_refresh_routes, last = False, "no request was sent"
-        try:
-            for index, code, pair in _round(cluster, ends, left, deadline):
-                if code in RETRIABLE:
-                    must_refresh_routes |= code != ErrorCode.CONCURRENT_TRANSACTIONS
-                    last = str(producer_error(str(ends[index]), code))
-                else:
-                    ended[index] = Ended(ends[index], code, pair)
-        except ClientError as fault:
-            if not fault.retriable:
-                raise
-            must_refresh_routes, last = True, str(fault)
-        if len(ended) == len(ends):
-            return [ended[index] for index in range(len(ends))]
-        if deadline.left_s() <= backoff_s:
-            raise TimedOut(f"{len(ends) - len(ended)} of {len(ends)} transactions are not known to have ended: {last}")
-        if must_refresh_routes:
-            cluster.forget()
-        cluster.pause(backoff_s)
-        backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+
+    def attempt() -> list[Ended]:
+        failure: BrokerError | None = None
+        for index, code, pair in _round(cluster, ends, [index for index in range(len(ends)) if index not in ended]):
+            if code not in RETRIABLE:
+                ended[index] = Ended(ends[index], code, pair)
+            elif failure is None or code != ErrorCode.CONCURRENT_TRANSACTIONS:  # Only that one keeps the routes.
+                failure = producer_error(str(ends[index]), code)
+        if failure is not None:
+            raise failure
+        return [ended[index] for index in range(len(ends))]
+
+    try:
+        return cluster.retrying(attempt)
+    except TimedOut as fault:
+        unknown = len(ends) - len(ended)
+        raise TimedOut(f"{unknown} of {len(ends)} transactions are not known to have ended: {fault}") from fault
 
 
-def _round(
-    cluster: Cluster, ends: Sequence[End], left: Sequence[int], deadline: Deadline
-) -> Iterator[tuple[int, int, PreparedTxnState]]:
+def _round(cluster: Cluster, ends: Sequence[End], left: Sequence[int]) -> Iterator[tuple[int, int, PreparedTxnState]]:
     """Send EndTxn once for each index in `left`; yield (index, error code, next producer id and epoch) per response."""
     nodes = cluster.coordinators(list(dict.fromkeys(ends[index].transactional_id for index in left)))
     versions = {node: end_txn_version(cluster, node) for node in set(nodes.values())}
+    deadline = cluster.deadline
     for at in range(0, len(left), IN_FLIGHT_MAX):
         sent: list[tuple[int, Pending[EndTxnResponse]]] = []
         for index in left[at : at + IN_FLIGHT_MAX]:
