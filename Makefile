@@ -45,9 +45,12 @@ $(VENV)/pipeline: $(VENV)/run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[pipeline]'
 	@touch $@
 
+# PySpark is no wheel yet: pip makes one of 450 MB, which is not compressed to be unpacked at once. Of some 10,000 files a tenth is ever imported:
+# Python compiles those then, on every core, where pip would compile all of them on one.
 $(VENV)/dev: $(VENV)/run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	@printf '[bdist_wheel]\ncompression = stored\n' > $(VENV)/wheels.cfg
+	DIST_EXTRA_CONFIG="$$PWD/$(VENV)/wheels.cfg" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --group dev
 	@touch $@
 
 run: $(VENV)/run  ## start a broker on localhost:9092 (ARGS="--port 9093 ..." for more)
