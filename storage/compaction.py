@@ -42,13 +42,14 @@ from stuntbroker.protocol.batches.records import (
     seal,
 )
 from stuntbroker.protocol.batches.walk import Span, spans
+from stuntbroker.protocol.data_folder import SEGMENT_SUFFIXES
 from stuntbroker.protocol.primitives import Buffer, DecodeError
 from stuntbroker.storage.disk import CREATE_NEW
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.open_files import OPEN_FILES
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import finish_compaction
-from stuntbroker.storage.segment import OFFSETS_MAX, SUFFIXES, Segment
+from stuntbroker.storage.segment import OFFSETS_MAX, Segment
 
 SLICE_BYTES: Final = 65_536
 """Bytes of log that one slice reads."""
@@ -270,7 +271,7 @@ class Cleaning:
         del log.aborted[:gone]
         for segment in group:
             segment.close()
-            for suffix in SUFFIXES if segment.base_offset != cleaned.base_offset else SUFFIXES[:-1]:
+            for suffix in SEGMENT_SUFFIXES if segment.base_offset != cleaned.base_offset else SEGMENT_SUFFIXES[:-1]:
                 with contextlib.suppress(FileNotFoundError):
                     log.disk.remove(segment.path + suffix)
         passing("compaction.swap.middle")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
-from stuntbroker.protocol.data_folder import CLEAN_SHUTDOWN, JOURNAL, PROPERTIES, START_OFFSETS
+from stuntbroker.protocol.data_folder import (
+    CLEAN_SHUTDOWN,
+    JOURNAL,
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    PROPERTIES,
+    SEGMENT_FILE,
+    START_OFFSETS,
+)
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.disk import Kind
-
-_OWN_NAME: Final = re.compile(
-    r"[0-9]{20}\.(log|index|timeindex|txnindex|crc|snapshot)|partition\.metadata|leader-epoch-checkpoint"
-)
 
 
 def own_files(data_dir: DataDir) -> list[str]:
@@ -25,9 +26,13 @@ def own_files(data_dir: DataDir) -> list[str]:
     for topic, index in data_dir.logs:
         folder = f"{topic}-{index}"
         if disk.kind(f"{path}/{folder}") is Kind.FOLDER:
-            names = sorted(name for name in disk.names_in(f"{path}/{folder}") if _OWN_NAME.fullmatch(name))
+            names = sorted(name for name in disk.names_in(f"{path}/{folder}") if _is_own(name))
             files += [f"{folder}/{name}" for name in names if disk.kind(f"{path}/{folder}/{name}") is Kind.FILE]
     return files
+
+
+def _is_own(name: str) -> bool:
+    return name in (PARTITION_METADATA, LEADER_EPOCHS) or SEGMENT_FILE.fullmatch(name) is not None
 
 
 def foreign_entries(data_dir: DataDir) -> list[str]:

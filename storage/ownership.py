@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from stuntbroker.protocol.data_folder import JOURNAL, PARTITION_METADATA, PROPERTIES, START_OFFSETS
+from stuntbroker.protocol.data_folder import JOURNAL, PARTITION_METADATA, PROPERTIES, START_OFFSETS, log_base_offset
 from stuntbroker.storage.disk import Disk, Kind
 from stuntbroker.storage.errors import StorageError
 
@@ -33,7 +33,6 @@ NEW_MAY_HOLD: Final = frozenset(
 )
 FILE_NAME_MAX: Final = 255
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
-_SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
 _KAFKA_PROPERTIES_PATTERN: Final = re.compile(rb"^(#|directory\.id=|broker\.id=)", re.MULTILINE)
 """Lines of PROPERTIES that Kafka writes and this broker does not: a comment with the time, and two properties."""
 _TOPIC_ID: Final = re.compile(rb"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
@@ -163,7 +162,7 @@ def _action_for_unknown_partition(disk: Disk, folder: str, index: int, deleted: 
         return FolderAction.REMOVED
     return (
         FolderAction.RENAMED_AS_STRAY
-        if any(file == PARTITION_METADATA or _SEGMENT.fullmatch(file) for file in files)
+        if any(file == PARTITION_METADATA or log_base_offset(file) is not None for file in files)
         else FolderAction.UNCHANGED
     )
 

@@ -20,6 +20,7 @@ from stuntbroker.protocol.batches.records import (
     read_header,
     with_append_time,
 )
+from stuntbroker.protocol.data_folder import segment_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.disk import LOCAL_DISK, Disk
@@ -30,7 +31,7 @@ from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.marker import MARKER_SIZE, Marker, new_marker
 from stuntbroker.storage.points import Points
 from stuntbroker.storage.producers import Producer, ProducerStates, last_offset_of
-from stuntbroker.storage.segment import INDEX_INTERVAL, OFFSETS_MAX, Segment, segment_name
+from stuntbroker.storage.segment import INDEX_INTERVAL, OFFSETS_MAX, Segment
 from stuntbroker.storage.segmented_log import NO_SEGMENT, OwnRecord, SegmentedLog
 from stuntbroker.storage.turn import Turn
 

@@ -22,21 +22,25 @@ from collections.abc import Iterator
 from typing import Final
 
 from stuntbroker.protocol.batches.records import CONTROL, HEADER_SIZE, BatchHeader, crc_of, marker_of, read_records
-from stuntbroker.protocol.data_folder import LARGE_BATCH_SUFFIX, LEADER_EPOCHS
+from stuntbroker.protocol.data_folder import (
+    LARGE_BATCH_SUFFIX,
+    LEADER_EPOCHS,
+    SEGMENT_FILE,
+    SWAP_FILE,
+    segment_name,
+)
 from stuntbroker.protocol.primitives import INT64_MAX, Buffer, DecodeError
 from stuntbroker.storage.disk import Disk, Kind
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.leader_epochs import up_to_offset
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
-from stuntbroker.storage.segment import SUFFIXES, Segment, TooManyCandidates
+from stuntbroker.storage.segment import Segment, TooManyCandidates
 from stuntbroker.storage.segmented_log import NO_SEGMENT
 
-_OURS: Final = re.compile(rf"([0-9]{{20}})({'|'.join(map(re.escape, SUFFIXES))})")
 _UNFINISHED: Final = re.compile(
-    rf"{_OURS.pattern}\.new|{re.escape(LEADER_EPOCHS)}\.new|[0-9]{{1,19}}-[0-9]{{1,19}}\.cleaned|[0-9]{{1,19}}{re.escape(LARGE_BATCH_SUFFIX)}"
+    rf"{SEGMENT_FILE.pattern}\.new|{re.escape(LEADER_EPOCHS)}\.new|[0-9]{{1,19}}-[0-9]{{1,19}}\.cleaned|[0-9]{{1,19}}{re.escape(LARGE_BATCH_SUFFIX)}"
 )
-_SWAP: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.swap")
 
 
 def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: bool = False) -> int:
@@ -145,19 +149,19 @@ def finish_compaction(disk: Disk, folder: str) -> None:
     for name in disk.names_in(folder):
         if _UNFINISHED.fullmatch(name):
             disk.remove(f"{folder}/{name}")
-        elif swap := _SWAP.fullmatch(name):
+        elif swap := SWAP_FILE.fullmatch(name):
             # The swap file replaces every segment that begins in [first base, end).
             first, end = int(swap[1]), int(swap[2])
             for path, base, suffix in list(_files(disk, folder)):
                 if first <= base < end and (suffix != ".snapshot" or base != first):
                     disk.remove(path)
-            disk.rename(f"{folder}/{name}", f"{folder}/{first:020d}.log")
+            disk.rename(f"{folder}/{name}", f"{folder}/{segment_name(first)}.log")
 
 
 def _files(disk: Disk, folder: str) -> Iterator[tuple[str, int, str]]:
     """Yield (path, offset in the name, suffix) of every segment file and snapshot. Raises StorageError."""
     for name, kind in disk.entries_in(folder):
-        if ours := _OURS.fullmatch(name):
+        if ours := SEGMENT_FILE.fullmatch(name):
             path = f"{folder}/{name}"
             if kind is not Kind.FILE:
                 raise disk.not_regular(path)
@@ -244,7 +248,7 @@ def _snapshot_before(log: PartitionLog, limit: int) -> tuple[int, ProducerStates
     for offset in _snapshots(log):
         if offset > limit:
             continue
-        path = f"{log.folder}/{offset:020d}.snapshot"
+        path = f"{log.folder}/{segment_name(offset)}.snapshot"
         try:
             return offset, ProducerStates.from_snapshot(log.disk.read_file(path))
         except DecodeError:

@@ -26,6 +26,7 @@ from typing import Final
 
 from stuntbroker.protocol.batches.records import EPOCH_AT, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, crc_of, read_header
 from stuntbroker.protocol.crc import crc32c
+from stuntbroker.protocol.data_folder import INDEX_SUFFIXES, SEGMENT_SUFFIXES, segment_name
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.disk import CREATE, LOCAL_DISK, WRITE, Disk
 from stuntbroker.storage.errors import StorageError, storage_error
@@ -41,19 +42,11 @@ CANDIDATE_READS_MAX: Final = 8
 """Candidates for batches in a damaged file are read until their bytes exceed this many times the file's size."""
 OFFSETS_MAX: Final = 0x7FFF_FFFF
 """Largest offset in a segment, relative to its base offset."""
-INDEXES: Final = (".index", ".timeindex", ".txnindex")
-SUFFIXES: Final = (".log", *INDEXES, ".crc", ".snapshot")
-
 INDEX_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
 TXN_ENTRY = Struct(">hqqqq")
 _CRC = Struct(">I")
 _pack_epoch_and_magic = Struct(">ib").pack
-
-
-def segment_name(base_offset: int) -> str:
-    """Return the name of a segment's files, without a suffix."""
-    return f"{base_offset:020d}"
 
 
 class TooManyCandidates(Exception):
@@ -392,7 +385,7 @@ class Segment:
         """Load size and indexes of a closed segment; return False if they do not match the log: it must be scanned."""
         try:
             self.size = self.disk.file_size(self.path + ".log")
-            data = [self.disk.read_file(self.path + suffix) for suffix in INDEXES]
+            data = [self.disk.read_file(self.path + suffix) for suffix in INDEX_SUFFIXES]
             entries = list(INDEX_ENTRY.iter_unpack(data[0]))
             times = list(TIME_ENTRY.iter_unpack(data[1]))
             aborted = [AbortedTxn(*entry[1:]) for entry in TXN_ENTRY.iter_unpack(data[2])]
@@ -447,7 +440,7 @@ class Segment:
             b"".join(TIME_ENTRY.pack(t, o - base) for t, o in times),
             b"".join(TXN_ENTRY.pack(0, *entry) for entry in self.aborted),
         ]
-        for suffix, content in zip(INDEXES, data, strict=True):
+        for suffix, content in zip(INDEX_SUFFIXES, data, strict=True):
             self.disk.replace_file(self.path + suffix, content)
         self.disk.replace_file(self.path + ".crc", _CRC.pack(crc32c(b"".join(data))))
 
@@ -466,7 +459,7 @@ class Segment:
     def delete(self) -> None:
         """Remove the segment's files. Views that readers have mapped stay valid."""
         self.close()
-        for suffix in SUFFIXES:
+        for suffix in SEGMENT_SUFFIXES:
             try:
                 self.disk.remove(self.path + suffix)
             except FileNotFoundError:

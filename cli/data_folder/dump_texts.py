@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from stuntbroker.protocol.crc import crc32c
-from stuntbroker.protocol.data_folder import CLEAN_SHUTDOWN, JOURNAL, PARTITION_METADATA, PROPERTIES
+from stuntbroker.protocol.data_folder import CLEAN_SHUTDOWN, INDEX_SUFFIXES, JOURNAL, PARTITION_METADATA, PROPERTIES
 from stuntbroker.storage.journal import change_of
-from stuntbroker.storage.segment import INDEXES
 
 LOCK: Final = ".lock"
 PLAIN: Final = frozenset({CLEAN_SHUTDOWN, PARTITION_METADATA, PROPERTIES, "quorum-state"})
@@ -69,7 +68,7 @@ def lines_of_crc(path: str, data: bytes) -> Iterator[str]:
         yield "! the CRC file does not have 4 bytes"
         return
     indexes = b""
-    for suffix in INDEXES:
+    for suffix in INDEX_SUFFIXES:
         if os.path.isfile(path + suffix):
             with open(path + suffix, "rb") as file:
                 indexes += file.read()

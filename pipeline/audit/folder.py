@@ -27,7 +27,9 @@ from stuntbroker.protocol.data_folder import (
     JOURNAL,
     PARTITION_METADATA,
     START_OFFSETS,
+    SWAP_FILE,
     UNFINISHED_SUFFIXES,
+    log_base_offset,
 )
 from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
@@ -35,8 +37,7 @@ from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
 CONTROLLER_TOPIC: Final = "__cluster_metadata"
 _PARTITION = re.compile(r"(.+)-(0|[1-9][0-9]*)", re.DOTALL)
 _RENAMED = re.compile(r".+-\d+\.[\w-]+-(delete|future|stray)", re.DOTALL)
-_SEGMENT = re.compile(r"([0-9]{20})\.log")
-_SWAP = re.compile(r"([0-9]{20})\.log\.swap|([0-9]{1,19})-([0-9]{1,19})\.swap")
+_KAFKA_SWAP = re.compile(r"([0-9]{20})\.log\.swap")
 _START_OFFSET = re.compile(r"(\S+) ([0-9]{1,10}) ([0-9]{1,19})")
 _NO_RECORDS = re.compile(r".*\.(index|timeindex|txnindex|snapshot)\.\w+", re.DOTALL)
 UNFINISHED: Final = "left by an unfinished write, compaction or deletion"
@@ -114,7 +115,7 @@ def read_folder(path: str) -> Folder:
         names = sorted(os.listdir(path))
     except OSError as fault:
         raise FolderError(f"cannot read the data folder {path}: {fault.strerror}") from fault
-    if any(_SEGMENT.fullmatch(name) for name in names):
+    if any(log_base_offset(name) is not None for name in names):
         raise FolderError(f"{path} is the folder of a partition: give the data folder that contains it")
     starts = _read_start_offsets(path)
     is_clean = CLEAN_SHUTDOWN in names
@@ -150,11 +151,13 @@ def _read_partition(
     swaps: list[tuple[int, int | None, str]] = []
     try:
         for file in sorted(os.listdir(f"{path}/{name}")):
-            if (matched := _SEGMENT.fullmatch(file)) and int(matched[1]) <= INT64_MAX:
+            if (base_offset := log_base_offset(file)) is not None and base_offset <= INT64_MAX:
                 if (size := _size_of(f"{path}/{name}/{file}")) is not None:
-                    files[int(matched[1])] = file, size
-            elif matched := _SWAP.fullmatch(file):
-                swaps.append((int(matched[1] or matched[2]), int(matched[3]) if matched[3] else None, file))
+                    files[base_offset] = file, size
+            elif matched := _KAFKA_SWAP.fullmatch(file):
+                swaps.append((int(matched[1]), None, file))
+            elif matched := SWAP_FILE.fullmatch(file):
+                swaps.append((int(matched[1]), int(matched[2]), file))
             elif _NO_RECORDS.fullmatch(file):
                 continue
             elif file.endswith(UNFINISHED_SUFFIXES):
