@@ -82,18 +82,20 @@ class Housekeeping:
             self._log = self._waiting.pop()
             self._slices = Cleaning(self._log, broker.clock.now_ms()).slices()
         assert self._log is not None
-        gone = broker.topics.log(self._log.topic, self._log.index) is not self._log
+        exists = broker.topics.log(self._log.topic, self._log.index) is self._log
+        is_done = True
         try:
-            if gone:
-                self._slices = None
-            else:
+            if exists:
                 next(self._slices)
+                is_done = False
         except StopIteration:
-            self._slices = None
+            pass
         except (StorageError, OSError) as fault:
-            self._slices = None
             self._report("log_not_cleaned", self._log, fault)
-        broker.timers.soon(self._step)
+        finally:  # After any other exception too, the next log is cleaned.
+            if is_done:
+                self._slices = None
+            broker.timers.soon(self._step)
 
     def retain(self) -> None:
         """Delete the segments that have outlived their topic's retention."""

@@ -333,10 +333,8 @@ class PartitionLog(SegmentedLog):
             # Until one of these limits is exceeded, the fast path above is taken.
             segment.fast_path_size_max = min(config.segment_bytes, segment.indexed_to + INDEX_INTERVAL)
             segment.fast_path_timestamp_max = segment.first_timestamp + config.segment_ms
-            if (
-                last_offset - segment.base_offset >= OFFSETS_MAX // 2
-                or segment.max_timestamp > segment.fast_path_timestamp_max
-            ):
+            is_late = segment.max_timestamp > segment.fast_path_timestamp_max
+            if is_late or last_offset - segment.base_offset >= OFFSETS_MAX // 2:
                 segment.fast_path_size_max = -1
         self.next_offset = last_offset + 1
         if not self.is_registered and not turn_is_ending:

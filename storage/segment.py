@@ -213,7 +213,7 @@ class Segment:
         return None
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """Yield (position, header) of each batch from `position` on, read in small pieces."""
+        """Yield (position, header) of each batch from `position` on, read in small pieces. Raises StorageError."""
         window = b""
         start = position
         step = 4_096
@@ -221,7 +221,7 @@ class Segment:
             at = position - start
             if at + HEADER_SIZE > len(window):
                 # The file may have been closed between two pieces.
-                window = self.disk.read(self.open(), step, position)
+                window = self._read(step, position)
                 start, at = position, 0
                 step = min(step * 4, SCAN_BYTES)
                 if len(window) < HEADER_SIZE:
@@ -245,7 +245,7 @@ class Segment:
                 header = read_header(window, at)
                 size = header.length + LOG_OVERHEAD
             if left < size:
-                window = self.disk.read(self.open(), min(max(piece, size), self.size - position), position)
+                window = self._read(min(max(piece, size), self.size - position), position)
                 start = position
                 if len(window) < size:
                     return
@@ -256,8 +256,20 @@ class Segment:
             position += size
 
     def read(self, position: int, size: int) -> Buffer:
-        """Read `size` bytes from `position`: as a copy, or as a memory-mapped view if there are many."""
-        return self.disk.map(self.fd if self.fd >= 0 else self.open(), size, position)
+        """Read `size` bytes from `position`: as a copy, or as a memory-mapped view if there are many. Raises StorageError."""
+        try:
+            return self.disk.map(self.fd if self.fd >= 0 else self.open(), size, position)
+        except OSError as fault:
+            raise self._unreadable(fault) from fault
+
+    def _read(self, size: int, position: int) -> bytes:
+        try:
+            return self.disk.read(self.open(), size, position)
+        except OSError as fault:
+            raise self._unreadable(fault) from fault
+
+    def _unreadable(self, fault: OSError) -> StorageError:
+        return storage_error(f"cannot read {self.path}.log", fault)
 
     def whole_batches(self, position: int, limit: int, end_offset: int) -> int:
         """Return the size in bytes of the complete batches from `position` on that are below `end_offset` and within `limit`.
@@ -457,13 +469,15 @@ class Segment:
             OPEN_FILES.closed(self)
 
     def delete(self) -> None:
-        """Remove the segment's files. Views that readers have mapped stay valid."""
+        """Remove the segment's files. Views that readers have mapped stay valid. Raises StorageError."""
         self.close()
         for suffix in SEGMENT_SUFFIXES:
             try:
                 self.disk.remove(self.path + suffix)
             except FileNotFoundError:
                 continue
+            except OSError as fault:
+                raise storage_error(f"cannot remove {self.path}{suffix}", fault) from fault
 
 
 def _rises(entries: list[tuple[int, int]]) -> bool:

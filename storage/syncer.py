@@ -76,27 +76,31 @@ class Syncer:
         self._broken = True
         self._waiting.clear()
 
+    def _collect(self, log: PartitionLog, descriptors: list[int], created_paths: dict[str, None]) -> None:
+        """Add what has to be synced of a log. Raises OSError, StorageError."""
+        for segment in log.segments[-2:]:
+            if segment.fd >= 0 or segment is log.active:  # The file may have been closed since it was written.
+                if len(descriptors) < DESCRIPTORS_MAX:
+                    descriptors.append(self._disk.duplicate(segment.open()))
+                else:
+                    created_paths[f"{segment.path}.log"] = None
+            if segment.is_new:
+                segment.is_new = False
+                created_paths[log.folder] = None
+
     def _start(self) -> None:
         logs, self._unsynced = self._unsynced, []
         waiting, self._waiting = self._waiting, []
         created_paths, self._created_paths = self._created_paths, {}
         descriptors: list[int] = []
-        for log in logs:
-            log.is_registered = False
-            for segment in log.segments[-2:]:
-                if segment.fd >= 0 or segment is log.active:  # The file may have been closed since it was written.
-                    if len(descriptors) < DESCRIPTORS_MAX:
-                        descriptors.append(self._disk.duplicate(segment.open()))
-                    else:
-                        created_paths[f"{segment.path}.log"] = None
-                if segment.is_new:
-                    segment.is_new = False
-                    created_paths[log.folder] = None
+        refusal: Exception | None = None
         self._running = True
-        refusal: StorageError | None = None
         try:
+            for log in logs:
+                log.is_registered = False
+                self._collect(log, descriptors, created_paths)
             self._points.passing("log.sync.before")
-        except StorageError as fault:
+        except (StorageError, OSError) as fault:
             refusal = fault
 
         def work() -> None:

@@ -47,6 +47,9 @@ class Receiver(Protocol):
     def write(self, data: Buffer, /) -> object:
         """Send data, or keep it to be sent."""
 
+    def writelines(self, parts: list[Buffer], /) -> object:
+        """Send several pieces of data, one after the other, as `write` does."""
+
     def abort(self) -> object:
         """Close the connection without sending what is left."""
 
@@ -60,12 +63,6 @@ def _wake(logs: list[BufferedLog]) -> None:
         if log.waiters:
             for waiter in log.waiters:
                 waiter()
-
-
-def _close_refusing(receiver: Receiver) -> None:
-    """Close the connection of a transport that refuses a write."""
-    receiver.abort()
-    assert receiver.is_closing(), "a response could not be sent, and its connection could not be closed"
 
 
 class Turn:
@@ -132,16 +129,24 @@ class Turn:
             answers[receiver] += out  # The responses to several requests of one connection are sent together.
 
     def deliver(self, receiver: Receiver, out: Buffer) -> None:
-        """Write a response to a client's transport; close the connection if that fails, so that other clients are unaffected.
-
-        uvloop raises RuntimeError when the client has closed its end and the loop has not told the connection yet.
-        """
+        """Write a response to a client's transport; close the connection if that fails, so that other clients are unaffected."""
         try:
             receiver.write(out)
         except Exception as fault:
-            if not isinstance(fault, RuntimeError):
-                self._refused(fault)
-            _close_refusing(receiver)
+            self._close_refusing(receiver, fault)
+
+    def deliver_parts(self, receiver: Receiver, parts: list[Buffer]) -> None:
+        """Write a response in several parts, as `deliver` does."""
+        try:
+            receiver.writelines(parts)
+        except Exception as fault:
+            self._close_refusing(receiver, fault)
+
+    def _close_refusing(self, receiver: Receiver, fault: Exception) -> None:
+        receiver.abort()
+        # uvloop raises RuntimeError when the client has closed its end and the loop has not told the connection yet.
+        if not isinstance(fault, RuntimeError) or not receiver.is_closing():
+            self._refused(fault)
 
     def flush(self) -> None:
         """Write all buffered appends, the transaction log first. Raises StorageError; no response is sent then."""

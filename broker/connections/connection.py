@@ -365,40 +365,47 @@ class Connection(asyncio.BufferedProtocol):
             self.broker.events.error("request_crashed", api_key=served.key, api_version=served.version, exc_info=fault)
             self.close()
             return
-        if len(parts) > 1:
-            _pack_start(out, 0, sum(map(len, parts)) - 4, request.correlation)
-            if self._turn.armed:
-                self._turn.end()
-            self._write_lines(parts)
-            return
-        _pack_start(out, 0, len(out) - 4, request.correlation)
-        self._send_when_durable(request, out)
+        size = sum(map(len, parts)) if len(parts) > 1 else len(out)
+        _pack_start(out, 0, size - 4, request.correlation)
+        self._send_when_durable(request, out, parts)
 
-    def _send_when_durable(self, request: Request, out: bytes | bytearray) -> None:
-        """Send the response once everything appended before is as durable as configured."""
+    def _send_when_durable(self, request: Request, out: bytes | bytearray, parts: list[Buffer]) -> None:
+        """Send the response once everything appended before is as durable as configured.
+
+        `parts`: the response, beginning with `out`, if it has more than one part.
+        """
         turn = self._turn
-        if turn.armed:
+        if turn.armed and len(parts) <= 1:
             turn.answer(self.transport, out)
             return
+        if turn.armed:
+            turn.end()
+            if turn.armed:  # The write has failed: nothing is answered any more.
+                return
         syncer = self.broker.syncer
         if syncer is None or syncer.is_all_synced:
-            self._turn.deliver(self.transport, out)
+            self._deliver(out, parts)
             return
         self.request = request  # The next one waits until the disk has synced.
 
         def synced() -> None:
             if self.request is request:
                 self.request = None
-                self._turn.deliver(self.transport, out)
+                self._deliver(out, parts)
                 self._continue()
 
         syncer.when_synced(synced)
 
-    def _write_lines(self, parts: list[Buffer]) -> None:
-        if sum(map(len, parts)) < COPIED_FRAME_BYTES_MAX:
+    def _deliver(self, out: bytes | bytearray, parts: list[Buffer]) -> None:
+        if len(parts) <= 1:
+            self._turn.deliver(self.transport, out)
+        elif sum(map(len, parts)) < COPIED_FRAME_BYTES_MAX:
             self._turn.deliver(self.transport, b"".join(parts))
-        elif not self.transport.is_closing():
-            self.transport.writelines(parts)
+        else:
+            self._deliver_large(parts)
+
+    def _deliver_large(self, parts: list[Buffer]) -> None:
+        self._turn.deliver_parts(self.transport, parts)
 
     def _continue(self) -> None:
         """Handle the frames that have arrived meanwhile."""

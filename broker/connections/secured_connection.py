@@ -6,7 +6,7 @@ from collections import deque
 from struct import Struct, pack
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.connections.connection import COPIED_FRAME_BYTES_MAX, Connection
+from stuntbroker.broker.connections.connection import Connection
 from stuntbroker.broker.permissions.authorizer import Principal
 from stuntbroker.broker.requests.request import Request
 from stuntbroker.broker.security.authentication import Authentication, Stage
@@ -80,11 +80,8 @@ class SecuredConnection(Connection):
             return False
         return super()._frame(low, stop, key, version, correlation)
 
-    def _write_lines(self, parts: list[Buffer]) -> None:
-        """As Connection; a large response is encrypted only as fast as the client reads, because encrypted bytes take memory."""
-        if sum(map(len, parts)) < COPIED_FRAME_BYTES_MAX:
-            super()._write_lines(parts)
-            return
+    def _deliver_large(self, parts: list[Buffer]) -> None:
+        """Encrypt a large response only as fast as the client reads, because encrypted bytes take memory."""
         for part in parts:
             view = memoryview(part)
             self._unsent.extend(view[at : at + PIECE_BYTES_MAX] for at in range(0, len(view), PIECE_BYTES_MAX))
@@ -122,10 +119,10 @@ class SecuredConnection(Connection):
             self.authentication.versions_refused()
         return super()._not_served(key, version, correlation)
 
-    def _send_when_durable(self, request: Request, out: bytes | bytearray) -> None:
+    def _send_when_durable(self, request: Request, out: bytes | bytearray, parts: list[Buffer]) -> None:
         authentication = self.authentication
         if authentication is None or authentication.stage != Stage.FAILED:
-            super()._send_when_durable(request, out)
+            super()._send_when_durable(request, out, parts)
             return
         # Unlike Kafka: at once; Kafka waits for connection.failed.authentication.delay.ms.
         self.broker.turn.end()

@@ -29,6 +29,7 @@ from stuntbroker.protocol.messages.fetch_response import (
     PartitionData,
 )
 from stuntbroker.protocol.versions import TOPIC_IDS_FROM
+from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.leader_epochs import end_of_epoch
 from stuntbroker.storage.partition import PartitionLog
 
@@ -258,7 +259,14 @@ class _Fetch:
             else:
                 log = topic.partitions[index]
                 logs.append(log)
-                data, taken, continues = _read_partition(log, fetch_partition, committed, left, not size, self.version)
+                try:
+                    data, taken, continues = _read_partition(
+                        log, fetch_partition, committed, left, not size, self.version
+                    )
+                except StorageError as fault:
+                    broker.events.error("records_not_read", topic=log.topic, partition=index, fault=str(fault))
+                    data = PartitionData(index, ErrorCode.KAFKA_STORAGE_ERROR, -1, aborted_transactions=None)
+                    taken, continues = 0, False
                 is_due |= continues
                 if at_node is not None and at_node.sends_away(topic, data):
                     taken, is_due = 0, True
@@ -348,11 +356,14 @@ class _Fetch:
         if self.timer is None or self._reading:
             return
         self._awake = False
-        if not self.is_long:
-            self._take(*self.read())
-            return
-        self._reading = True
-        run_in_slices(self.request, self._more_steps())
+        try:
+            if self.is_long:
+                self._reading = True
+                run_in_slices(self.request, self._more_steps())
+            else:
+                self._take(*self.read())
+        except Exception as fault:  # As in Connection._frame: nothing else would end the request.
+            self.request.handle_fault(fault)
 
     def _more_steps(self) -> Steps:
         """Read a waiting long request again."""
@@ -391,7 +402,7 @@ def _read_partition(
 ) -> tuple[PartitionData, int, bool]:
     """Return the response of one partition, its size in bytes, and whether later segments of the log have more records.
 
-    `first`: no records yet, so at least one batch is returned.
+    `first`: no records yet, so at least one batch is returned. Raises StorageError if the file cannot be read.
     """
     index = fetch_partition.partition
     log.assign_offsets()

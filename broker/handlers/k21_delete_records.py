@@ -43,7 +43,7 @@ def _each(broker: Uses, topics: Sequence[DeleteRecordsTopic]) -> Steps:
         for part in {part.partition_index: part for part in topic.partitions}.values():
             log = broker.topics.log(topic.name, part.partition_index)
             segments = 0 if log is None else len(log.segments)
-            answer = DeleteRecordsPartitionResult(part.partition_index, -1, _delete(log, part.offset))
+            answer = DeleteRecordsPartitionResult(part.partition_index, -1, _delete(broker, log, part.offset))
             partitions.append(answer)
             if log is not None and not answer.error_code:
                 answer.low_watermark = log.log_start_offset
@@ -62,7 +62,7 @@ def _each(broker: Uses, topics: Sequence[DeleteRecordsTopic]) -> Steps:
     return DeleteRecordsResponse(topics=results)
 
 
-def _delete(log: PartitionLog | None, offset: int) -> ErrorCode:
+def _delete(broker: Uses, log: PartitionLog | None, offset: int) -> ErrorCode:
     """Delete the records of a log below an offset."""
     if log is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -73,5 +73,9 @@ def _delete(log: PartitionLog | None, offset: int) -> ErrorCode:
     before = log.next_offset if offset == HIGH_WATERMARK else offset
     if not 0 <= before <= log.next_offset:
         return ErrorCode.OFFSET_OUT_OF_RANGE
-    log.delete_records(before)
+    try:
+        log.delete_records(before)
+    except StorageError as fault:
+        broker.events.error("records_not_deleted", topic=log.topic, partition=log.index, fault=str(fault))
+        return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE

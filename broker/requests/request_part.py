@@ -32,8 +32,9 @@ class RequestPart(Generic[Uses]):
         return self.request.is_allowed(operation, resource, name)
 
     def reply(self, answer: Any) -> None:
-        """Keep the response to this part of the request."""
-        self.answer.set(answer)
+        """Keep the response to this part of the request, unless it has failed."""
+        if not self.answer.is_set:
+            self.answer.set(answer)
 
     def fail(self, event: str, **facts: Any) -> None:
         """Close the connection, as for a whole request."""

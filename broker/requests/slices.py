@@ -36,6 +36,7 @@ class Awaited:
 
     def set(self, value: Any) -> None:
         """Store the result, and continue the steps that wait for it."""
+        assert not self.is_set
         self.is_set, self.value = True, value
         if self._resume is not None:
             self._resume()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable
 from typing import Any, cast
@@ -124,3 +125,26 @@ def test_who_waits_is_called_once_all_that_was_written_before_is_on_the_disk(see
         world.end_one(chance.randrange(len(world.in_flight)))
 
     assert world.called == waits > 100
+
+
+def test_a_file_that_cannot_be_opened_for_the_sync_is_a_failed_sync() -> None:
+    """Otherwise nothing would ever sync again what was written, and whoever waits would wait for ever."""
+    faults: list[BaseException] = []
+
+    class Full(World):
+        def fail(self, fault: BaseException) -> None:
+            faults.append(fault)
+
+        def duplicate(self, fd: int) -> int:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    world = Full()
+    world.write(world.logs[0])
+    world.wait(lambda: None)
+    ((work, done),) = world.in_flight
+    with pytest.raises(OSError, match="Too many open files") as raised:
+        work()
+    done(raised.value)
+    assert [str(fault) for fault in faults] == ["[Errno 24] Too many open files"]
+    assert not world.called
+    assert not world.syncer.is_all_synced

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
@@ -17,7 +18,8 @@ from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.kit.groups.group_requests import GROUP, end, init, pair, write
-from tests.kit.rig import Client, Rig, cut, decode, frame, running_rig
+from tests.kit.produce_and_fetch import fetch
+from tests.kit.rig import START_MS, Client, Rig, cut, decode, frame, running_rig, turn
 from tests.kit.valid_requests import TOPIC, batch
 
 PRODUCE, END_TXN, JOIN_GROUP, SYNC_GROUP = 0, 26, 11, 14
@@ -109,16 +111,22 @@ def _only(client: Client) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("fault", "events"),
-    [(RuntimeError("the handler is closed"), []), (BufferError("a mistake of ours"), ["response_rejected"])],
-    ids=["a client that has gone", "any other fault"],
+    ("fault", "closes", "events"),
+    [
+        (RuntimeError("the handler is closed"), True, []),
+        (RuntimeError("the handler is closed"), False, ["response_rejected"]),
+        (BufferError("a mistake of ours"), True, ["response_rejected"]),
+    ],
+    ids=["a client that has gone", "a transport that stays open", "any other fault"],
 )
 async def test_a_transport_that_refuses_an_answer_is_closed_and_a_fault_that_is_no_client_s_is_logged(
-    fault: Exception, events: list[str], data_dir: Path
+    fault: Exception, closes: bool, events: list[str], data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         refused, other = rig.client(), rig.client()
+        if not closes:
+            monkeypatch.setattr(refused.transport, "is_closing", lambda: False)
         data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch(1))])]
 
         def refuse(out: object) -> None:
@@ -130,3 +138,22 @@ async def test_a_transport_that_refuses_an_answer_is_closed_and_a_fault_that_is_
         assert len(other.answers()) == 1
         assert refused.transport.aborted
         assert [name for name in rig.events.names() if name == "response_rejected"] == events
+
+
+async def test_a_transport_that_refuses_many_records_is_closed_and_others_have_theirs(data_dir: Path) -> None:
+    records = bytes(build_batch([(b"k", bytes(20_000))], START_MS))
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        refused, other = rig.client(), rig.client()
+
+        def refuse(parts: object) -> None:
+            raise RuntimeError("the handler is closed")
+
+        refused.transport.writelines = refuse  # type: ignore[method-assign]
+        for client in (refused, other):
+            client.feed(frame(fetch(), 12))
+        data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, records)])]
+        rig.client().feed(frame(ProduceRequest(None, -1, 1_000, data), 9))
+        await turn()
+        assert refused.transport.aborted
+        assert len(other.answers()) == 1

@@ -27,6 +27,7 @@ from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 from stuntbroker.storage.memory_disk import MemoryDisk
 from tests.kit.disk_rig import TXN, Disk, numbers, owner_of, produce
+from tests.kit.produce_and_fetch import fetch
 from tests.kit.rig import START_MS, Client, decode, frame, running_rig, turn
 from tests.kit.valid_requests import TOPIC, batch
 
@@ -71,6 +72,19 @@ async def test_nobody_is_told_of_what_is_not_on_the_disk_yet(data_dir: Path) -> 
         disk.drain()
         assert (numbers(writer), numbers(restarted)) == ([7], [7])
         assert rig.log(TOPIC, 0).next_offset == 2
+
+
+async def test_records_are_read_when_they_are_on_the_disk(data_dir: Path) -> None:
+    disk = Disk()
+    async with running_rig(data_dir, durability="power", executor=disk) as rig:
+        rig.topic(TOPIC)
+        disk.drain()
+        writer, reader = rig.client(), rig.client()
+        writer.feed(frame(produce(batch()), 9))
+        reader.feed(frame(fetch(), 12))
+        assert (numbers(writer), numbers(reader)) == ([], [])
+        disk.drain()
+        assert (numbers(writer), numbers(reader)) == ([7], [7])
 
 
 async def test_pipelined_requests_of_a_transaction_are_answered_once_each_and_in_order(data_dir: Path) -> None:
