@@ -163,7 +163,7 @@ class _Server:
 
     def close(self) -> None:
         """End all brokers and remove the folder."""
-        for pid in self._children:
+        for pid in (*self._children, *self._ending):
             _end(pid, signal.SIGKILL)
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -229,7 +229,7 @@ class _Server:
             elif time.monotonic() > deadline_s:
                 break
             time.sleep(POLL_S)
-        _say({"id": request["id"], "status": self._ended.get(pid)})
+        _say({"id": request["id"], "status": None if pid in self._children else self._ended.get(pid, GONE)})
 
     def _remove(self, request: dict[str, Any]) -> None:
         """Kill a broker and remove its data later, without waiting for the kernel to end the process."""
@@ -237,6 +237,7 @@ class _Server:
         if pid not in self._children:  # It has already ended.
             shutil.rmtree(home, ignore_errors=True)
             return
+        self._children.discard(pid)
         os.kill(pid, signal.SIGKILL)
         self._ending[pid] = home
         self._forget_ended()
@@ -245,7 +246,6 @@ class _Server:
         for pid, home in list(self._ending.items()):
             if os.waitpid(pid, os.WNOHANG)[0]:
                 shutil.rmtree(home, ignore_errors=True)
-                self._children.discard(pid)
                 del self._ending[pid]
 
 

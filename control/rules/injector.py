@@ -291,9 +291,7 @@ class Injector:
         kept = self._kept.setdefault(fault.id, [])
         kept.append(intercepted)
         if len(kept) == 1 and (terms := read_release(fault)):
-            waiting = asyncio.ensure_future(self._release_when(fault, kept, terms))
-            self._waiting.add(waiting)
-            waiting.add_done_callback(self._waiting.discard)
+            self._run_task(self._release_when(fault, kept, terms))
 
     async def _release_when(self, fault: Fault, kept: list[_Intercepted], terms: list[Term]) -> None:
         """Release a fault's held requests when its condition is true, unless a test released them before."""
@@ -331,12 +329,24 @@ class Injector:
         """Carry out a request after `work`."""
 
         async def work_first() -> None:
-            await work()
+            try:
+                await work()
+            except Exception as fault:  # As in Connection._frame: nothing else would end the request.
+                intercepted.request.handle_fault(fault)
+                return
             intercepted.handle_later()
 
-        waiting = asyncio.ensure_future(work_first())
-        self._waiting.add(waiting)
-        waiting.add_done_callback(self._waiting.discard)
+        self._run_task(work_first())
+
+    def _run_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._waiting.add(task)
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Future[None]) -> None:
+        self._waiting.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._broker.events.error("fault_failed", exc_info=fault)
 
     def _reorder(self, fault: Fault, intercepted: _Intercepted) -> Any:
         return self._hold(fault, intercepted)
