@@ -70,6 +70,10 @@ class Deadline:
         """Return the seconds left, at most `most_s`; never negative."""
         return max(0.0, min(self._at_s - self._now_s(), most_s))
 
+    def within(self, most_s: float) -> Deadline:
+        """Return this deadline, or an earlier one that is `most_s` from now."""
+        return Deadline(self.left_s(most_s), self._now_s)
+
 
 class Pending(Generic[Answer]):
     """The response to a request that was sent, which arrives while a caller waits for it or for a later one."""
@@ -159,7 +163,7 @@ class Connection:
 
     def ask(self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline) -> Answer:
         """Send a request, wait for its response, and return it. Raises ConnectionFailed."""
-        deadline = Deadline(deadline.left_s(REQUEST_S_MAX))
+        deadline = deadline.within(REQUEST_S_MAX)
         return self.send(key, version, request, answer, deadline).result(deadline)
 
     def send(

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
+from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.client import ConnectionGroup
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import KafkaConnectionError, KafkaError, NoOffsetForPartitionError
@@ -22,7 +23,7 @@ from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGro
 from stuntbroker.client.consumer_calls import CheckedConsumer
 from stuntbroker.client.consumer_types import ConsumerOptions, ConsumerRecord, TopicPartition
 from stuntbroker.client.coordinator_responses import fetch_stable_offsets, retriable_code
-from stuntbroker.client.producer.arguments import check_text
+from stuntbroker.client.producer.arguments import check_text, check_topics
 from stuntbroker.client.producer.authentication import explained
 from stuntbroker.client.producer.connections import guard_connections, leader_address
 from stuntbroker.client.producer.coordination import GroupMetadata
@@ -92,6 +93,7 @@ class TransactionalConsumer(CheckedConsumer):
         `tracer`: an OpenTelemetry tracer, for a span of each call that returns records. `on_measurement`: a function that is
         called with each `Measurement`.
         """
+        check_topics(topics)
         auto_offset_reset = check_consumer_options(
             group_id=group_id, auto_offset_reset=auto_offset_reset, on_measurement=on_measurement, **options
         )
@@ -123,6 +125,16 @@ class TransactionalConsumer(CheckedConsumer):
         self._subscription.wait_for_assignment = partial(
             _wait_for_assignment, self._subscription, self._subscription.wait_for_assignment
         )
+
+    def subscribe(
+        self,
+        topics: Collection[str] = (),
+        pattern: str | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Subscribe to topics, or to those that match `pattern`. Raises TypeError, ValueError for an invalid name."""
+        check_topics(topics)
+        super().subscribe(topics, pattern, listener)
 
     async def __aenter__(self) -> Self:
         try:

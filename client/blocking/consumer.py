@@ -16,6 +16,7 @@ from stuntbroker.client.blocking.loop_thread import same_options
 from stuntbroker.client.blocking.served import Served
 from stuntbroker.client.consumer import check_consumer_options
 from stuntbroker.client.consumer_types import ConsumerRecord, OffsetAndTimestamp, TopicPartition
+from stuntbroker.client.producer.arguments import check_topics
 from stuntbroker.client.producer.coordination import GroupMetadata
 
 Result = TypeVar("Result")
@@ -35,6 +36,7 @@ class TransactionalConsumer:
 
     @same_options(asynchronous.TransactionalConsumer)
     def __init__(self, *topics: str, **options: Any) -> None:
+        check_topics(topics)
         check_consumer_options(**options)
         self._make = partial(asynchronous.TransactionalConsumer, *topics, **options)
         self._name = f"consumer of group {options['group_id']!r}"

@@ -27,6 +27,14 @@ def check_topic(topic: Any) -> None:
     check_name(topic)
 
 
+def check_topics(topics: Any) -> None:
+    """Raise TypeError unless `topics` are several str; TopicNameError, a ValueError, if one is no valid topic name."""
+    if isinstance(topics, str):
+        raise TypeError(f"topics are a list of texts, not the text {topics!r}")
+    for topic in topics:
+        check_topic(topic)
+
+
 def check_content(value: Any, key: Any, headers: Any) -> None:
     """Raise TypeError unless key and value are bytes or None, and headers pairs of a str and bytes or None."""
     for what, content in (("value", value), ("key", key)):

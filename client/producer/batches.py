@@ -350,10 +350,12 @@ class EncodedRecords(NamedTuple):
 def read_batch(batch: BatchLike) -> EncodedRecords:
     """Validate a batch and return a copy of it: the application may send the original again.
 
-    Raises ValueError unless it is exactly one record batch v2, not empty and not a control batch.
+    Raises ValueError unless it is exactly one record batch v2, not empty and not a control batch; TypeError unless it is bytes.
     """
     if isinstance(batch, BatchBuilder):
         batch = batch._build()
+    if not isinstance(batch, bytes | bytearray | memoryview):
+        raise TypeError(f"a batch is the result of create_batch, or bytes, not {type(batch).__name__}")
     data = bytearray(batch)
     if len(data) < HEADER_SIZE:
         raise ValueError(f"{len(data)} bytes are no record batch: its header alone has {HEADER_SIZE}")

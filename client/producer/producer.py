@@ -445,7 +445,7 @@ class TransactionalProducer:
 
         `batch`: the result of `create_batch`, or the bytes of one record batch v2, of any codec. A copy is sent, with
         producer id, epoch and sequence numbers filled in. A batch that is too large for the broker is not split. Raises
-        ValueError for anything else, and the errors of `send`.
+        ValueError, TypeError for anything else, and the errors of `send`.
         """
         self._calls.check_open("send_batch")
         return await self._dispatcher.send_batch(read_batch(batch), topic, partition)

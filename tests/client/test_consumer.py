@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
@@ -17,6 +18,7 @@ from stuntbroker.client import (
     OperationTimedOutError,
     TransactionalConsumer,
     TransactionalProducer,
+    blocking,
 )
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.fixture.control import Fault
@@ -377,6 +379,26 @@ ILLEGAL: dict[str, Callable[[TransactionalConsumer], object]] = {
     "commit": lambda consumer: consumer.commit({OTHER: 1}),
     "seek_to_end": lambda consumer: consumer.seek_to_end(OTHER),
 }
+
+
+@pytest.mark.parametrize(
+    ("topics", "error", "message"),
+    [
+        (("",), ValueError, "is invalid"),
+        (("a b",), ValueError, "is invalid"),
+        ((["t"],), TypeError, "is a text, not list"),
+    ],
+)
+async def test_a_topic_that_cannot_be_is_refused_at_once(topics: Any, error: type[Exception], message: str) -> None:
+    """Otherwise `start` would ask for its metadata for ever."""
+    with pytest.raises(error, match=message):
+        TransactionalConsumer(*topics, bootstrap_servers="localhost:9092", group_id="group")
+    with pytest.raises(error, match=message):
+        blocking.TransactionalConsumer(*topics, bootstrap_servers="localhost:9092", group_id="group")
+    consumer = TransactionalConsumer(bootstrap_servers="localhost:9092", group_id="group")
+    with pytest.raises(error, match=message):
+        consumer.subscribe(topics)
+    await consumer.stop()
 
 
 async def test_calls_at_the_wrong_time_are_bugs_and_no_errors_of_kafka(stuntbroker: Broker) -> None:
