@@ -103,6 +103,10 @@ def options(
         if name in flags and not equals:
             given[name] = []
             continue
+        if name in flags:
+            raise UsageError(f"{name} takes no value")
+        if not name.startswith("-"):
+            raise UsageError(f"unexpected argument {name!r}; the options are {' '.join((*known, *flags))}")
         if name not in known:
             raise UsageError(f"unknown option {name!r}; there are {' '.join((*known, *flags))}")
         if not equals and name in optional_value and (at == len(arguments) or arguments[at].startswith("--")):

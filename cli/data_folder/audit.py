@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stuntbroker.cli.arguments import UsageError, choice, options, single
+from stuntbroker.cli.arguments import UsageError, choice, non_empty_value, options, single
 from stuntbroker.cli.tables import shown
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def parse(arguments: list[str]) -> AuditOptions:
         raise UsageError("audit: give one data folder (log.dirs in Kafka, --data-dir here)")
     if "--records" in given and "--tables" not in given:
         raise UsageError("--records needs --tables")
-    texts = {name: single(given, name, "") if name in given else None for name in ("--html", "--tables", "--spark")}
+    texts = {name: non_empty_value(given, name) or None for name in ("--html", "--tables", "--spark")}
     return AuditOptions(
         places[0],
         "--json" in given,

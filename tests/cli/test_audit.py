@@ -104,6 +104,8 @@ def test_damage_is_found_and_is_the_exit_status(folder: Path, tmp_path: Path) ->
         (("/nowhere/at/all",), 1, "/nowhere/at/all"),
         (("one", "--records"), 2, "--records needs --tables"),
         (("one", "--html"), 2, "--html needs a value"),
+        (("one", "--html", ""), 2, "--html is empty"),
+        (("one", "--tables", ""), 2, "--tables is empty"),
         (
             ("one", "--html", "/no/such/x.html"),
             1,

@@ -15,7 +15,7 @@ WRONG = {
     "no command": ("", "txn: a command is missing; there are list, describe, abort, force-terminate, find-hanging"),
     "unknown command": ("commit", "no command 'commit'"),
     "unknown option": ("list --stat Empty", "unknown option '--stat'; there are --state"),
-    "a flag with a value": ("list --json=yes", "unknown option '--json'"),
+    "a flag with a value": ("list --json=yes", "--json takes no value"),
     "a state that there is not": ("list --state Open", "Ongoing"),
     "a producer id that is no number": ("list --producer-id one", "--producer-id 'one'"),
     "a producer id without end": (f"list --producer-id {'1' * 5_000}", "a whole number from 0"),
