@@ -42,6 +42,7 @@ TOGETHER: Final = (
     ("spark/",),  # Another one.
     ("conformance/",),  # Apache Kafka and our broker, side by side.
     ("cli/test_kafka_transactions", "cli/test_txn"),  # The same.
+    ("house/",),  # The syntax trees of all files.
 )
 """Path prefixes of the tests that share a process. The slowest groups start first, so that none of them ends last."""
 BEGIN_EARLY: Final = (
@@ -52,7 +53,6 @@ BEGIN_EARLY: Final = (
     "docs/",
     "cli/",
     "docker/",
-    "house/",
 )
 """Path prefixes of slow files, which start after the groups of TOGETHER."""
 
