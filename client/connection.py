@@ -29,9 +29,10 @@ from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.features import TRANSACTION_VERSION
+from stuntbroker.protocol.headers import request_header, response_body_at
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
-from stuntbroker.protocol.primitives import INT16_MAX, DecodeError, Message, skip_tags
+from stuntbroker.protocol.primitives import INT16_MAX, DecodeError, Message
 from stuntbroker.protocol.software import NAME, VERSION
 
 if TYPE_CHECKING:
@@ -106,13 +107,9 @@ class Pending(Generic[Answer]):
         (correlation_id,) = unpack_from(">i", frame)
         if correlation_id != self._correlation_id:
             raise DecodeError(f"the response is to request {correlation_id}, not {self._correlation_id}", 0)
-        version, start = self._version, 4
-        if self._key == API_VERSIONS:
-            # The response header is the same in all versions; the body is version 0 if the broker does not know ours.
-            unknown = frame[4:6] == pack(">h", ErrorCode.UNSUPPORTED_VERSION)
-            version = 0 if unknown else version
-        elif version >= APIS[self._key].flexible_from:
-            start = skip_tags(frame, 4)
+        version, start = self._version, response_body_at(frame, self._key, self._version)
+        if self._key == API_VERSIONS and frame[start : start + 2] == pack(">h", ErrorCode.UNSUPPORTED_VERSION):
+            version = 0  # The response of a broker that does not know our version.
         self._response = self._response_type.decode(frame, version, start)
 
 
@@ -172,9 +169,7 @@ class Connection:
         """Send a request without waiting for the response. Raises ConnectionFailed."""
         self._check(APIS[key].name)
         self._correlation_id = self._correlation_id % 0x7FFF_FFFF + 1
-        body = bytearray(pack(">hhih", key, version, self._correlation_id, len(self._client_id)) + self._client_id)
-        if version >= APIS[key].flexible_from:
-            body.append(0)
+        body = bytearray(request_header(key, version, self._correlation_id, self._client_id))
         request.encode(body, version)
         pending = Pending(self, key, version, self._correlation_id, answer)
         try:

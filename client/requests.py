@@ -7,11 +7,12 @@ calls replace aiokafka's own transactional requests, which exist at version 0 on
 from __future__ import annotations
 
 from io import BytesIO
-from struct import pack, unpack_from
+from struct import unpack_from
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from stuntbroker.protocol.api_keys import APIS
-from stuntbroker.protocol.primitives import Message, skip_tags
+from stuntbroker.protocol.headers import request_header, response_body_at
+from stuntbroker.protocol.primitives import Message
 
 Answer = TypeVar("Answer", bound=Message)
 
@@ -48,7 +49,7 @@ class _AnswerType(Generic[Answer]):
 class Call(Generic[Answer]):
     """One request at one version, with the interfaces of aiokafka's classes `Request` and `RequestStruct`."""
 
-    __slots__ = ("API_KEY", "API_VERSION", "RESPONSE_TYPE", "_flexible", "_message")
+    __slots__ = ("API_KEY", "API_VERSION", "RESPONSE_TYPE", "_message")
     ALLOW_UNKNOWN_API_VERSION: ClassVar = True
 
     def __init__(self, key: int, version: int, message: Message, answer: type[Answer]) -> None:
@@ -56,7 +57,6 @@ class Call(Generic[Answer]):
         self.API_VERSION = version
         self.RESPONSE_TYPE = _AnswerType(answer, version)
         self._message = message
-        self._flexible = version >= APIS[key].flexible_from
 
     def __repr__(self) -> str:
         return f"{APIS[self.API_KEY].name} v{self.API_VERSION}"
@@ -67,9 +67,7 @@ class Call(Generic[Answer]):
 
     def build_request_header(self, correlation_id: int, client_id: str) -> _Header:
         """Return the request header for aiokafka's connection."""
-        name = client_id.encode()
-        head = pack(">hhih", self.API_KEY, self.API_VERSION, correlation_id, len(name)) + name
-        return _Header(head + b"\x00" if self._flexible else head)
+        return _Header(request_header(self.API_KEY, self.API_VERSION, correlation_id, client_id.encode()))
 
     def encode(self) -> bytearray:
         """Return the body of the request."""
@@ -80,6 +78,5 @@ class Call(Generic[Answer]):
     def parse_response_header(self, frame: BytesIO) -> _AnswerHeader:
         """Read the response header from a frame, and leave the frame at the body."""
         data: Any = frame.getvalue()
-        # ApiVersions responses have header version 0 at every version (KIP-511).
-        frame.seek(skip_tags(data, 4) if self._flexible and self.API_KEY != 18 else 4)
+        frame.seek(response_body_at(data, self.API_KEY, self.API_VERSION))
         return _AnswerHeader(*unpack_from(">i", data))

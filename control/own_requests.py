@@ -12,8 +12,9 @@ from stuntbroker.broker.requests.plain_messages import error_codes, error_name, 
 from stuntbroker.control.rules.faults import NEWER_INSTANCE
 from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.headers import request_header, response_body_at
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from stuntbroker.protocol.primitives import DecodeError, Message, skip_tags
+from stuntbroker.protocol.primitives import DecodeError, Message
 from stuntbroker.protocol.topic_names import TXN_STATE
 
 if TYPE_CHECKING:
@@ -77,15 +78,13 @@ async def ask(
     The request uses a listener that serves the version.
     """
     listener = _listener_name(broker, key, version)
-    flexible = version >= APIS[key].flexible_from
-    name = client_id.encode()
-    body = bytearray(pack(">hhih", key, version, 1, len(name)) + name + bytes(flexible))
+    body = bytearray(request_header(key, version, 1, client_id.encode()))
     request.encode(body, version)
     node = broker.nodes.by_id.get(node_id) or broker.nodes.by_id[broker.nodes.controller]
     address = node.listeners[listener].addresses[0].reachable()
     frame = await _exchange(address, pack(">i", len(body)) + body)
     try:
-        return response_class(key).decode(frame, version, skip_tags(frame, 4) if flexible else 4)
+        return response_class(key).decode(frame, version, response_body_at(frame, key, version))
     except (DecodeError, IndexError) as fault:
         raise NoResponseError(f"the response cannot be decoded: {fault}") from fault
 

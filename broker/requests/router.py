@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import Any
 
 from stuntbroker.broker.requests.apis import ONLY_APPEND, RELEASE, SERVED
-from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.headers import has_flexible_request_header, has_flexible_response_header
 
 Handler = Callable[[Any, Any, int], Any]
 """Called with the `request.Request` (its client, its listener, its answer), the decoded body, and the version.
@@ -36,7 +37,6 @@ class Route:
         decode: Callable[..., Any],
         handle: Handler,
         *,
-        flexible: bool,
         in_parts: bool,
         reads: bool,
     ) -> None:
@@ -46,9 +46,9 @@ class Route:
         """Decoder of the request: the generated one, or the handler's own."""
         self.handle = handle
         """The handler, wrapped in the interceptors."""
-        self.flexible_request = flexible
+        self.flexible_request = has_flexible_request_header(key, version)
         """Whether the request header ends with tagged fields."""
-        self.flexible_response = flexible and key != API_VERSIONS
+        self.flexible_response = has_flexible_response_header(key, version)
         self.in_parts = in_parts
         """Whether the response has records, which are sent as separate parts and not copied."""
         self.reads = reads
@@ -89,7 +89,6 @@ class Router:
             version,
             getattr(handler, "decode", request.decode),
             self._intercepted(key, handler.handle),
-            flexible=version >= api.flexible_from,
             in_parts=hasattr(response, "encode_parts"),
             reads=key not in ONLY_APPEND,
         )

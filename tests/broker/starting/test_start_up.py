@@ -51,6 +51,7 @@ OURS = {
     "stuntbroker.protocol.batches", "stuntbroker.protocol.batches.records", "stuntbroker.protocol.caches",
     "stuntbroker.protocol.crc", "stuntbroker.protocol.data_folder",
     "stuntbroker.protocol.errors", "stuntbroker.protocol.features", "stuntbroker.protocol.hashing",
+    "stuntbroker.protocol.headers",
     "stuntbroker.protocol.messages",
     "stuntbroker.protocol.messages.producer_snapshot", "stuntbroker.protocol.messages.transaction_log_key",
     "stuntbroker.protocol.messages.transaction_log_value", "stuntbroker.protocol.primitives",
