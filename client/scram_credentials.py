@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
@@ -87,7 +88,7 @@ def alter_scram_credentials(
             check(f"changing the credentials of user {user!r}", each.error_code, each.error_message)
 
     for request in requests:
-        cluster.retrying(lambda request=request: attempt(request))  # type: ignore[misc]
+        cluster.retrying(partial(attempt, request))
 
 
 def _name_of(number: int) -> str:

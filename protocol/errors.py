@@ -152,6 +152,13 @@ class ErrorCode(IntEnum):
     CONTROLLER_ID_NOT_REGISTERED = 136
 
 
+class DraftCode(IntEnum):
+    """Error codes of KIP-588's draft: Kafka assigned 90 to PRODUCER_FENCED, and 91 to another error."""
+
+    TRANSACTION_TIMED_OUT = 90
+    PRODUCER_FENCED = 91
+
+
 RETRIABLE: Final = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,

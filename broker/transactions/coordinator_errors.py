@@ -10,7 +10,6 @@ With profile kip-588, a producer that timed out gets an error of its own, if its
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.configuration.properties import KIP_588
@@ -24,7 +23,7 @@ from stuntbroker.protocol.api_keys import (
     PRODUCE,
     TXN_OFFSET_COMMIT,
 )
-from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.errors import DraftCode, ErrorCode
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasTransactions
@@ -38,13 +37,6 @@ CONCURRENT_FROM: Final = {PRODUCE: 12, TXN_OFFSET_COMMIT: 0}
 INIT_WITH_EPOCH_FROM: Final = 3
 """InitProducerId version of clients 2.5 and 2.6, which can send their producer id and epoch (KIP-360)."""
 INIT_LATEST_FROM: Final = 4
-
-
-class DraftCode(IntEnum):
-    """Error codes of profile kip-588, as in the draft; in Kafka, 90 is PRODUCER_FENCED and 91 is another error."""
-
-    TRANSACTION_TIMED_OUT = 90
-    PRODUCER_FENCED = 91
 
 
 def coordinator_code(

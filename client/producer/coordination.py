@@ -14,7 +14,7 @@ from stuntbroker.client.prepared_state import (
     transaction_version,
 )
 from stuntbroker.client.producer.connections import Connections, Link
-from stuntbroker.client.producer.error_table import NO_FACTS, TIMED_OUT_DRAFT, Fact, Kind, Request, worst
+from stuntbroker.client.producer.error_table import NO_FACTS, Fact, Kind, Request, worst
 from stuntbroker.client.producer.errors import (
     DisconnectedError,
     FatalError,
@@ -34,7 +34,7 @@ from stuntbroker.protocol.api_keys import (
     INIT_PRODUCER_ID,
     TXN_OFFSET_COMMIT,
 )
-from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.errors import DraftCode, ErrorCode
 from stuntbroker.protocol.features import KIP_588_FEATURE, TRANSACTION_VERSION
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from stuntbroker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
@@ -250,7 +250,7 @@ class Coordination:
         try:
             answer = await self._end(commit=True)
         except TransactionAbortableError as error:
-            if session.draft_codes and error.code == TIMED_OUT_DRAFT:
+            if session.draft_codes and error.code == DraftCode.TRANSACTION_TIMED_OUT:
                 raise  # The coordinator says that it has aborted the transaction.
             # An earlier request whose response was lost may have committed.
             return session.error or error

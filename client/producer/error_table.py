@@ -23,7 +23,7 @@ from stuntbroker.client.producer.errors import (
     UnexpectedError,
     UnsupportedVersionError,
 )
-from stuntbroker.protocol.errors import RETRIABLE, ErrorCode
+from stuntbroker.protocol.errors import RETRIABLE, DraftCode, ErrorCode
 
 
 class Request(Enum):
@@ -168,10 +168,8 @@ DEFAULT_KINDS: Final[dict[Request, Kind]] = {
 }
 """Request -> kind of an error code that `TABLE` does not name."""
 
-TIMED_OUT_DRAFT: Final = 90
-FENCED_DRAFT: Final = 91
-DRAFT_NAMES: Final = {TIMED_OUT_DRAFT: "TRANSACTION_TIMED_OUT", FENCED_DRAFT: "PRODUCER_FENCED"}
-"""Error codes of KIP-588's draft, if a broker announces that it follows the draft: Kafka assigned 90 to PRODUCER_FENCED."""
+DRAFT_NAMES: Final[dict[int, str]] = {code: code.name for code in DraftCode}
+"""Names of KIP-588's draft, if a broker announces that it follows the draft."""
 
 
 class Fact(Flag):
@@ -222,8 +220,8 @@ _FIND: Final = frozenset({Request.FIND_COORDINATOR})
 _PRODUCE: Final = frozenset({Request.PRODUCE})
 
 RULES: Final = (
-    Rule(Fact.KIP_588_DRAFT, _TO_COORDINATOR, TIMED_OUT_DRAFT, Kind.ABORTABLE_WITH_BUMP),
-    Rule(Fact.KIP_588_DRAFT, _TO_COORDINATOR, FENCED_DRAFT, Kind.RECOVERABLE),
+    Rule(Fact.KIP_588_DRAFT, _TO_COORDINATOR, DraftCode.TRANSACTION_TIMED_OUT, Kind.ABORTABLE_WITH_BUMP),
+    Rule(Fact.KIP_588_DRAFT, _TO_COORDINATOR, DraftCode.PRODUCER_FENCED, Kind.RECOVERABLE),
     Rule(Fact.ASKS_FOR_NEW_EPOCH, _INIT, Kind.ABORTABLE, Kind.RETRY),
     Rule(Fact.ASKS_FOR_NEW_EPOCH, _INIT, Kind.ABORTABLE_WITH_BUMP, Kind.RECOVERABLE),
     Rule(Fact.NOT_STARTED, _ABORT, _E.INVALID_TXN_STATE, Kind.SUCCESS),

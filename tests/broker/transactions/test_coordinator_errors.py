@@ -12,14 +12,13 @@ from stuntbroker.broker.transactions.coordinator_errors import (
     ABORTABLE_FROM,
     CONCURRENT_FROM,
     PRODUCER_FENCED_FROM,
-    DraftCode,
     coordinator_code,
     leader_code,
 )
 from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT
 from stuntbroker.coordinator.state import Txn, new_txn
-from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.errors import DraftCode, ErrorCode
 from tests.kit.cases import check_each
 
 TXN = "payments"
