@@ -62,6 +62,8 @@ ZSTD_FROM: Final = 10
 IDS_FROM: Final = TOPIC_IDS_FROM[KEY]
 READ_COMMITTED: Final = 1
 OK = ErrorCode.NONE
+Read = tuple["FetchResponse | None", list[PartitionLog]]
+"""The response, or None if there are too few bytes and time is left to wait for more; and the logs that were read."""
 PARTITIONS_AT_ONCE: Final = 500
 """A request for more partitions is read in slices."""
 PARTITIONS_PER_STEP: Final = 50
@@ -215,18 +217,18 @@ class _Fetch:
             for (name, index), _ in self._wanted()
         )
 
-    def read(self) -> tuple[FetchResponse | None, list[PartitionLog]]:
+    def read(self) -> Read:
         """Run all of `_steps` at once."""
         steps = self._steps()
         while True:
             try:
                 next(steps)
             except StopIteration as end:
-                result: tuple[FetchResponse | None, list[PartitionLog]] = end.value
+                result: Read = end.value
                 return result
 
-    def _steps(self) -> Steps:
-        """Return the response (None: too few bytes, and time left to wait for more) and the logs that were read."""
+    def _steps(self) -> Steps[Read]:
+        """Read the partitions, and return the response unless it has to wait."""
         body, broker = self.body, self.request.broker
         committed = body.isolation_level == READ_COMMITTED
         left = min(body.max_bytes, broker.config["fetch.max.bytes"])
@@ -322,7 +324,7 @@ class _Fetch:
 
     # --- waiting
 
-    def first_steps(self) -> Steps:
+    def first_steps(self) -> Steps[FetchResponse | None]:
         """Read a long request for the first time."""
         response, logs = yield from self._steps()
         if response is not None:
@@ -365,7 +367,7 @@ class _Fetch:
         except Exception as fault:  # As in Connection._frame: nothing else would end the request.
             self.request.handle_fault(fault)
 
-    def _more_steps(self) -> Steps:
+    def _more_steps(self) -> Steps[None]:
         """Read a waiting long request again."""
         response, logs = yield from self._steps()
         self._reading = False

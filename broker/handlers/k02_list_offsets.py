@@ -55,11 +55,10 @@ def handle(request: Asking[Uses], body: ListOffsetsRequest, version: int) -> Lis
     """Look up one offset for each partition; None when the response comes later."""
     if body.isolation_level not in (0, 1):
         return _unknown_isolation_level_response(body)
-    response: ListOffsetsResponse | None = run_in_slices(request, _each(request, body, version))
-    return response
+    return run_in_slices(request, _each(request, body, version))
 
 
-def _each(request: Asking[Uses], body: ListOffsetsRequest, version: int) -> Steps:
+def _each(request: Asking[Uses], body: ListOffsetsRequest, version: int) -> Steps[ListOffsetsResponse]:
     topics = request.broker.topics
     committed = body.isolation_level == 1
     responses = []

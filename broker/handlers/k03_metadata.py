@@ -62,11 +62,12 @@ def handle(request: Asking[Uses], body: MetadataRequest, version: int) -> Metada
         )
     else:
         steps = _each(request, each_once(topics), body, operations)
-    response: MetadataResponse | None = run_in_slices(request, steps)
-    return response
+    return run_in_slices(request, steps)
 
 
-def _each_known(request: Asking[Uses], topics: Iterable[Topic], body: MetadataRequest, operations: int) -> Steps:
+def _each_known(
+    request: Asking[Uses], topics: Iterable[Topic], body: MetadataRequest, operations: int
+) -> Steps[MetadataResponse]:
     answers = []
     cost = 0
     for topic in topics:
@@ -76,7 +77,9 @@ def _each_known(request: Asking[Uses], topics: Iterable[Topic], body: MetadataRe
     return _response(request, body, answers)
 
 
-def _each(request: Asking[Uses], topics: list[MetadataRequestTopic], body: MetadataRequest, operations: int) -> Steps:
+def _each(
+    request: Asking[Uses], topics: list[MetadataRequestTopic], body: MetadataRequest, operations: int
+) -> Steps[MetadataResponse]:
     broker = request.broker
     may_create = creates_missing(broker.config, body) and not _too_many(broker, topics)
     answers = []

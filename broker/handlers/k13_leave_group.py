@@ -30,11 +30,10 @@ def handle(request: Asking[Uses], body: LeaveGroupRequest, version: int) -> Leav
     if version < 3:
         reply = request.broker.groups.leave_group(body.group_id, [Leaver(body.member_id, None)])
         return LeaveGroupResponse(error_code=reply.error or reply.members[0])
-    response: LeaveGroupResponse | None = run_in_slices(request, _all_at_once(request, body))
-    return response
+    return run_in_slices(request, _all_at_once(request, body))
 
 
-def _all_at_once(request: Asking[Uses], body: LeaveGroupRequest) -> Steps:
+def _all_at_once(request: Asking[Uses], body: LeaveGroupRequest) -> Steps[LeaveGroupResponse]:
     """Remove all members in one step, and build the response in slices."""
     leavers = [Leaver(member.member_id, member.group_instance_id) for member in body.members]
     reply = request.broker.groups.leave_group(body.group_id, leavers)

@@ -38,11 +38,10 @@ REPEATED_MEMBERS_MAX: Final = 10
 
 def handle(request: Asking[Uses], body: DescribeGroupsRequest, version: int) -> DescribeGroupsResponse | None:
     """Describe groups with their members; None when the response comes later."""
-    response: DescribeGroupsResponse | None = run_in_slices(request, _each(request, body, version))
-    return response
+    return run_in_slices(request, _each(request, body, version))
 
 
-def _each(request: Asking[Uses], body: DescribeGroupsRequest, version: int) -> Steps:
+def _each(request: Asking[Uses], body: DescribeGroupsRequest, version: int) -> Steps[DescribeGroupsResponse]:
     described = []
     large: set[str] = set()
     for group_id in body.groups:

@@ -58,11 +58,10 @@ def handle(request: Asking[Uses], body: DeleteTopicsRequest, version: int) -> De
         return DeleteTopicsResponse(
             responses=[DeletableTopicResult(w.name, w.topic_id, timed_out, None) for w in wanted]
         )
-    response: DeleteTopicsResponse | None = run_in_slices(request, _each(broker, wanted))
-    return response
+    return run_in_slices(request, _each(broker, wanted))
 
 
-def _each(broker: Uses, wanted: list[DeleteTopicState]) -> Steps:
+def _each(broker: Uses, wanted: list[DeleteTopicState]) -> Steps[DeleteTopicsResponse]:
     results, accepted = _reject_duplicates(broker, wanted)
     cost = 0
     for topic in accepted:

@@ -31,11 +31,10 @@ HIGH_WATERMARK: Final = -1
 
 def handle(request: Asking[Uses], body: DeleteRecordsRequest, version: int) -> DeleteRecordsResponse | None:
     """Move the log starts of partitions; None when the response comes later."""
-    response: DeleteRecordsResponse | None = run_in_slices(request, _each(request.broker, body.topics))
-    return response
+    return run_in_slices(request, _each(request.broker, body.topics))
 
 
-def _each(broker: Uses, topics: Sequence[DeleteRecordsTopic]) -> Steps:
+def _each(broker: Uses, topics: Sequence[DeleteRecordsTopic]) -> Steps[DeleteRecordsResponse]:
     results: list[DeleteRecordsTopicResult] = []
     advanced: list[DeleteRecordsPartitionResult] = []
     for topic in topics:

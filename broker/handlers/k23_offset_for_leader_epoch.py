@@ -33,11 +33,10 @@ def handle(
     request: Asking[Uses], body: OffsetForLeaderEpochRequest, version: int
 ) -> OffsetForLeaderEpochResponse | None:
     """Return the end offset of a leader epoch of each partition; None when the response comes later."""
-    response: OffsetForLeaderEpochResponse | None = run_in_slices(request, _each(request, body))
-    return response
+    return run_in_slices(request, _each(request, body))
 
 
-def _each(request: Asking[Uses], body: OffsetForLeaderEpochRequest) -> Steps:
+def _each(request: Asking[Uses], body: OffsetForLeaderEpochRequest) -> Steps[OffsetForLeaderEpochResponse]:
     topics = request.broker.topics
     results = []
     for topic in body.topics:

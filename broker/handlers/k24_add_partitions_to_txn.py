@@ -7,6 +7,7 @@ also return TRANSACTION_ABORTABLE.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.metadata.unknown_topics import not_attempted
@@ -60,11 +61,10 @@ def handle(request: Asking[Uses], body: AddPartitionsToTxnRequest, version: int)
 
         _add(request, transaction, version, answered)
         return None
-    response: AddPartitionsToTxnResponse | None = run_in_slices(request, _many(request, body, version))
-    return response
+    return run_in_slices(request, _many(request, body, version))
 
 
-def _many(request: Asking[Uses], body: AddPartitionsToTxnRequest, version: int) -> Steps:
+def _many(request: Asking[Uses], body: AddPartitionsToTxnRequest, version: int) -> Steps[AddPartitionsToTxnResponse]:
     # Unlike Kafka: a request without transactions gets a response; Kafka never answers it.
     answers: list[Awaited] = []
     for transaction in body.transactions:
@@ -125,20 +125,11 @@ def _answer_missing(
     broker: Uses, transaction: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]
 ) -> bool:
     """Answer with errors if one of the partitions does not exist, adding none of them; return whether it answered."""
-    wanted = {(topic.name, index) for topic in transaction.topics for index in topic.partitions}
-    missing = {place for place in wanted if broker.topics.log(*place) is None}
-    if missing:
-        answer(
-            _results(
-                _once(transaction.topics),
-                lambda name, index: (
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    if (name, index) in missing
-                    else ErrorCode.OPERATION_NOT_ATTEMPTED
-                ),
-            )
-        )
-    return bool(missing)
+    wanted = ((topic.name, index) for topic in transaction.topics for index in topic.partitions)
+    if all(broker.topics.log(*place) is not None for place in wanted):
+        return False
+    answer(_results(_once(transaction.topics), partial(not_attempted, broker.topics)))
+    return True
 
 
 def _verify(
@@ -165,7 +156,7 @@ def _verify(
         broker.transactions.ask(
             transaction.transactional_id,
             Verify(transaction.producer_id, transaction.producer_epoch, partition),
-            lambda reply, partition=partition: done(partition, reply),  # type: ignore[misc]
+            partial(done, partition),
         )
 
 

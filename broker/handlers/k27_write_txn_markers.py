@@ -37,11 +37,10 @@ VERSIONS = range(1, 3)
 
 def handle(request: Asking[Uses], body: WriteTxnMarkersRequest, version: int) -> WriteTxnMarkersResponse | None:
     """Write the markers of a request; None when the response comes later."""
-    response: WriteTxnMarkersResponse | None = run_in_slices(request, _each(request, body))
-    return response
+    return run_in_slices(request, _each(request, body))
 
 
-def _each(request: Asking[Uses], body: WriteTxnMarkersRequest) -> Steps:
+def _each(request: Asking[Uses], body: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:
     results: dict[int, dict[str, list[WritableTxnMarkerPartitionResult]]] = {}
     refused: dict[int, int] = {}
     for marker in body.markers:
@@ -67,7 +66,7 @@ def _each(request: Asking[Uses], body: WriteTxnMarkersRequest) -> Steps:
     )
 
 
-def _note_refusal(request: Asking[Uses], identity: Identity) -> Steps:
+def _note_refusal(request: Asking[Uses], identity: Identity) -> Steps[None]:
     """Record that a marker of a producer was refused because a former coordinator sent it."""
     transactions = request.broker.transactions
     for number, transactional_id in enumerate(transactions.ids()):

@@ -61,7 +61,9 @@ def handle(request: Asking[Uses], body: TxnOffsetCommitRequest, version: int) ->
     return None
 
 
-def _in_parts(request: Asking[Uses], body: TxnOffsetCommitRequest, version: int) -> Steps:
+def _in_parts(
+    request: Asking[Uses], body: TxnOffsetCommitRequest, version: int
+) -> Steps[TxnOffsetCommitResponse | None]:
     """Write a part of the offsets at a time. The transaction is verified for each part: it may have ended in between."""
     # Unlike Kafka: many offsets are written in several batches; Kafka writes all offsets of a request in one batch.
     topics: list[TxnOffsetCommitResponseTopic] = []

@@ -38,11 +38,10 @@ def handle(request: Asking[Uses], body: DescribeAclsRequest, version: int) -> De
         return None
     if not request.broker.authorizer.checks_every_request:
         return DescribeAclsResponse(0, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_TO_DESCRIBE, [])
-    response: DescribeAclsResponse | None = run_in_slices(request, _matching(request.broker, body))
-    return response
+    return run_in_slices(request, _matching(request.broker, body))
 
 
-def _matching(broker: Uses, body: DescribeAclsRequest) -> Steps:
+def _matching(broker: Uses, body: DescribeAclsRequest) -> Steps[DescribeAclsResponse]:
     wanted = AclFilter(*(getattr(body, name) for name in body.__slots__))
     matching = []
     for acl in list(broker.acls):

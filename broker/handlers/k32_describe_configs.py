@@ -53,13 +53,12 @@ def handle(request: Asking[Uses], body: DescribeConfigsRequest, version: int) ->
         for resource in body.resources
     }
     steps = _each(broker, request.listener.node_id, list(unique.values()), body)
-    response: DescribeConfigsResponse | None = run_in_slices(request, steps)
-    return response
+    return run_in_slices(request, steps)
 
 
 def _each(
     broker: Uses, node_id: int, resources: Iterable[DescribeConfigsResource], body: DescribeConfigsRequest
-) -> Steps:
+) -> Steps[DescribeConfigsResponse]:
     results = []
     cost = 0
     for resource in resources:

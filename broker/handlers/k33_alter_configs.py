@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.config_change import Outcome, change, change_broker, refused, unknown
@@ -25,11 +26,14 @@ VERSIONS = range(0, 3)
 
 def handle(request: Asking[Uses], body: AlterConfigsRequest, version: int) -> AlterConfigsResponse | None:
     """Replace the configuration of each resource; None when the response comes later."""
-    response: AlterConfigsResponse | None = run_in_slices(request, _each(request.broker, body))
-    return response
+    return run_in_slices(request, _each(request.broker, body))
 
 
-def _each(broker: Uses, body: AlterConfigsRequest) -> Steps:
+def _replaced_by(wanted: dict[str, str | None], _before: object) -> dict[str, str | None]:
+    return wanted
+
+
+def _each(broker: Uses, body: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
     responses = []
     times = Counter((resource.resource_type, resource.resource_name) for resource in body.resources)
     for resource in body.resources:
@@ -42,13 +46,7 @@ def _each(broker: Uses, body: AlterConfigsRequest) -> Steps:
             outcome = unknown(broker, kind, name, keys)
         if outcome is None and kind == ResourceType.BROKER:
             outcome = _replace(broker, name, wanted, body.validate_only)
-        error, message = outcome or change(
-            broker,
-            kind,
-            name,
-            body.validate_only,
-            lambda _, wanted=wanted: wanted,  # type: ignore[misc]
-        )
+        error, message = outcome or change(broker, kind, name, body.validate_only, partial(_replaced_by, wanted))
         yield cost_of_change(broker.syncer is not None, 1)
         responses.append(AlterConfigsResourceResponse(error, message, kind, name))
     return AlterConfigsResponse(responses=responses)

@@ -29,11 +29,10 @@ VERSIONS = range(1, 3)
 
 def handle(request: Asking[Uses], body: AlterReplicaLogDirsRequest, version: int) -> AlterReplicaLogDirsResponse | None:
     """Accept the data folder, and refuse other log directories; None when the response comes later."""
-    response: AlterReplicaLogDirsResponse | None = run_in_slices(request, _move_replicas(request.broker, body))
-    return response
+    return run_in_slices(request, _move_replicas(request.broker, body))
 
 
-def _move_replicas(broker: Uses, body: AlterReplicaLogDirsRequest) -> Steps:
+def _move_replicas(broker: Uses, body: AlterReplicaLogDirsRequest) -> Steps[AlterReplicaLogDirsResponse]:
     log_dir = broker.data_dir.log_dir
     errors: dict[str, dict[int, ErrorCode]] = {}
     """Topic -> partition -> error. The last path of a partition in the request counts."""

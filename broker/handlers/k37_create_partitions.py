@@ -34,11 +34,10 @@ def handle(request: Asking[Uses], body: CreatePartitionsRequest, version: int) -
         return CreatePartitionsResponse(
             results=[CreatePartitionsTopicResult(topic.name, timed_out, None) for topic in body.topics]
         )
-    response: CreatePartitionsResponse | None = run_in_slices(request, _each(request.broker, body))
-    return response
+    return run_in_slices(request, _each(request.broker, body))
 
 
-def _each(broker: Uses, body: CreatePartitionsRequest) -> Steps:
+def _each(broker: Uses, body: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
     times = Counter(topic.name for topic in body.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     cost = 0

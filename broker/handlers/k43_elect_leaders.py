@@ -38,11 +38,10 @@ NO_ELIGIBLE_LEADER: Final = "Eligible topic partition leaders are not available.
 
 def handle(request: Asking[Uses], body: ElectLeadersRequest, version: int) -> ElectLeadersResponse | None:
     """Elect the preferred or any replica as leader of partitions; return None if the response comes later."""
-    response: ElectLeadersResponse | None = run_in_slices(request, _elect(request.broker, body))
-    return response
+    return run_in_slices(request, _elect(request.broker, body))
 
 
-def _elect(broker: Uses, body: ElectLeadersRequest) -> Steps:
+def _elect(broker: Uses, body: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
     error, message = _request_error(body)
     results: list[ReplicaElectionResult] = []
     if body.topic_partitions is None:

@@ -47,11 +47,10 @@ def handle(
     request: Asking[Uses], body: IncrementalAlterConfigsRequest, version: int
 ) -> IncrementalAlterConfigsResponse | None:
     """Change single properties of each resource; None when the response comes later."""
-    response: IncrementalAlterConfigsResponse | None = run_in_slices(request, _each(request.broker, body))
-    return response
+    return run_in_slices(request, _each(request.broker, body))
 
 
-def _each(broker: Uses, body: IncrementalAlterConfigsRequest) -> Steps:
+def _each(broker: Uses, body: IncrementalAlterConfigsRequest) -> Steps[IncrementalAlterConfigsResponse]:
     responses = []
     times = Counter((resource.resource_type, resource.resource_name) for resource in body.resources)
     for resource in body.resources:

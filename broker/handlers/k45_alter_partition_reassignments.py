@@ -38,11 +38,10 @@ def handle(
     request: Asking[Uses], body: AlterPartitionReassignmentsRequest, version: int
 ) -> AlterPartitionReassignmentsResponse | None:
     """Reassign partitions to other nodes; return None if the response comes later."""
-    response: AlterPartitionReassignmentsResponse | None = run_in_slices(request, _reassign(request.broker, body))
-    return response
+    return run_in_slices(request, _reassign(request.broker, body))
 
 
-def _reassign(broker: Uses, body: AlterPartitionReassignmentsRequest) -> Steps:
+def _reassign(broker: Uses, body: AlterPartitionReassignmentsRequest) -> Steps[AlterPartitionReassignmentsResponse]:
     if not body.topics:
         return AlterPartitionReassignmentsResponse()
     timed_out = body.timeout_ms <= 0

@@ -30,11 +30,10 @@ VERSIONS = range(1)
 
 def handle(request: Asking[Uses], body: OffsetDeleteRequest, version: int) -> OffsetDeleteResponse | None:
     """Delete committed offsets of a group; None when the response comes later."""
-    response: OffsetDeleteResponse | None = run_in_slices(request, _each(request, body))
-    return response
+    return run_in_slices(request, _each(request, body))
 
 
-def _each(request: Asking[Uses], body: OffsetDeleteRequest) -> Steps:
+def _each(request: Asking[Uses], body: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse]:
     places: list[Place] = []
     answered: list[OffsetDeleteResponsePartition] = []
     topics = []

@@ -36,8 +36,7 @@ def handle(
     refusal = _refusal(body.components)
     if refusal is not None:
         return DescribeClientQuotasResponse(0, *refusal, None)
-    response: DescribeClientQuotasResponse | None = run_in_slices(request, _describe(request.broker, body))
-    return response
+    return run_in_slices(request, _describe(request.broker, body))
 
 
 def _refusal(components: Sequence[ComponentData]) -> tuple[ErrorCode, str] | None:
@@ -74,7 +73,7 @@ def _problem_of_match(match_type: int, match: str | None) -> str | None:
     return f"Request specified {name}, but also specified a match string."
 
 
-def _describe(broker: Uses, body: DescribeClientQuotasRequest) -> Steps:
+def _describe(broker: Uses, body: DescribeClientQuotasRequest) -> Steps[DescribeClientQuotasResponse]:
     entries = []
     for entity, values in list(broker.quotas.by_entity.items()):
         yield ELEMENT_COST

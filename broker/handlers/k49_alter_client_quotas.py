@@ -49,11 +49,10 @@ IPV4_PARTS_MAX: Final = 4
 
 def handle(request: Asking[Uses], body: AlterClientQuotasRequest, version: int) -> AlterClientQuotasResponse | None:
     """Store or remove quotas; None when the response comes later."""
-    response: AlterClientQuotasResponse | None = run_in_slices(request, _alter_each(request.broker, body))
-    return response
+    return run_in_slices(request, _alter_each(request.broker, body))
 
 
-def _alter_each(broker: Uses, body: AlterClientQuotasRequest) -> Steps:
+def _alter_each(broker: Uses, body: AlterClientQuotasRequest) -> Steps[AlterClientQuotasResponse]:
     results: dict[Entity, tuple[ErrorCode, str | None]] = {}
     cost = 0
     for entry in body.entries:

@@ -31,11 +31,10 @@ def handle(
 ) -> DescribeUserScramCredentialsResponse | None:
     """Describe the users, or all if none is named; None when the response comes later."""
     steps = _describe(request.broker, body)
-    response: DescribeUserScramCredentialsResponse | None = run_in_slices(request, steps)
-    return response
+    return run_in_slices(request, steps)
 
 
-def _describe(broker: Uses, body: DescribeUserScramCredentialsRequest) -> Steps:
+def _describe(broker: Uses, body: DescribeUserScramCredentialsRequest) -> Steps[DescribeUserScramCredentialsResponse]:
     known = broker.scram_credentials.by_user
     named = Counter(user.name for user in body.users or ()) or Counter(list(known))
     results = []

@@ -39,11 +39,10 @@ def handle(
 ) -> AlterUserScramCredentialsResponse | None:
     """Change the credentials of each user, or refuse them; None when the response comes later."""
     steps = _alter_each(request.broker, body)
-    response: AlterUserScramCredentialsResponse | None = run_in_slices(request, steps)
-    return response
+    return run_in_slices(request, steps)
 
 
-def _alter_each(broker: Uses, body: AlterUserScramCredentialsRequest) -> Steps:
+def _alter_each(broker: Uses, body: AlterUserScramCredentialsRequest) -> Steps[AlterUserScramCredentialsResponse]:
     changes: dict[str, Change] = {}
     results: dict[str, Outcome] = {}
     wanted: list[Change] = [*body.deletions, *body.upsertions]

@@ -39,8 +39,7 @@ def handle(request: Asking[Uses], body: DescribeQuorumRequest, version: int) -> 
     ]
     if wanted == [(CLUSTER_METADATA, [0])]:
         return _describe(request.broker)
-    response: DescribeQuorumResponse | None = run_in_slices(request, _reject(wanted))
-    return response
+    return run_in_slices(request, _reject(wanted))
 
 
 def _describe(broker: Uses) -> DescribeQuorumResponse:
@@ -53,7 +52,7 @@ def _describe(broker: Uses) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(topics=[TopicData(CLUSTER_METADATA, [partition])], nodes=[Node(broker.node_id, [])])
 
 
-def _reject(wanted: list[tuple[str, list[int]]]) -> Steps:
+def _reject(wanted: list[tuple[str, list[int]]]) -> Steps[DescribeQuorumResponse]:
     """Reject all partitions, as Kafka does unless the request names exactly the partition of the metadata log."""
     error, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
     topics = []

@@ -27,11 +27,10 @@ VERSIONS = range(0, 3)
 
 def handle(request: Asking[Uses], body: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse | None:
     """Change the level of `transaction.version`; None when the response comes later."""
-    response: UpdateFeaturesResponse | None = run_in_slices(request, _all_or_none(request, body))
-    return response
+    return run_in_slices(request, _all_or_none(request, body))
 
 
-def _all_or_none(request: Asking[Uses], body: UpdateFeaturesRequest) -> Steps:
+def _all_or_none(request: Asking[Uses], body: UpdateFeaturesRequest) -> Steps[UpdateFeaturesResponse]:
     broker = request.broker
     features, before = broker.features, broker.features.transaction_version
     updates = {update.feature: update for update in body.feature_updates}  # The last update of a feature counts.

@@ -16,10 +16,18 @@ from stuntbroker.protocol.primitives import write_compact_string, write_uvarint
 from stuntbroker.protocol.topic_names import TXN_STATE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import Asking, HasEvents, HasLongRequests, HasNodes, HasTopics, HasTransactions
+    from stuntbroker.broker.services import (
+        Asking,
+        HasClock,
+        HasEvents,
+        HasLongRequests,
+        HasNodes,
+        HasTopics,
+        HasTransactions,
+    )
     from stuntbroker.broker.transactions.registry import Transactions
 
-    class Uses(HasEvents, HasLongRequests, HasNodes, HasTopics, HasTransactions, Protocol):
+    class Uses(HasClock, HasEvents, HasLongRequests, HasNodes, HasTopics, HasTransactions, Protocol):
         """Parts of the broker that this module uses."""
 
 
@@ -84,12 +92,12 @@ def _coordinated(request: Asking[Uses], ids: list[str]) -> list[str]:
     return ids if topic is None else [each for each in ids if coordinator_of(topic, each).leader == node_id]
 
 
-def _each(request: Asking[Uses], body: ListTransactionsRequest, pattern: Pattern | None) -> Steps:
+def _each(request: Asking[Uses], body: ListTransactionsRequest, pattern: Pattern | None) -> Steps[_Listing]:
     transactions = request.broker.transactions
     listing = _Listing([name for name in body.state_filters if name not in NAMES and name not in NEVER_SHOWN])
     phases = {NAMES[name] for name in body.state_filters if name in NAMES} if body.state_filters else set(Phase)
     producer_ids = set(body.producer_id_filters)
-    now_ms = transactions.broker.clock.now_ms()
+    now_ms = request.broker.clock.now_ms()
     cost = IDS_COST if body.duration_filter < 0 else DECODED_IDS_COST
     ids = _coordinated(request, transactions.ids())
     for start in range(0, len(ids), IDS_PER_STEP):

@@ -32,11 +32,10 @@ def handle(request: Asking[Uses], body: ListConfigResourcesRequest, version: int
         types = frozenset({ResourceType.CLIENT_METRICS})
     if not types <= TYPES:
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    response: ListConfigResourcesResponse | None = run_in_slices(request, _list(request.broker, types))
-    return response
+    return run_in_slices(request, _list(request.broker, types))
 
 
-def _list(broker: Uses, types: frozenset[int]) -> Steps:
+def _list(broker: Uses, types: frozenset[int]) -> Steps[ListConfigResourcesResponse]:
     """List resources by type; groups and client metrics are never listed, as they have no configuration here."""
     node = str(broker.node_id)
     resources = [

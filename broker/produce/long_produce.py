@@ -39,7 +39,7 @@ def long_steps(
     version: int,
     new: list[PartitionLog],
     produce: Callable[[AskingPart[UsedByHandler], ProduceFields, int], Any],
-) -> Steps:
+) -> Steps[Any]:
     """Yield the steps of a long request, and return its response. `new`: logs without files; `produce`: handles a part."""
     for log in new:
         if request.broker.topics.log(log.topic, log.index) is not log:

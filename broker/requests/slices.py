@@ -14,7 +14,7 @@ from __future__ import annotations
 import gc
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from stuntbroker.broker.connections.client_connection import ClientRequest
 from stuntbroker.broker.requests.apis import OpaqueResponse
@@ -46,7 +46,9 @@ class Awaited:
         self._resume = resume
 
 
-Steps = Generator[int | Awaited, None, Any]
+Response = TypeVar("Response")
+Steps = Generator[int | Awaited, None, Response]
+"""The steps of a request: each yields its cost, or an Awaited; the last one returns the response."""
 UNFINISHED: Final = object()
 """Returned for a slice that has not reached the last step."""
 
@@ -78,12 +80,12 @@ class LongRequests:
 
     def __init__(self, call_in_next_turn: Callable[[Callable[[], None]], object]) -> None:
         self._call_in_next_turn = call_in_next_turn
-        self._waiting: deque[tuple[ClientRequest, Steps]] = deque()
+        self._waiting: deque[tuple[ClientRequest, Steps[Any]]] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, request: ClientRequest, steps: Steps) -> None:
+    def add(self, request: ClientRequest, steps: Steps[Any]) -> None:
         """Run the next slice of a request in a later turn of the event loop."""
         self._waiting.append((request, steps))
         if len(self._waiting) == 1:
@@ -136,17 +138,18 @@ class SlicedRequest(ClientRequest, Protocol):
         """The broker that handles the request."""
 
 
-def run_in_slices(request: SlicedRequest, steps: Steps) -> Any:
+def run_in_slices(request: SlicedRequest, steps: Steps[Response]) -> Response | None:
     """Run steps in slices; return their response, or None if `request.reply` is called later."""
-    steps = _and_encoded(request.route, steps)
-    response = _slice(steps)
+    encoding = _and_encoded(request.route, steps)
+    response = _slice(encoding)
     if response is UNFINISHED:
-        request.broker.long_requests.add(request, steps)
+        request.broker.long_requests.add(request, encoding)
         return None
     if isinstance(response, Awaited):
-        response.then(lambda: request.broker.long_requests.add(request, steps))
+        response.then(lambda: request.broker.long_requests.add(request, encoding))
         return None
-    return response
+    complete: Response = response
+    return complete
 
 
 class EncodedInSlices(OpaqueResponse):
@@ -162,7 +165,7 @@ class EncodedInSlices(OpaqueResponse):
         out += self.content
 
 
-def _and_encoded(route: Route, steps: Steps) -> Steps:
+def _and_encoded(route: Route, steps: Steps[Any]) -> Steps[Any]:
     """Return the steps followed by those that encode a response with a long list; encoding a megabyte takes 15 ms."""
     response = yield from steps
     if response is None or route.in_parts or isinstance(response, EncodedInSlices):
@@ -172,7 +175,7 @@ def _and_encoded(route: Route, steps: Steps) -> Steps:
     return (yield from _encoded(response, field, route)) if count > ENCODED_WHOLE_MAX else response
 
 
-def _encoded(response: Any, field: str, route: Route) -> Steps:
+def _encoded(response: Any, field: str, route: Route) -> Steps[Any]:
     """Encode a response with a list in the field `field`, one piece of the list per step."""
     elements: list[Any] = getattr(response, field)
 
@@ -213,7 +216,7 @@ def cost_of_change(is_synced: bool, partitions: int) -> int:
     return PARTITION_CHANGE_COST * partitions
 
 
-def _slice(steps: Steps) -> Any:
+def _slice(steps: Steps[Any]) -> Any:
     """Run steps until the slice is used up; return what the last step returns, an Awaited to wait for, or UNFINISHED."""
     left = SLICE_COST
     try:
