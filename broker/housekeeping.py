@@ -99,7 +99,7 @@ class Housekeeping:
 
     def retain(self) -> None:
         """Delete the segments that have outlived their topic's retention."""
-        from stuntbroker.storage.retention import apply_retention  # As above.
+        from stuntbroker.storage.retention import apply_retention  # Not loaded before the broker is ready.
 
         now_ms = self.broker.clock.now_ms()
         has_deleted = False
@@ -116,7 +116,7 @@ class Housekeeping:
 
     def retain_wanted_at_ms(self) -> int | None:
         """Return the monotonic ms before which `retain` has nothing to do; None: nothing until a log changes."""
-        from stuntbroker.storage.retention import retention_due_ms  # As above.
+        from stuntbroker.storage.retention import retention_due_ms  # Not loaded before the broker is ready.
 
         return self._earliest_ms(retention_due_ms(log) for log in self._logs())
 

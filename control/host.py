@@ -44,7 +44,7 @@ class BrokerHost:
         """Address of this host's control API; empty if it has none."""
         self.open_control: Callable[[BrokerHost], Awaitable[Callable[[], None]]] | None = None
         """Opens a control API for a fork, sets its address, and returns a function that closes it."""
-        self.replaced: list[Callable[[Broker], None]] = []
+        self.on_replaced: list[Callable[[Broker], None]] = []
         """Callbacks that are called with each new broker that replaces another one."""
         self._topics = topics
         self._starts_empty = self.broker.is_new
@@ -131,8 +131,8 @@ class BrokerHost:
         control.stops.ids.continue_from(self.control.stops.ids)
         control.injector.ids.continue_from(self.control.injector.ids)
         self.broker, self.control = broker, control
-        for tell in self.replaced:
-            tell(broker)
+        for callback in self.on_replaced:
+            callback(broker)
 
     # --- forks
 

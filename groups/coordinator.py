@@ -382,5 +382,5 @@ class GroupCoordinator:
     def _remove(self, group_id: str, places: Sequence[Place], with_group: bool = False) -> None:
         self.ledger.append_tombstones(group_id, places, with_group)
         if with_group:
-            self.actors.pop(group_id).die()
+            self.actors.pop(group_id).mark_dead()
             self._generations.forget(group_id)

@@ -43,7 +43,7 @@ class NodeFetches:
             return ErrorCode.NONE
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def sends_away(self, topic: Topic, data: PartitionData) -> bool:
+    def redirects(self, topic: Topic, data: PartitionData) -> bool:
         """Replace the leader's records by a preferred read replica in the client's rack; return whether there is one."""
         placement = topic.placements[data.partition_index]
         if data.error_code or not self._rack or placement.leader != self._node_id:

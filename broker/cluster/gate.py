@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.cluster.nodes import Placement
 from stuntbroker.broker.metadata.topics import Topic, coordinator_of
-from stuntbroker.broker.requests.partial_requests import handle_own_part, handle_own_produce, refusal_of
+from stuntbroker.broker.requests.partial_requests import handle_own_part, handle_own_produce, name_of, refusal_of
 from stuntbroker.broker.requests.plain_messages import error_answer
 from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.errors import ErrorCode
@@ -137,7 +137,7 @@ class NodeGate:
         if key == api_keys.PRODUCE:
             return self._produce(handle, request, body, version)
         if key in LEADER_APIS:
-            return self._led(handle, request, body, version)
+            return self._refuse_partitions_of_others(handle, request, body, version)
         if key in COORDINATOR_LIST_APIS:
             topic = self._broker.topics.get(COORDINATOR_LIST_APIS[key])
             own = [] if topic is None else [p for p in topic.placements if p.leader == request.listener.node_id]
@@ -177,13 +177,12 @@ class NodeGate:
 
     # --- leaders
 
-    def _led(self, handle: Handler, request: ClientRequest, body: Any, version: int) -> Any:
+    def _refuse_partitions_of_others(self, handle: Handler, request: ClientRequest, body: Any, version: int) -> Any:
         key, node_id = request.route.key, request.listener.node_id
         number = LEADER_APIS[key]
         own_topics, foreign_topics = [], []
         for wanted in body.topics:
-            name = wanted.topic if hasattr(wanted, "topic") else wanted.name
-            topic = self._broker.topics.get(name)
+            topic = self._broker.topics.get(name_of(wanted))
             own, foreign = copy(wanted), copy(wanted)
             led = [is_led(topic, getattr(part, number), node_id) for part in wanted.partitions]
             own.partitions = [part for part, here in zip(wanted.partitions, led, strict=True) if here]

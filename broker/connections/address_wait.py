@@ -31,7 +31,7 @@ class AddressWait:
         self._kept: list[partial[Any]] = []
         for key in WITH_ADDRESSES:
             broker.router.add_interceptor(self._intercept, key)
-        broker.on_config_change.append(self._look)
+        broker.on_config_change.append(self._end_if_address_is_set)
         self._timer = broker.timers.call_later(wait_ms, self._end)
 
     def _intercept(self, handle: Handler, request: Asking[Uses], body: Any, version: int) -> Any:
@@ -40,7 +40,7 @@ class AddressWait:
         self._kept.append(partial(request.handle_later, handle, body, version))
         return None
 
-    def _look(self) -> None:
+    def _end_if_address_is_set(self) -> None:
         if self._broker.config["stuntbroker.mapped.address"]:
             self._timer.cancel()
             self._end()
@@ -48,7 +48,7 @@ class AddressWait:
     def _end(self) -> None:
         for key in WITH_ADDRESSES:
             self._broker.router.remove_interceptor(self._intercept, key)
-        self._broker.on_config_change.remove(self._look)
+        self._broker.on_config_change.remove(self._end_if_address_is_set)
         for handle in self._kept:
             handle()
         self._kept.clear()

@@ -53,14 +53,14 @@ class SecuredConnection(Connection):
             )
 
     def connection_made(self, transport: Any) -> None:
-        """As Connection; called after the TLS handshake. A client certificate names the client's principal."""
+        """Begin a connection, after the TLS handshake. A client certificate names the client's principal."""
         super().connection_made(transport)
         if self.authentication is None:
             certificate = transport.get_extra_info("peercert")
             self.principal = Principal("User", subject_of(certificate)) if certificate else self.listener.principal
 
     def buffer_updated(self, count: int) -> None:
-        """As Connection; a client that is not authenticated may send small requests only."""
+        """Handle received bytes; a client that is not authenticated may send small requests only."""
         authentication, low = self.authentication, self._low
         if authentication is not None and authentication.stage != Stage.AUTHENTICATED and self._high + count >= low + 4:
             size, size_max = _unpack_size(self._view, low)[0], self._receive_size_max
@@ -92,25 +92,25 @@ class SecuredConnection(Connection):
             self._turn.deliver(self.transport, self._unsent.popleft())
 
     def resume_writing(self) -> None:
-        """As Connection; sends more of a large response first."""
+        """Send more of a large response, then handle further requests."""
         self.is_paused = False
         self._write_unsent()
         if not self.is_paused:
             super().resume_writing()
 
     def close(self) -> None:
-        """As Connection; what was not sent yet of a large response is encrypted now."""
+        """Encrypt what was not sent yet of a large response, and close the connection after it."""
         while self._unsent:
             self._turn.deliver(self.transport, self._unsent.popleft())
         super().close()
 
     def abort(self) -> None:
-        """As Connection."""
+        """Close the connection without sending what is left."""
         self._unsent.clear()
         super().abort()
 
     def connection_lost(self, fault: Exception | None) -> None:
-        """As Connection."""
+        """Forget the connection, and what was not sent."""
         self._unsent.clear()
         super().connection_lost(fault)
 

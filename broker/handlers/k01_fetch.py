@@ -270,7 +270,7 @@ class _Fetch:
                     data = PartitionData(index, ErrorCode.KAFKA_STORAGE_ERROR, -1, aborted_transactions=None)
                     taken, continues = 0, False
                 is_due |= continues
-                if at_node is not None and at_node.sends_away(topic, data):
+                if at_node is not None and at_node.redirects(topic, data):
                     taken, is_due = 0, True
                 size += taken
                 left -= taken
@@ -348,12 +348,12 @@ class _Fetch:
             self.logs = logs
 
     def on_append(self) -> None:
-        """Schedule one `look` for the next turn of the event loop, however many of its partitions grow before that."""
+        """Schedule one `read_more` for the next turn of the event loop, however many of its partitions grow before that."""
         if not self._awake:
             self._awake = True
-            self.request.broker.timers.loop.call_soon(self.look)
+            self.request.broker.timers.loop.call_soon(self.read_more)
 
-    def look(self) -> None:
+    def read_more(self) -> None:
         """Read again, and send the response if there is enough."""
         if self.timer is None or self._reading:
             return
@@ -363,7 +363,7 @@ class _Fetch:
                 self._reading = True
                 run_in_slices(self.request, self._more_steps())
             else:
-                self._take(*self.read())
+                self._finish_or_wait(*self.read())
         except Exception as fault:  # As in Connection._frame: nothing else would end the request.
             self.request.handle_fault(fault)
 
@@ -372,20 +372,20 @@ class _Fetch:
         response, logs = yield from self._steps()
         self._reading = False
         if self.timer is not None:
-            self._take(response, logs)
+            self._finish_or_wait(response, logs)
         return None
 
-    def _take(self, response: FetchResponse | None, logs: list[PartitionLog]) -> None:
+    def _finish_or_wait(self, response: FetchResponse | None, logs: list[PartitionLog]) -> None:
         if response is not None:
             self.finish(response)
             return
         self._listen(logs)
         if self._awake or self._over:  # A log grew, or the time was over, during the read.
-            self.look()
+            self.read_more()
 
     def time_over(self) -> None:
         self._over = True
-        self.look()
+        self.read_more()
 
     def finish(self, response: FetchResponse) -> None:
         self.forget()

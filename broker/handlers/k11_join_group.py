@@ -15,6 +15,7 @@ from stuntbroker.groups.classic.state import Protocol
 from stuntbroker.protocol.addresses import java_address
 from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest
 from stuntbroker.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
+from stuntbroker.protocol.versions import NO_PROTOCOL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasGroups
@@ -47,7 +48,7 @@ def _response(reply: JoinReply, version: int) -> JoinGroupResponse:
         error_code=reply.error,
         generation_id=reply.generation,
         protocol_type=reply.protocol_type,
-        protocol_name="" if name is None and version < 7 else name,
+        protocol_name="" if name is None and version < NO_PROTOCOL_FROM else name,
         leader=reply.leader_id,
         skip_assignment=reply.skip_assignment,
         member_id=reply.member_id,

@@ -64,18 +64,18 @@ def handle(request: Asking[Uses], body: InitProducerIdRequest, version: int) -> 
     transactions, transactional_id = broker.transactions, body.transactional_id
 
     identity = Identity(body.producer_id, body.producer_epoch)
-    owned = None if body.producer_id >= 0 else transactions.state_of(transactional_id)
+    previous_owner = None if body.producer_id >= 0 else transactions.state_of(transactional_id)
 
     def done(reply: Reply) -> None:
-        if owned is not None and not reply.error:
-            cause = cause_of(request, owned.producer_id == reply.producer_id)
-            transactions.fences.add(owned, cause, request)
+        if previous_owner is not None and not reply.error:
+            cause = cause_of(request, previous_owner.producer_id == reply.producer_id)
+            transactions.fences.add(previous_owner, cause, request)
         if reply.error:
             code = coordinator_code(request, transactional_id, identity, reply.error, KEY, version)
             request.reply(_error(code))
         else:
-            given = Identity(reply.producer_id, reply.producer_epoch)
-            transactions.fences.hold(transactional_id, request.peer, given, body.producer_id >= 0)
+            new_identity = Identity(reply.producer_id, reply.producer_epoch)
+            transactions.fences.record_holder(transactional_id, request.peer, new_identity, body.producer_id >= 0)
             request.reply(InitProducerIdResponse(0, *reply))
 
     init = InitProducerId(

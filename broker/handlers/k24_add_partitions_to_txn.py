@@ -61,10 +61,10 @@ def handle(request: Asking[Uses], body: AddPartitionsToTxnRequest, version: int)
 
         _add(request, transaction, version, answered)
         return None
-    return run_in_slices(request, _many(request, body, version))
+    return run_in_slices(request, _add_all(request, body, version))
 
 
-def _many(request: Asking[Uses], body: AddPartitionsToTxnRequest, version: int) -> Steps[AddPartitionsToTxnResponse]:
+def _add_all(request: Asking[Uses], body: AddPartitionsToTxnRequest, version: int) -> Steps[AddPartitionsToTxnResponse]:
     # Unlike Kafka: a request without transactions gets a response; Kafka never answers it.
     answers: list[Awaited] = []
     for transaction in body.transactions:
@@ -128,7 +128,7 @@ def _answer_missing(
     wanted = ((topic.name, index) for topic in transaction.topics for index in topic.partitions)
     if all(broker.topics.log(*place) is not None for place in wanted):
         return False
-    answer(_results(_once(transaction.topics), partial(not_attempted, broker.topics)))
+    answer(_results(_without_duplicates(transaction.topics), partial(not_attempted, broker.topics)))
     return True
 
 
@@ -150,7 +150,7 @@ def _verify(
             request, transaction.transactional_id, identity, reply.error, KEY, MANY_FROM
         )
         if len(errors) == left:
-            answer(_results(_once(transaction.topics), lambda name, index: errors[name, index]))
+            answer(_results(_without_duplicates(transaction.topics), lambda name, index: errors[name, index]))
 
     for partition in dict.fromkeys(wanted):
         broker.transactions.ask(
@@ -160,7 +160,7 @@ def _verify(
         )
 
 
-def _once(topics: Sequence[AddPartitionsToTxnTopic]) -> list[AddPartitionsToTxnTopic]:
+def _without_duplicates(topics: Sequence[AddPartitionsToTxnTopic]) -> list[AddPartitionsToTxnTopic]:
     """Return each requested partition once, grouped by topic, as Kafka's per-partition results are."""
     unique: dict[str, dict[int, None]] = {}
     for topic in topics:

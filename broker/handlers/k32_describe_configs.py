@@ -72,19 +72,21 @@ def _each(
 def _describe_resource(
     broker: Uses, node_id: int, resource: DescribeConfigsResource, body: DescribeConfigsRequest
 ) -> DescribeConfigsResult:
-    kind, name = resource.resource_type, resource.resource_name
+    resource_type, name = resource.resource_type, resource.resource_name
 
     def answer(error: ErrorCode, message: str | None, entries: Sequence[Entry] = ()) -> DescribeConfigsResult:
         keys = resource.configuration_keys
         wanted = [entry for entry in entries if not keys or entry.name in frozenset(keys)]
         with_documentation = body.include_documentation
         configs = [
-            _result(entry, body.include_synonyms, _documentation(kind, entry.name) if with_documentation else None)
+            _result(
+                entry, body.include_synonyms, _documentation(resource_type, entry.name) if with_documentation else None
+            )
             for entry in wanted
         ]
-        return DescribeConfigsResult(error, message, kind, name, configs)
+        return DescribeConfigsResult(error, message, resource_type, name, configs)
 
-    if kind == ResourceType.TOPIC:
+    if resource_type == ResourceType.TOPIC:
         try:
             check_name(name)
         except TopicNameError as fault:
@@ -93,7 +95,7 @@ def _describe_resource(
         if topic is None:
             return answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
         return answer(ErrorCode.NONE, "", topic_configs(broker, topic))
-    if kind == ResourceType.BROKER:
+    if resource_type == ResourceType.BROKER:
         if name == "":
             return answer(ErrorCode.NONE, "", cluster_configs(broker))
         if name != str(node_id):
@@ -103,19 +105,23 @@ def _describe_resource(
             )
         return answer(ErrorCode.NONE, "", broker_configs(broker))
     if not name:
-        return answer(ErrorCode.INVALID_REQUEST, UNNAMED[kind])
-    if kind == ResourceType.BROKER_LOGGER and name != str(node_id):
+        return answer(ErrorCode.INVALID_REQUEST, UNNAMED[resource_type])
+    if resource_type == ResourceType.BROKER_LOGGER and name != str(node_id):
         return answer(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id} but received {name}")
     # Unlike Kafka: these resources have no configuration; that of Kafka's groups is for protocols that are not served.
     return answer(ErrorCode.NONE, "")
 
 
-def _documentation(kind: int, name: str) -> str | None:
+def _documentation(resource_type: int, name: str) -> str | None:
     """Return the documentation of a property; None for an unknown one."""
     # Unlike Kafka: our own texts, which describe what a property does in this broker.
-    if kind == ResourceType.TOPIC:
+    if resource_type == ResourceType.TOPIC:
         return TOPIC_PROPERTIES[name][0].documentation
-    return BROKER_PROPERTIES[name].documentation if kind == ResourceType.BROKER and name in BROKER_PROPERTIES else None
+    return (
+        BROKER_PROPERTIES[name].documentation
+        if resource_type == ResourceType.BROKER and name in BROKER_PROPERTIES
+        else None
+    )
 
 
 def _result(entry: Entry, synonyms: bool, documentation: str | None) -> DescribeConfigsResourceResult:

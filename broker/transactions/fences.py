@@ -133,7 +133,7 @@ class Fences:
         self.added: Callable[[str, Fence, int], None] | None = None
         """Called when a producer is fenced, with its transactional id and the time in ms since 1970."""
 
-    def hold(self, transactional_id: str, client: str, given: Identity, is_same_producer: bool) -> None:
+    def record_holder(self, transactional_id: str, client: str, given: Identity, is_same_producer: bool) -> None:
         """Record the address of the client that holds a transactional id from now on.
 
         `is_same_producer`: the client already held the id, and has only requested a new epoch (KIP-360).

@@ -151,7 +151,7 @@ class _Server:
         self._selector.register(0, selectors.EVENT_READ)
         with suppress(AttributeError, OSError):  # Needs process descriptors (Linux 5.3).
             self._selector.register(os.pidfd_open(os.getppid()), selectors.EVENT_READ)
-        _say({"folder": self._folder})
+        _write_answer({"folder": self._folder})
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj != 0 and key.data is None:
@@ -180,7 +180,7 @@ class _Server:
             elif "stop" in request:
                 self._stop(request)
             elif "status" in request:
-                self._tell_status(request)
+                self._answer_status(request)
             else:
                 self._remove(request)
         return bool(data)
@@ -204,11 +204,11 @@ class _Server:
         os.close(reading)
         if line.startswith("ready kafka="):
             ready = dict(word.split("=", 1) for word in line.split()[1:])
-            _say({"id": number, "pid": pid, "ready": ready})
+            _write_answer({"id": number, "pid": pid, "ready": ready})
         else:
             self._children.discard(pid)
             _end(pid, signal.SIGKILL)
-            _say({"id": number, "error": _last_line(os.path.join(home, "log"))})
+            _write_answer({"id": number, "error": _last_line(os.path.join(home, "log"))})
 
     def _stop(self, request: dict[str, Any]) -> None:
         pid = request["stop"]
@@ -216,9 +216,9 @@ class _Server:
         if pid in self._children:  # Any other id may belong to another process, or mean all processes.
             self._children.discard(pid)
             status = _end(pid, request["signal"])
-        _say({"id": request["id"], "status": status})
+        _write_answer({"id": request["id"], "status": status})
 
-    def _tell_status(self, request: dict[str, Any]) -> None:
+    def _answer_status(self, request: dict[str, Any]) -> None:
         pid = request["status"]
         deadline_s = time.monotonic() + STATUS_S_MAX
         while pid in self._children:
@@ -229,7 +229,7 @@ class _Server:
             elif time.monotonic() > deadline_s:
                 break
             time.sleep(POLL_S)
-        _say({"id": request["id"], "status": None if pid in self._children else self._ended.get(pid, GONE)})
+        _write_answer({"id": request["id"], "status": None if pid in self._children else self._ended.get(pid, GONE)})
 
     def _remove(self, request: dict[str, Any]) -> None:
         """Kill a broker and remove its data later, without waiting for the kernel to end the process."""
@@ -249,7 +249,7 @@ class _Server:
                 del self._ending[pid]
 
 
-def _say(answer: dict[str, Any]) -> None:
+def _write_answer(answer: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(answer) + "\n")
     sys.stdout.flush()
 

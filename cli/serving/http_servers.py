@@ -56,7 +56,7 @@ class HttpServers:
         from stuntbroker.control.server import ControlServer
 
         host = BrokerHost(Control(self.broker), topics)
-        host.replaced.append(self._follow)
+        host.on_replaced.append(self._follow)
         if address.plan is not None:
             from stuntbroker.broker.connections.listener import CannotListen
             from stuntbroker.control.plan import apply_plan

@@ -139,7 +139,7 @@ class _Intercepted:
         """Handle and answer a held request; the response is dropped if the connection is closed."""
         self.request.handle_later(self.handle, self.body, self.version)
 
-    def look(self, on_answer: Callable[[Any], Any]) -> Any:
+    def intercept_response(self, on_answer: Callable[[Any], Any]) -> Any:
         return intercept_response(self.handle, self.request, self.body, self.version, on_answer)
 
 
@@ -266,7 +266,7 @@ class Injector:
         intercepted.request.connection.abort()
 
     def _lose_response(self, fault: Fault, intercepted: _Intercepted) -> Any:
-        return intercepted.look(lambda answer: intercepted.request.connection.abort())
+        return intercepted.intercept_response(lambda answer: intercepted.request.connection.abort())
 
     def _throttle_ms(self, fault: Fault, intercepted: _Intercepted) -> Any:
         def throttled(answer: Any) -> Any:
@@ -276,16 +276,16 @@ class Injector:
             response.throttle_time_ms = fault.value  # type: ignore[attr-defined]
             return response
 
-        return intercepted.look(throttled)
+        return intercepted.intercept_response(throttled)
 
     def _duplicate(self, fault: Fault, intercepted: _Intercepted) -> Any:
         def first(answer: Any) -> Any:
             def second(_answer: Any) -> Any:
                 return answer
 
-            return intercepted.look(second)
+            return intercepted.intercept_response(second)
 
-        return intercepted.look(first)
+        return intercepted.intercept_response(first)
 
     def _hold(self, fault: Fault, intercepted: _Intercepted) -> Any:
         kept = self._kept.setdefault(fault.id, [])
@@ -358,13 +358,13 @@ class Injector:
             self._broker.timers.soon(lambda: self.release(fault.id))
             return answer
 
-        return intercepted.look(answered)
+        return intercepted.intercept_response(answered)
 
     def _corrupt(self, fault: Fault, intercepted: _Intercepted) -> Any:
         def corrupted(answer: Any) -> Any:
             return answer if answer is NO_RESPONSE else _CorruptResponse(answer)
 
-        return intercepted.look(corrupted)
+        return intercepted.intercept_response(corrupted)
 
 
 ACTIONS: Final[dict[str, Callable[[Injector, Fault, _Intercepted], Any]]] = {

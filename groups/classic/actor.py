@@ -150,7 +150,7 @@ class GroupActor:
         for answered in syncs.values():
             answered(SyncReply(ErrorCode.NOT_COORDINATOR))
 
-    def die(self) -> None:
+    def mark_dead(self) -> None:
         """Cancel all timers and become DEAD, after the group was removed from the log."""
         self.disarm_all()
         self._become(advance(self.group, GroupState.DEAD, self._ports.now_ms()))

@@ -11,12 +11,12 @@ from stuntbroker.groups.classic.rebalance import (
     add_member,
     complete_if_all_joined,
     complete_join,
-    drop,
     initial_delay_over,
     join_reply,
-    prepare,
-    propagate,
+    prepare_rebalance,
+    propagate_assignments,
     rebalance_or_complete,
+    remove_members,
     select_protocol,
     supports,
     sync_deadline,
@@ -106,7 +106,7 @@ def heartbeat(group: Group, member_id: str, instance_id: str | None, generation:
 def _join(group: Group, request: JoinGroup, work: Work) -> Group:
     if not _has_room(group, request.member_id, work.config):
         work.answer(JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED))
-        return drop(group, (request.member_id,), work)
+        return remove_members(group, (request.member_id,), work)
     if group.state is GroupState.DEAD:
         work.answer(JoinReply(ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id))
         return group
@@ -178,7 +178,7 @@ def _join_static(group: Group, request: JoinGroup, instance_id: str, work: Work)
         case GroupState.COMPLETING_REBALANCE:
             # The leader may be computing an assignment for the old member id; the new one would get no
             # partitions.
-            return prepare(group, work)
+            return prepare_rebalance(group, work)
         case _:
             return complete_if_all_joined(group, work)
 
@@ -280,7 +280,7 @@ def _sync(group: Group, request: SyncGroup, work: Work) -> Group:
         return group
     # Unlike Kafka: if the assignment cannot be stored, only the leader gets an error, and may retry; Kafka
     # fails every waiting member and rebalances.
-    group = propagate(group, dict(request.assignments), ErrorCode.NONE, work)
+    group = propagate_assignments(group, dict(request.assignments), ErrorCode.NONE, work)
     work.store = group
     return advance(group, GroupState.STABLE, work.now_ms)
 
@@ -318,7 +318,7 @@ def _leave_group(group: Group, request: LeaveGroup, work: Work) -> Group:
         if error is ErrorCode.NONE:
             leaving[member_id] = None
             present.remove(member_id)
-    group = drop(group, leaving, work)
+    group = remove_members(group, leaving, work)
     work.answer(LeaveReply(ErrorCode.NONE, tuple(errors)))
     if ErrorCode.NONE not in errors:
         return group
@@ -368,7 +368,7 @@ def _session_expired(group: Group, member_id: str, work: Work) -> Group:
         if not member.is_new and (member.awaiting_join or member.awaiting_sync):
             # A member that waits for a response sends no heartbeats; the response restarts its session.
             return group
-        group = drop(group, (member_id,), work)
+        group = remove_members(group, (member_id,), work)
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             return rebalance_or_complete(group, work)
     if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
@@ -380,5 +380,5 @@ def _loaded(group: Group, work: Work) -> Group:
     for member in group.members.values():
         work.arm_session(member.member_id, member.session_timeout_ms)
     if len(group.members) > work.config.group_size_max:
-        return prepare(group, work)  # The limit was lowered.
+        return prepare_rebalance(group, work)  # The limit was lowered.
     return group

@@ -99,14 +99,14 @@ class Work:
 def rebalance_or_complete(group: Group, work: Work) -> Group:
     """Start a rebalance because the members have changed; if one is in progress, complete it when all have joined."""
     if GroupState.PREPARING_REBALANCE in SUCCESSORS[group.state]:
-        return prepare(group, work)
+        return prepare_rebalance(group, work)
     return complete_if_all_joined(group, work)
 
 
-def prepare(group: Group, work: Work) -> Group:
+def prepare_rebalance(group: Group, work: Work) -> Group:
     """Start a rebalance: every member must rejoin."""
     if group.state is GroupState.COMPLETING_REBALANCE:
-        group = propagate(group, {}, ErrorCode.REBALANCE_IN_PROGRESS, work)
+        group = propagate_assignments(group, {}, ErrorCode.REBALANCE_IN_PROGRESS, work)
     work.disarm_sync()
     is_initial = group.state is GroupState.EMPTY
     group = replace(
@@ -152,7 +152,7 @@ def complete_join(group: Group, work: Work) -> Group:
     """Begin the next generation with the members that have joined, and with all static members."""
     work.disarm_join()
     absent = [key for key, member in group.members.items() if not member.awaiting_join and member.instance_id is None]
-    group = drop(group, dict.fromkeys(absent), work)
+    group = remove_members(group, dict.fromkeys(absent), work)
     group = _with_joined_leader(group)
     if group.members and not _leader_has_joined(group):
         # No member has joined and only static ones are left: wait until one rejoins or its session expires.
@@ -218,7 +218,7 @@ def joined_members(group: Group) -> tuple[JoinedMember, ...]:
     )
 
 
-def propagate(group: Group, assignments: dict[str, bytes], error: ErrorCode, work: Work) -> Group:
+def propagate_assignments(group: Group, assignments: dict[str, bytes], error: ErrorCode, work: Work) -> Group:
     """Give every member its assignment (empty if there is none), and answer the waiting SyncGroup requests."""
     failed = error is not ErrorCode.NONE
     members: dict[str, Member] = {}
@@ -238,11 +238,11 @@ def sync_deadline(group: Group, event: SyncDeadline, work: Work) -> Group:
         return group
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         return group
-    group = drop(group, dict.fromkeys(sorted(group.pending_sync)), work)
-    return prepare(group, work)
+    group = remove_members(group, dict.fromkeys(sorted(group.pending_sync)), work)
+    return prepare_rebalance(group, work)
 
 
-def drop(group: Group, member_ids: Collection[str], work: Work) -> Group:
+def remove_members(group: Group, member_ids: Collection[str], work: Work) -> Group:
     """Remove members; their waiting requests get UNKNOWN_MEMBER_ID, so that a live client joins again."""
     for member_id in member_ids:
         member = group.members.get(member_id)
