@@ -30,8 +30,9 @@ from stuntbroker.protocol.messages.list_offsets_request import (
 )
 from stuntbroker.protocol.messages.list_offsets_response import ListOffsetsResponse
 from stuntbroker.protocol.primitives import DecodeError
+from stuntbroker.protocol.versions import TOPIC_IDS_FROM
 
-FETCH_NAMES_MAX: Final = 12
+FETCH_NAMES_MAX: Final = TOPIC_IDS_FROM[FETCH] - 1
 """Later versions name topics by id."""
 LATEST: Final = -1
 EARLIEST: Final = -2

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.cluster.moves import change_leader
 from stuntbroker.control.rules.faults import FaultError, check_number, check_text, part_of
-from stuntbroker.coordinator.state import EPOCH_LAST
 from stuntbroker.protocol.batches.records import SEQUENCE_MAX, TRANSACTIONAL, build_batch
 from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 from stuntbroker.protocol.topic_names import TXN_STATE
+from stuntbroker.protocol.transaction_states import EPOCH_LAST
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.producers import OPEN
 

@@ -258,7 +258,7 @@ class Actor:
                 execution.reply(effect)
             elif isinstance(effect, WriteMarkers):
                 execution.position = position
-                if self._write_markers(effect.txn, execution, ports):
+                if self._write_markers_and_complete(effect.txn, execution, ports):
                     return True
             elif isinstance(effect, RejectNewRecords):
                 ports.reject_new_records(effect.txn)
@@ -266,8 +266,8 @@ class Actor:
                 assert isinstance(effect, Redecide)
                 return self._decide_and_perform(execution, ports)
 
-    def _write_markers(self, txn: Txn, execution: _Execution, ports: Ports) -> bool:
-        """Write the markers and complete the transaction. True when the actor is suspended."""
+    def _write_markers_and_complete(self, txn: Txn, execution: _Execution, ports: Ports) -> bool:
+        """Write the markers and append the Complete record, or begin to; return whether the actor is suspended."""
         if len(txn.partitions) > ports.markers_at_once_max:
             self.write_markers_in_slices(txn, execution, ports)
             return True

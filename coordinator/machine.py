@@ -35,7 +35,6 @@ from stuntbroker.coordinator.state import (
     COMPLETE_COMMIT,
     COMPLETED,
     EMPTY,
-    EPOCH_LAST,
     NO_PARTITIONS,
     ONGOING,
     PREPARE_ABORT,
@@ -47,7 +46,7 @@ from stuntbroker.coordinator.state import (
     advance,
 )
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.transaction_states import EPOCH_MAX, TIMEOUT_NONE
+from stuntbroker.protocol.transaction_states import EPOCH_LAST, EPOCH_MAX, TIMEOUT_NONE
 
 _FENCED: Final = Reply(ErrorCode.PRODUCER_FENCED)
 _CONCURRENT: Final = Reply(ErrorCode.CONCURRENT_TRANSACTIONS)

@@ -137,7 +137,7 @@ class Append(Value):
 
 
 class WriteMarkers(Value):
-    """Write a marker to every partition of the transaction. MarkersWritten is decided afterwards."""
+    """Write a marker to every partition of the transaction. Then MarkersWritten is decided, and its state appended, deferred."""
 
     __match_args__: ClassVar[tuple[str, ...]] = ("txn",)
 

@@ -26,8 +26,6 @@ from typing import Any, Final, NamedTuple
 from stuntbroker.protocol.topic_names import TopicPartition
 from stuntbroker.protocol.transaction_states import STATES
 
-EPOCH_LAST: Final = 32_766
-"""The last epoch that a client ever holds. Epoch 32,767 is reserved for fencing."""
 NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
 

@@ -12,5 +12,7 @@ STATES: Final = ("Empty", *RUNNING, "CompleteCommit", "CompleteAbort")
 """Names of all states, as in ListTransactions; the index is the number in the transaction log."""
 EPOCH_MAX: Final = 32_767
 """Largest producer epoch, that of markers that fence a producer with the last epoch; no client ever holds it."""
+EPOCH_LAST: Final = EPOCH_MAX - 1
+"""The last epoch that a client ever holds; EPOCH_MAX is reserved for fencing."""
 TIMEOUT_NONE: Final = INT32_MAX
 """Time-out in ms of a two-phase commit transaction (KIP-939), which never times out."""

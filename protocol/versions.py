@@ -26,3 +26,5 @@ END_TXN_V2_FROM: Final = 5
 """First versions of Produce, TxnOffsetCommit and EndTxn with transaction version 2 (KIP-890)."""
 CREATED_TOPICS_DESCRIBED_FROM: Final = 5
 """First version of CreateTopics whose response describes the new topics."""
+NO_PROTOCOL_FROM: Final = 7
+"""First version of JoinGroup whose response may have a null protocol."""

@@ -36,6 +36,7 @@ from stuntbroker.protocol.batches.records import (
     CONTROL,
     HEADER,
     HEADER_SIZE,
+    LOG_OVERHEAD,
     TRANSACTIONAL,
     BatchHeader,
     only_record,
@@ -317,7 +318,7 @@ def _rebuilt(header: BatchHeader, body: bytes, count: int, max_timestamp: int) -
     """Return a batch with only the kept records, `body`; offsets and sequence numbers do not change."""
     out = bytearray(HEADER_SIZE)
     out += compress(header.codec, body) if header.codec else body
-    fields = header._replace(length=len(out) - 12, crc=0, count=count, max_timestamp=max_timestamp)
+    fields = header._replace(length=len(out) - LOG_OVERHEAD, crc=0, count=count, max_timestamp=max_timestamp)
     HEADER.pack_into(out, 0, *fields)
     seal(out)
     return out

@@ -339,7 +339,6 @@ class ProducerStates:
         last_ms += [each.since_ms for each in self.unresolved_batches.values()]
         return min(last_ms) + expiration_ms if last_ms else None
 
-    # Unlike Kafka: at start-up Kafka forgets producers whose records are all below the log start, and their open transactions.
     def snapshot(self) -> bytes:
         """Return all producers in the format of Kafka's `.snapshot` files."""
         entries = []
@@ -369,6 +368,7 @@ class ProducerStates:
             raise DecodeError("not a producer snapshot of version 1", 0)
         if int.from_bytes(data[2:6], "big") != crc32c(data[6:]):
             raise DecodeError("wrong CRC in a producer snapshot", 2)
+        # Unlike Kafka: Kafka forgets producers whose records are all below the log start, and their open transactions.
         states = cls()
         opened = []
         for entry in ProducerSnapshot.decode(data, SNAPSHOT_VERSION, 2).producer_entries:

@@ -10,6 +10,7 @@ from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC, PASSWOR
 from stuntbroker.broker.requests.apis import RELEASE
 from stuntbroker.protocol.addresses import parse_address
 from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN
+from stuntbroker.protocol.transaction_states import EPOCH_LAST
 
 PARTITIONS_MAX: Final = 10_000
 """Maximum number of partitions that one request can create, or a topic can have when it is created."""
@@ -315,7 +316,7 @@ _BROKER: Final[dict[str, Property]] = {
     # Transactional ids; PREFIX* stands for all ids with the prefix.
     "stuntbroker.deny.two.phase.commit": _list("", _ids_or_prefixes),
     "stuntbroker.groups.max.bytes": _long(256 << 20, 1),
-    "stuntbroker.initial.producer.epoch": _int(0, 0, 32_766),
+    "stuntbroker.initial.producer.epoch": _int(0, 0, EPOCH_LAST),
     "stuntbroker.initial.producer.id": _long(0, 0, 2**62),
     "stuntbroker.jaas.file": _string(""),
     "stuntbroker.mapped.address": _string("", _address),

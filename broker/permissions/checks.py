@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from stuntbroker.broker.permissions.permitted import may
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.interception import intercept_response
-from stuntbroker.broker.requests.partial_requests import handle_own_part, refusal_of
+from stuntbroker.broker.requests.partial_requests import handle_own_part, name_of, refusal_of
 from stuntbroker.broker.requests.plain_messages import whole_answer
 from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.acls import CLUSTER_NAME, Operation, Resource
@@ -246,8 +246,7 @@ def itself(request: CheckedRequest, name: str, version: int) -> str:
 def topic_name(request: CheckedRequest, topic: Any, version: int) -> str | None:
     """Return the name of a topic in a request, which has an id instead from some version of an API on; None if it is unknown."""
     if version < TOPIC_IDS_FROM.get(request.route.key, version + 1):
-        name: str = topic.topic if hasattr(topic, "topic") else topic.name
-        return name
+        return name_of(topic)
     return request.broker.topics.name_of(topic.topic_id)
 
 

@@ -18,6 +18,7 @@ from stuntbroker.protocol.api_keys import (
     PRODUCE,
     TXN_OFFSET_COMMIT,
 )
+from stuntbroker.protocol.versions import TWO_PHASE_FROM
 
 RELEASE: Final = "4.3"
 """Kafka release whose API versions this table has; a listener may imitate an older release (personality.py)."""
@@ -87,7 +88,7 @@ SERVED: Final[dict[int, Served]] = {
     75: Served(0, 0, "k75_describe_topic_partitions"),
 }
 
-WITHOUT_TWO_PHASE: Final = {INIT_PRODUCER_ID: 5}
+WITHOUT_TWO_PHASE: Final = {INIT_PRODUCER_ID: TWO_PHASE_FROM - 1}
 """API key -> newest version while `transaction.two.phase.commit.enable` is false."""
 ONLY_APPEND: Final = frozenset(
     {

@@ -13,14 +13,12 @@ from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import NodeEndpoint, ProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.produce_codec import ProduceFields
-from stuntbroker.protocol.versions import SEVERAL_FROM
+from stuntbroker.protocol.versions import NO_PROTOCOL_FROM, SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientRequest
     from stuntbroker.broker.requests.router import Handler
 
-NO_PROTOCOL_FROM: Final = 7
-"""First version of JoinGroup whose response may have a null protocol."""
 PARTITIONS: Final = ("partition_responses", "partitions")
 """Names of the partition list in a topic of a response."""
 
@@ -108,15 +106,20 @@ def merged(answered: Sequence[Any], refused: Sequence[Any]) -> list[Any]:
     partitions = next((name for name in PARTITIONS if answered and hasattr(answered[0], name)), None)
     if partitions is None:
         return [*answered, *refused]
-    together = {_name_of(each): each for each in answered}
+    together = {_name_and_id(each): each for each in answered}
     for each in refused:
-        known = together.setdefault(_name_of(each), each)
+        known = together.setdefault(_name_and_id(each), each)
         if known is not each:
             setattr(known, partitions, [*getattr(known, partitions), *getattr(each, partitions)])
     return list(together.values())
 
 
-def _name_of(topic: Any) -> tuple[str, bytes | None]:
-    """Return name and id of a topic in a response; depending on the version, either may be empty."""
+def name_of(topic: Any) -> str:
+    """Return the name of a topic in a request or response, which has the field `topic` or `name`."""
     name: str = topic.topic if hasattr(topic, "topic") else topic.name
-    return name, getattr(topic, "topic_id", None)
+    return name
+
+
+def _name_and_id(topic: Any) -> tuple[str, bytes | None]:
+    """Return name and id of a topic in a response; depending on the version, either may be empty."""
+    return name_of(topic), getattr(topic, "topic_id", None)

@@ -57,11 +57,11 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
 from stuntbroker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 from stuntbroker.protocol.primitives import INT16_MAX, Message
 from stuntbroker.protocol.topic_names import TopicPartition
-from stuntbroker.protocol.versions import END_TXN_V2_FROM, OFFSETS_V2_FROM, TWO_PHASE_FROM
+from stuntbroker.protocol.versions import END_TXN_V2_FROM, OFFSETS_V2_FROM, SEVERAL_FROM, TWO_PHASE_FROM
 
-FIND_COORDINATOR_MAX: Final = 3
+FIND_COORDINATOR_MAX: Final = SEVERAL_FROM[FIND_COORDINATOR] - 1
 """Later versions look up many keys."""
-ADD_PARTITIONS_MAX: Final = 3
+ADD_PARTITIONS_MAX: Final = SEVERAL_FROM[ADD_PARTITIONS_TO_TXN] - 1
 """Later versions are for brokers."""
 OFFSETS_WITH_GROUP_FROM: Final = 3
 """First version of TxnOffsetCommit with generation, member and instance (KIP-447)."""

@@ -11,6 +11,7 @@ from aiokafka import codec
 from stuntbroker.client.security import Security, check_security
 from stuntbroker.protocol.batches.records import CODEC_NAMES
 from stuntbroker.protocol.primitives import INT32_MAX
+from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 CODECS: Final[dict[str | None, Callable[[], bool]]] = {
     None: lambda: True,
@@ -37,13 +38,11 @@ Serializer = Callable[[Any], bytes]
 
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000
-TIMEOUT_MS_MAX: Final = INT32_MAX
 BOOTSTRAP_SERVERS: Final = "localhost"
 METADATA_MAX_AGE_MS: Final = 300_000
 CONNECTIONS_MAX_IDLE_MS: Final = 540_000
 CONNECTION_DEFAULTS: Final = (BOOTSTRAP_SERVERS, METADATA_MAX_AGE_MS, CONNECTIONS_MAX_IDLE_MS)
 """Values of the options that cannot be given together with shared connections."""
-"""Maximum transaction time-out; sent with two-phase commit, under which transactions do not time out (KIP-939)."""
 BACKOFF_MS_MIN: Final = 1
 """Minimum back-off, even if `retry_backoff_ms` is 0: without it, retries would occupy a processor."""
 
@@ -80,11 +79,11 @@ def timeout_ms_of(transaction_timeout_ms: int | None, enable_2pc: bool) -> int:
     if enable_2pc:
         if transaction_timeout_ms is not None:
             raise ValueError("transaction_timeout_ms cannot be set with enable_2pc: such transactions do not time out")
-        return TIMEOUT_MS_MAX
+        return TIMEOUT_NONE
     timeout_ms = TRANSACTION_TIMEOUT_MS if transaction_timeout_ms is None else transaction_timeout_ms
     check_at_least(1, transaction_timeout_ms=timeout_ms)
-    if timeout_ms > TIMEOUT_MS_MAX:
-        raise ValueError(f"transaction_timeout_ms is {timeout_ms}: at most {TIMEOUT_MS_MAX} can be sent")
+    if timeout_ms > INT32_MAX:
+        raise ValueError(f"transaction_timeout_ms is {timeout_ms}: at most {INT32_MAX} can be sent")
     return timeout_ms
 
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from stuntbroker.broker.random_source import SeededRandomSource
 from stuntbroker.broker.requests.plain_messages import Plain
-from stuntbroker.coordinator.state import EPOCH_LAST
 from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.transaction_states import EPOCH_LAST
 
 MATCH: Final = {
     "api": "Kafka's name of the request, or a list of names; `*` and `?` are wildcards",

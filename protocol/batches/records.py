@@ -44,7 +44,6 @@ CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
-DELETE_HORIZON: Final = 0x40
 HEADERS_ALL: Final = 1 << 31
 CODEC_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 """Names of the codecs; the index is the number in a batch's attributes."""

@@ -361,7 +361,7 @@ def test_a_termination_is_asked_for_until_the_markers_are_out(world: World) -> N
     world.init_codes = [ErrorCode.CONCURRENT_TRANSACTIONS] * 3
     world.admin.force_terminate("open")
     assert len(world.sent("InitProducerId")) == 4
-    assert world.clock.slept == [0.05, 0.1, 0.2]
+    assert world.clock.slept == [0.02, 0.04, 0.08]
 
 
 def test_a_termination_that_never_comes_through_ends_with_the_time_out(world: World) -> None:

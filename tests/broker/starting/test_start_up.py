@@ -56,6 +56,7 @@ OURS = {
     "stuntbroker.protocol.messages.producer_snapshot", "stuntbroker.protocol.messages.transaction_log_key",
     "stuntbroker.protocol.messages.transaction_log_value", "stuntbroker.protocol.primitives",
     "stuntbroker.protocol.topic_names", "stuntbroker.protocol.transaction_states",
+    "stuntbroker.protocol.versions",
     "stuntbroker.storage", "stuntbroker.storage.data_dir", "stuntbroker.storage.disk",
     "stuntbroker.storage.errors", "stuntbroker.storage.journal", "stuntbroker.storage.large_batch",
     "stuntbroker.storage.leader_epochs", "stuntbroker.storage.log_config", "stuntbroker.storage.marker",

@@ -8,7 +8,8 @@ from txn_harness import ENDING, NEXT, NOW, PRODUCER, SETTLED, SPARE, STARTED, ST
 from txn_tables import ALL, CONCURRENT, FENCED, INVALID_STATE, NOT_MAPPED, OK, Asked, Outcome, Table, becomes, stays
 
 from stuntbroker.coordinator.requests import EndTxn
-from stuntbroker.coordinator.state import EPOCH_LAST, Phase
+from stuntbroker.coordinator.state import Phase
+from stuntbroker.protocol.transaction_states import EPOCH_LAST
 
 P = Phase
 COMMIT, ABORT = True, False

@@ -8,7 +8,8 @@ from txn_harness import ENDING, NEXT, NOW, PRODUCER, SETTLED, SPARE, STRANGER, c
 from txn_tables import ALL, CONCURRENT, FENCED, SERVER_ERROR, Asked, Table, becomes, stays
 
 from stuntbroker.coordinator.requests import InitProducerId
-from stuntbroker.coordinator.state import EPOCH_LAST, Phase
+from stuntbroker.coordinator.state import Phase
+from stuntbroker.protocol.transaction_states import EPOCH_LAST
 
 P = Phase
 ASKED_TIMEOUT_MS = 45_000

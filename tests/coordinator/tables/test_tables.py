@@ -16,9 +16,9 @@ from txn_tables import Cell, Outcome, Table
 
 from stuntbroker.coordinator.machine import RULES, decide
 from stuntbroker.coordinator.requests import AddPartitions, EndTxn, InitProducerId, MarkersWritten, Reply, Request
-from stuntbroker.coordinator.state import COMPLETED, EPOCH_LAST, Phase, Txn
+from stuntbroker.coordinator.state import COMPLETED, Phase, Txn
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
+from stuntbroker.protocol.transaction_states import EPOCH_LAST, TIMEOUT_NONE
 from tests.kit.cases import check_each
 
 
