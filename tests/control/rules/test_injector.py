@@ -393,6 +393,22 @@ async def test_time_passes_at_once_before_a_request_is_carried_out(rig: Rig, con
     assert rig.broker.clock.now_ms() == began_ms + 80_000
 
 
+async def test_a_request_whose_fault_fails_is_ended_and_reported(
+    rig: Rig, control: Control, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_ms: int) -> None:
+        raise ValueError("a mistake of ours")
+
+    given = begin(client)
+    monkeypatch.setattr(control.clock, "advance", fail)
+    control.injector.add(rule("EndTxn", advance_ms=80_000, times=1))
+    client.feed(frame(end_request(given), 4))
+    await turn()
+    assert client.transport.is_closing()
+    assert rig.events.names().count("request_crashed") == 1
+    rig.events.kept.clear()
+
+
 async def test_an_id_is_near_its_last_epoch_unless_it_is_further_or_in_use(
     rig: Rig, control: Control, client: Client
 ) -> None:
