@@ -28,3 +28,7 @@ CREATED_TOPICS_DESCRIBED_FROM: Final = 5
 """First version of CreateTopics whose response describes the new topics."""
 NO_PROTOCOL_FROM: Final = 7
 """First version of JoinGroup whose response may have a null protocol."""
+RELEASE: Final = "4.3"
+"""The release of Apache Kafka whose APIs a broker serves."""
+OLDER_RELEASES: Final = ("2.1", "2.5", "2.8", "3.3", "3.6", "3.9", "4.0")
+"""Releases that a listener can imitate."""

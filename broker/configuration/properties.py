@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC, PASSWORD
-from stuntbroker.broker.requests.apis import RELEASE
 from stuntbroker.protocol.addresses import parse_address
 from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN
 from stuntbroker.protocol.transaction_states import EPOCH_LAST
+from stuntbroker.protocol.versions import OLDER_RELEASES, RELEASE
 
 PARTITIONS_MAX: Final = 10_000
 """Maximum number of partitions that one request can create, or a topic can have when it is created."""
@@ -114,13 +114,6 @@ def _ids_or_prefixes(text: str) -> str:
                 f"{part!r} has a * before its end: an entry is a name, or PREFIX* for all names with this prefix"
             )
     return text
-
-
-def _personalities(text: str) -> str:
-    """Validate a list of Kafka releases, each for all listeners or, as NAME:RELEASE, for one."""
-    from stuntbroker.broker.requests.personality import PERSONALITIES
-
-    return _by_listener(*PERSONALITIES, RELEASE)(text)
 
 
 def _by_listener(*choices: str) -> Callable[[str], str]:
@@ -323,7 +316,7 @@ _BROKER: Final[dict[str, Property]] = {
     "stuntbroker.mapped.address.wait.ms": _int(0, 0),
     "stuntbroker.nodes": _int(1, 1, NODES_MAX),
     # A release for all listeners, or NAME:RELEASE for some of them.
-    "stuntbroker.personality": _list(RELEASE, _personalities),
+    "stuntbroker.personality": _list(RELEASE, _by_listener(*OLDER_RELEASES, RELEASE)),
     # The principal of clients that do not authenticate; USER for all listeners, or NAME:USER for some of them.
     "stuntbroker.principal": _string("", _permissions("principals")),
     # A profile for all listeners, or NAME:PROFILE for some of them.

@@ -21,8 +21,8 @@ from stuntbroker.broker.configuration.properties import (
     is_listener_property,
 )
 from stuntbroker.broker.permissions.authorizer import ANONYMOUS, Principal
-from stuntbroker.broker.requests.apis import RELEASE
 from stuntbroker.protocol.addresses import EVERY_ADDRESS, PORT_MAX, SECURITY_PROTOCOLS, Address, parse_address
+from stuntbroker.protocol.versions import RELEASE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.security.listener_security import ListenerSecurity

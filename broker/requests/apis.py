@@ -20,9 +20,6 @@ from stuntbroker.protocol.api_keys import (
 )
 from stuntbroker.protocol.versions import TWO_PHASE_FROM
 
-RELEASE: Final = "4.3"
-"""Kafka release whose API versions this table has; a listener may imitate an older release (personality.py)."""
-
 
 class Served(NamedTuple):
     """The served versions of an API, and its handler."""

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from struct import pack
 from typing import Final
 
-from stuntbroker.broker.requests.apis import RELEASE, SERVED
+from stuntbroker.broker.requests.apis import SERVED
 from stuntbroker.protocol.api_keys import API_VERSIONS
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.versions import RELEASE
 
 FEATURES_FROM: Final = "4.0"
 """The first release with the feature transaction.version."""

@@ -12,9 +12,10 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from stuntbroker.broker.requests.apis import ONLY_APPEND, RELEASE, SERVED
+from stuntbroker.broker.requests.apis import ONLY_APPEND, SERVED
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.headers import has_flexible_request_header, has_flexible_response_header
+from stuntbroker.protocol.versions import RELEASE
 
 Handler = Callable[[Any, Any, int], Any]
 """Called with the `request.Request` (its client, its listener, its answer), the decoded body, and the version.

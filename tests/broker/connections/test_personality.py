@@ -15,7 +15,7 @@ import stuntbroker
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import ConfigError
 from stuntbroker.broker.connections.listener import listeners_of
-from stuntbroker.broker.requests.apis import RELEASE, SERVED
+from stuntbroker.broker.requests.apis import SERVED
 from stuntbroker.broker.requests.personality import PERSONALITIES, has_features, versions_of
 from stuntbroker.client import TransactionalProducer
 from stuntbroker.client.cluster import Cluster
@@ -27,10 +27,15 @@ from stuntbroker.protocol.messages.api_versions_request import ApiVersionsReques
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from stuntbroker.protocol.versions import OLDER_RELEASES, RELEASE
 
 ALL = [*PERSONALITIES, RELEASE]
 DEADLINE_S = 20.0
 API_VERSIONS, PRODUCE, INIT_PRODUCER_ID = 18, 0, 22
+
+
+def test_each_older_release_has_its_versions() -> None:
+    assert tuple(PERSONALITIES) == OLDER_RELEASES
 
 
 @contextmanager
