@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Final, Protocol
 
+from stuntbroker.broker.metadata.requested_topics import topics_to_delete
 from stuntbroker.broker.metadata.topics import Topic
 from stuntbroker.broker.metadata.unknown_topics import unknown_topic
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, cost_of_change, run_in_slices
@@ -16,7 +17,6 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from stuntbroker.protocol.primitives import ZERO_UUID
-from stuntbroker.protocol.versions import TOPIC_IDS_FROM
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -42,10 +42,7 @@ VERSIONS = range(1, 7)
 def handle(request: Asking[Uses], body: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse | None:
     """Delete topics; None when the response comes later."""
     broker = request.broker
-    if version >= TOPIC_IDS_FROM[KEY]:
-        wanted = list(body.topics)
-    else:
-        wanted = [DeleteTopicState(name) for name in body.topic_names]
+    wanted = topics_to_delete(body, version)
     if not broker.config["delete.topic.enable"]:
         error = ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST
         return DeleteTopicsResponse(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from stuntbroker.broker.metadata.requested_topics import topics_to_describe
 from stuntbroker.broker.metadata.unknown_topics import unknown_or_invalid
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.acls import EVERYTHING_ON, OPERATIONS_NOT_REQUESTED, Resource
@@ -41,14 +42,11 @@ def _each(request: Asking[Uses], body: DescribeTopicPartitionsRequest) -> Steps[
     broker = request.broker
     stopped = broker.nodes.stopped
     requested = [topic.name for topic in body.topics]
-    names = sorted(set(requested or broker.topics.by_name))
-    cursor, first = body.cursor, 0
-    if cursor is not None:
-        names = [name for name in names if name >= cursor.topic_name]
-        if cursor.partition_index < 0 or (requested and cursor.topic_name not in names):
-            return _refused(requested, ErrorCode.INVALID_REQUEST)
-        if names and names[0] == cursor.topic_name:
-            first = cursor.partition_index
+    names = topics_to_describe(body, broker.topics)
+    if names is None:
+        return _refused(requested, ErrorCode.INVALID_REQUEST)
+    cursor = body.cursor
+    first = cursor.partition_index if cursor is not None and names[:1] == [cursor.topic_name] else 0
     # Looked up once, so a topic that is deleted between two slices is still described.
     topics = {name: broker.topics.get(name) for name in names}
     left = max(1, min(body.response_partition_limit, LIMIT_MAX))

@@ -7,7 +7,14 @@ from collections.abc import Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.metadata.requested_topics import creates_missing, each_once, named_topics, request_error
+from stuntbroker.broker.metadata.requested_topics import (
+    creates_missing,
+    each_once,
+    named_topics,
+    request_error,
+    topics_to_delete,
+    topics_to_describe,
+)
 from stuntbroker.broker.permissions.authorizer import operations_of
 from stuntbroker.broker.permissions.checks import MESSAGES, change_response, may_on_cluster
 from stuntbroker.broker.permissions.permitted import may
@@ -183,15 +190,12 @@ def check_describe_topic_partitions(
     handle: Handler, request: CheckedRequest, body: DescribeTopicPartitionsRequest, version: int
 ) -> Any:
     """Hide the topics of which the client may not know, so that the pages have the others only."""
-    requested = [topic.name for topic in body.topics]
+    names = topics_to_describe(body, request.broker.topics)
+    if names is None:
+        return handle(request, body, version)  # It is refused.
     cursor = body.cursor
-    names = sorted(set(requested or request.broker.topics.by_name))
-    if cursor is not None:
-        if cursor.partition_index < 0 or (requested and cursor.topic_name not in requested):
-            return handle(request, body, version)  # It is refused.
-        names = [name for name in names if name >= cursor.topic_name]
     permitted = [name for name in names if may_describe(request, name)]
-    hidden = sorted(set(names).difference(permitted)) if requested else []
+    hidden = sorted(set(names).difference(permitted)) if body.topics else []
     denied = [DescribeTopicPartitionsResponseTopic(DENIED, name) for name in hidden]
     if not permitted:
         return DescribeTopicPartitionsResponse(topics=denied)
@@ -242,7 +246,7 @@ def check_delete_topics(handle: Handler, request: CheckedRequest, body: DeleteTo
     if body.timeout_ms <= 0 or not request.broker.config["delete.topic.enable"]:
         return handle(request, body, version)
     by_state = version >= TOPIC_IDS_FROM[DELETE_TOPICS]
-    wanted = body.topics if by_state else [DeleteTopicState(name) for name in body.topic_names]
+    wanted = topics_to_delete(body, version)
     times = Counter((topic.name, topic.topic_id) for topic in wanted)
     own, refused = copy(body), []
     accepted: list[DeleteTopicState] = []
