@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
         HasClock, HasConfig, HasConnections, HasDataDir, HasEvents, HasRequestMemory, HasTimers, HasTopics, Protocol
     ):
         """Parts of the broker that this module uses."""
+
+
+_ENDED: Final = object()
+"""Returned for the slice after the last one."""
 
 
 class Housekeeping:
@@ -85,11 +89,7 @@ class Housekeeping:
         exists = broker.topics.log(self._log.topic, self._log.index) is self._log
         is_done = True
         try:
-            if exists:
-                next(self._slices)
-                is_done = False
-        except StopIteration:
-            pass
+            is_done = not exists or next(self._slices, _ENDED) is _ENDED
         except (StorageError, OSError) as fault:
             self._report("log_not_cleaned", self._log, fault)
         finally:  # After any other exception too, the next log is cleaned.
