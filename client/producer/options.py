@@ -9,6 +9,7 @@ from typing import Any, Final, SupportsIndex
 from aiokafka import codec
 
 from stuntbroker.client.security import Security, check_security
+from stuntbroker.protocol.addresses import PORT_MAX
 from stuntbroker.protocol.batches.records import CODEC_NAMES
 from stuntbroker.protocol.primitives import INT32_MAX
 from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
@@ -121,6 +122,10 @@ def check_bootstrap(bootstrap_servers: object) -> None:
         raise TypeError(f"bootstrap_servers is {bootstrap_servers!r:.40}: it has to be a text or a list of texts")
     if not any(server.strip() for server in servers):
         raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: give at least one HOST:PORT")
+    for address in ",".join(servers).split(","):
+        port = address.rpartition(":")[2]
+        if port.isdecimal() and int(port) > PORT_MAX:  # The system would connect to another port.
+            raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: a port is at most {PORT_MAX}")
 
 
 def check_functions(

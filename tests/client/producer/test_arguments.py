@@ -32,6 +32,11 @@ WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         ValueError,
         "bootstrap_servers is []: give at least",
     ),
+    "a port that there is not": (
+        {"transactional_id": "id", "bootstrap_servers": "localhost:9092,localhost:99999"},
+        ValueError,
+        "bootstrap_servers is 'localhost:9092,localhost:99999': a port is at most",
+    ),
     "servers that are none": (
         {"transactional_id": "id", "bootstrap_servers": None},
         TypeError,
