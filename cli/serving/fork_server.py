@@ -229,7 +229,7 @@ class _Server:
             elif time.monotonic() > deadline_s:
                 break
             time.sleep(POLL_S)
-        _write_answer({"id": request["id"], "status": None if pid in self._children else self._ended.get(pid, GONE)})
+        _write_answer({"id": request["id"], "status": self._ended.get(pid)})
 
     def _remove(self, request: dict[str, Any]) -> None:
         """Kill a broker and remove its data later, without waiting for the kernel to end the process."""
@@ -237,8 +237,9 @@ class _Server:
         if pid not in self._children:  # It has already ended.
             shutil.rmtree(home, ignore_errors=True)
             return
-        self._children.discard(pid)
         os.kill(pid, signal.SIGKILL)
+        self._children.discard(pid)
+        self._ended[pid] = -signal.SIGKILL
         self._ending[pid] = home
         self._forget_ended()
 

@@ -17,8 +17,12 @@ def free_port() -> int:
     return free_ports(1)[0]
 
 
+_given: set[int] = set()
+"""Ports that may not be in use yet, because the process that is to listen there has not started."""
+
+
 def free_ports(count: int) -> list[int]:
-    """Different ones of 127.0.0.1. Processes of pytest-xdist, which run side by side, never get the same."""
+    """Return ports of 127.0.0.1 that this process has not got before. Processes of pytest-xdist never get the same."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     mine = range(FIRST + worker % WORKERS_MAX, END, WORKERS_MAX)
     ports: list[int] = []
@@ -26,8 +30,9 @@ def free_ports(count: int) -> list[int]:
     chance = SystemRandom()
     with contextlib.ExitStack() as bound:
         while len(ports) < count:
-            port = chance.choice(mine)
+            port = chance.choice([port for port in mine if port not in _given] or mine)
             with contextlib.suppress(OSError):  # Somebody has it: another one.
                 bound.enter_context(socket.create_server(("127.0.0.1", port)))
                 ports.append(port)
+                _given.add(port)
     return ports
