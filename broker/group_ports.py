@@ -13,6 +13,7 @@ from stuntbroker.protocol.topic_names import OFFSETS
 from stuntbroker.storage.recovery import checked_batches
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.configuration.config import BrokerConfig
     from stuntbroker.broker.services import HasClock, HasConfig, HasEvents, HasRandomSource, HasTimers, HasTopics
 
     class Uses(HasRandomSource, HasClock, HasConfig, HasEvents, HasTimers, HasTopics, Protocol):
@@ -40,9 +41,22 @@ def new_member_id(random_source: RandomSource, prefix: str) -> str:
     return f"{prefix}-{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
 
 
+def group_config(config: BrokerConfig) -> GroupConfig:
+    """Return the properties of groups and offsets."""
+    return GroupConfig(
+        session_timeout_ms_min=config["group.min.session.timeout.ms"],
+        session_timeout_ms_max=config["group.max.session.timeout.ms"],
+        initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+        group_size_max=config["group.max.size"],
+        members_bytes_max=config["stuntbroker.groups.max.bytes"],
+        offset_metadata_size_max=config["offset.metadata.max.bytes"],
+        offsets_retention_ms=config["offsets.retention.minutes"] * MINUTE_MS,
+        offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
+    )
+
+
 def make_groups(broker: Uses) -> GroupCoordinator:
     """Return the group coordinator of a broker, with the groups and offsets replayed from its log."""
-    config = broker.config
     topic = broker.topics.internal_topic(OFFSETS)
 
     def events(name: str, facts: dict[str, object]) -> None:
@@ -52,16 +66,7 @@ def make_groups(broker: Uses) -> GroupCoordinator:
         OffsetsLog(topic),
         broker.timers,
         broker.clock.now_ms,
-        GroupConfig(
-            session_timeout_ms_min=config["group.min.session.timeout.ms"],
-            session_timeout_ms_max=config["group.max.session.timeout.ms"],
-            initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
-            group_size_max=config["group.max.size"],
-            members_bytes_max=config["stuntbroker.groups.max.bytes"],
-            offset_metadata_size_max=config["offset.metadata.max.bytes"],
-            offsets_retention_ms=config["offsets.retention.minutes"] * MINUTE_MS,
-            offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
-        ),
+        group_config(broker.config),
         partial(new_member_id, broker.random_source),
         events,
     )

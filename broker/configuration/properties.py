@@ -242,6 +242,7 @@ _BROKER: Final[dict[str, Property]] = {
     "default.replication.factor": _int(1, 1, INT16_MAX),
     "delete.topic.enable": _bool(True),
     "fetch.max.bytes": _int(57_671_680, 1_024),
+    # Unlike Kafka: 0, not 3000, so that the consumer of a test starts without a delay.
     "group.initial.rebalance.delay.ms": _int(0),
     "group.max.session.timeout.ms": _int(1_800_000, 1),
     # Unlike Kafka: 10,000; Kafka has no limit.

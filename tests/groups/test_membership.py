@@ -12,13 +12,11 @@ import pytest
 from stuntbroker.groups.classic.membership import decide, heartbeat, member_error
 from stuntbroker.groups.classic.requests import Answer, Decision, JoinReply, LeaveGroup, Leaver, LeaveReply, SyncReply
 from stuntbroker.groups.classic.state import GroupState
-from stuntbroker.groups.config import GroupConfig
 from stuntbroker.protocol.errors import ErrorCode
 from tests.kit.groups.group_states import S, group, member
-from tests.kit.groups.group_world import World, join, protocols, sync
+from tests.kit.groups.group_world import DEFAULTS, World, join, protocols, sync
 
 E = ErrorCode
-CONFIG = GroupConfig()
 
 
 def answer_of(decision: Decision) -> Any:
@@ -100,7 +98,7 @@ def test_sync_of_a_follower(
 ) -> None:
     request = sync(member_id, generation, protocol_type=protocol_type, protocol_name=protocol_name)
 
-    assert answer_of(decide(group(state), request, 0, CONFIG)) is error
+    assert answer_of(decide(group(state), request, 0, DEFAULTS)) is error
 
 
 def test_sync_is_decided_for_every_state() -> None:
@@ -122,7 +120,7 @@ LEAVES = [
 
 @pytest.mark.parametrize(("leaver", "error", "gone"), LEAVES)
 def test_leave_takes_out_who_is_named(leaver: Leaver, error: ErrorCode, gone: str | None) -> None:
-    decision = decide(group(S.STABLE), LeaveGroup("g", (leaver,)), 0, CONFIG)
+    decision = decide(group(S.STABLE), LeaveGroup("g", (leaver,)), 0, DEFAULTS)
 
     assert Answer(LeaveReply(E.NONE, (error,))) in decision.effects
     assert set(decision.group.members) == {"l", "f", "s"} - {gone}
@@ -131,7 +129,7 @@ def test_leave_takes_out_who_is_named(leaver: Leaver, error: ErrorCode, gone: st
 
 def test_leave_of_several_answers_for_each() -> None:
     leavers = (Leaver("f", None), Leaver("x", None), Leaver("", "i"))
-    decision = decide(group(S.STABLE), LeaveGroup("g", leavers), 0, CONFIG)
+    decision = decide(group(S.STABLE), LeaveGroup("g", leavers), 0, DEFAULTS)
 
     assert Answer(LeaveReply(E.NONE, (E.NONE, E.UNKNOWN_MEMBER_ID, E.NONE))) in decision.effects
     assert list(decision.group.members) == ["l"]
@@ -139,14 +137,14 @@ def test_leave_of_several_answers_for_each() -> None:
 
 def test_a_member_leaves_once_a_request() -> None:
     leavers = (Leaver("f", None), Leaver("f", None), Leaver("", "i"), Leaver("", "i"), Leaver("s", "i"))
-    decision = decide(group(S.STABLE), LeaveGroup("g", leavers), 0, CONFIG)
+    decision = decide(group(S.STABLE), LeaveGroup("g", leavers), 0, DEFAULTS)
 
     errors = (E.NONE, E.UNKNOWN_MEMBER_ID, E.NONE, E.UNKNOWN_MEMBER_ID, E.UNKNOWN_MEMBER_ID)
     assert Answer(LeaveReply(E.NONE, errors)) in decision.effects
 
 
 def test_a_leader_that_leaves_with_others_is_followed_by_a_member_that_stays() -> None:
-    decision = decide(group(S.STABLE), LeaveGroup("g", (Leaver("l", None), Leaver("f", None))), 0, CONFIG)
+    decision = decide(group(S.STABLE), LeaveGroup("g", (Leaver("l", None), Leaver("f", None))), 0, DEFAULTS)
 
     assert decision.group.leader_id == "s"
 
@@ -177,7 +175,7 @@ def test_the_work_of_a_leave_grows_with_the_members_and_not_with_their_square(in
         members = {f"m{n}": member(f"m{n}", f"i{n}" if static else None) for n in range(count)}
         leavers = tuple(Leaver(f"m{n}", instance_id and instance_id.format(n)) for n in range(count))
         before = group(S.STABLE, members=members, leader_id="m0")
-        return opcodes_of(lambda: decide(before, LeaveGroup("g", leavers), 0, CONFIG))
+        return opcodes_of(lambda: decide(before, LeaveGroup("g", leavers), 0, DEFAULTS))
 
     assert steps(400) < 6 * steps(100)
 
@@ -203,7 +201,7 @@ def test_join_of_one_who_has_a_member_id(
     state: GroupState, member_id: str, changed: bool, error: ErrorCode | None, becomes: GroupState
 ) -> None:
     offered = protocols("range", topics=("t", "u")) if changed else protocols("range")
-    decision = decide(group(state), join(member_id, protocols=offered), 0, CONFIG)
+    decision = decide(group(state), join(member_id, protocols=offered), 0, DEFAULTS)
 
     assert (answer_of(decision), decision.group.state) == (error, becomes)
 
@@ -214,8 +212,8 @@ def test_join_is_decided_for_every_state() -> None:
 
 def test_join_again_tells_the_members_to_the_leader_only() -> None:
     completing = group(S.COMPLETING_REBALANCE)
-    (to_leader,) = decide(completing, join("l"), 0, CONFIG).effects
-    (to_follower,) = decide(completing, join("f"), 0, CONFIG).effects
+    (to_leader,) = decide(completing, join("l"), 0, DEFAULTS).effects
+    (to_follower,) = decide(completing, join("f"), 0, DEFAULTS).effects
 
     assert isinstance(to_leader, Answer) and isinstance(to_leader.reply, JoinReply)
     assert isinstance(to_follower, Answer) and isinstance(to_follower.reply, JoinReply)
@@ -239,14 +237,14 @@ def test_join_needs_a_protocol_that_everybody_knows(
 ) -> None:
     request = join(protocol_type=protocol_type, protocols=protocols(*names))
 
-    assert answer_of(decide(group(state), request, 0, CONFIG)) is E.INCONSISTENT_GROUP_PROTOCOL
+    assert answer_of(decide(group(state), request, 0, DEFAULTS)) is E.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_an_answer_that_is_an_error_changes_nothing() -> None:
     for state in S:
         for request in (join("x"), sync("x", 3), sync("f", 2), LeaveGroup("g", (Leaver("x", None),))):
             before = group(state)
-            decision = decide(before, request, 0, CONFIG)
+            decision = decide(before, request, 0, DEFAULTS)
             assert decision.group == before
             assert decision.store is None
 

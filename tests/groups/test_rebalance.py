@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stuntbroker.groups.classic.requests import JoinedMember, JoinReply, Leaver, SyncReply
@@ -364,7 +366,7 @@ def test_a_member_survives_a_restart_of_the_broker(world: World) -> None:
 
 def test_a_group_above_the_limit_after_a_restart_is_made_smaller(world: World) -> None:
     first, second = world.stable(2)
-    world.config = type(world.config)(group_size_max=1)
+    world.config = replace(world.config, group_size_max=1)
     world.restart()
     assert world.state is S.PREPARING_REBALANCE
     joining = world.join(first)

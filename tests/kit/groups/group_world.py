@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.group_ports import group_config
 from stuntbroker.groups.classic.requests import JoinGroup, JoinReply, SyncGroup, SyncReply
 from stuntbroker.groups.classic.state import Group, GroupState, Protocol
-from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.coordinator import GroupCoordinator
 from stuntbroker.groups.offset_requests import FetchedOffset, OffsetCommit
 from stuntbroker.groups.records import GroupRecord, OffsetRecord, read_record
@@ -97,11 +99,14 @@ class ManualTime:
         return sum(handle.callback is not None for _, _, handle in self._heap)
 
 
+DEFAULTS = group_config(BrokerConfig({}))
+
+
 class World:
     def __init__(self, **config: int) -> None:
         self.log = MemoryLog()
         self.time = ManualTime()
-        self.config = GroupConfig(**config)
+        self.config = replace(DEFAULTS, **config)
         self.events: list[tuple[str, dict[str, object]]] = []
         self._ids = 0
         self.groups = self._coordinator()
