@@ -126,16 +126,6 @@ class TransactionalConsumer(CheckedConsumer):
             _wait_for_assignment, self._subscription, self._subscription.wait_for_assignment
         )
 
-    def subscribe(
-        self,
-        topics: Collection[str] = (),
-        pattern: str | None = None,
-        listener: ConsumerRebalanceListener | None = None,
-    ) -> None:
-        """Subscribe to topics, or to those that match `pattern`. Raises TypeError, ValueError for an invalid name."""
-        check_topics(topics)
-        super().subscribe(topics, pattern, listener)
-
     async def __aenter__(self) -> Self:
         try:
             await self.start()
@@ -163,6 +153,19 @@ class TransactionalConsumer(CheckedConsumer):
         except BaseException:
             await self._undo_start()
             raise
+
+    def subscribe(
+        self,
+        topics: Collection[str] = (),
+        pattern: str | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Subscribe to these topics, or to those that match `pattern`. Raises TypeError, ValueError for an invalid name.
+
+        `listener` is called in the event loop's thread.
+        """
+        check_topics(topics)
+        super().subscribe(topics, pattern, listener)
 
     async def _explained(self, fault: KafkaConnectionError) -> KafkaConnectionError:
         """Return the error of `explained`; close the consumer if authentication fails or the call is cancelled."""

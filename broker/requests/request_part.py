@@ -39,4 +39,4 @@ class RequestPart(Generic[Uses]):
     def fail(self, event: str, **facts: Any) -> None:
         """Close the connection, as for a whole request."""
         self.request.fail(event, **facts)
-        self.answer.set(None)
+        self.reply(None)

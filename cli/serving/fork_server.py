@@ -196,6 +196,7 @@ class _Server:
             _become_broker(self._run, request["start"], home, writing)
         os.close(writing)
         self._children.add(pid)
+        self._ended.pop(pid, None)  # The kernel gives the id of an ended process to another one.
         self._selector.register(reading, selectors.EVENT_READ, (request["id"], pid, home))
 
     def _became_ready(self, reading: int, number: int, pid: int, home: str) -> None:
