@@ -266,6 +266,7 @@ class _Fetch:
                         log, fetch_partition, committed, left, not size, self.version
                     )
                 except StorageError as fault:
+                    # Unlike Kafka: the next fetch reads again; Kafka takes the whole folder offline.
                     broker.events.error("records_not_read", topic=log.topic, partition=index, fault=str(fault))
                     data = PartitionData(index, ErrorCode.KAFKA_STORAGE_ERROR, -1, aborted_transactions=None)
                     taken, continues = 0, False
