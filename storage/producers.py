@@ -245,10 +245,10 @@ class ProducerStates:
     def mark_unresolved(self, header: BatchHeader, starts_at_zero: bool, now_ms: int) -> None:
         """Remember a transaction's first batch in this partition as unresolved, unless it opened the transaction here.
 
-        Called for each batch for which the coordinator adds or verifies the partition, after the append was tried
-        (`renew_unresolved`: before). A refused batch opens no transaction, and neither does a duplicate, which is answered as
-        written. Kafka remembers each such batch before it asks the coordinator, and forgets it when a transactional batch is
-        appended (VerificationStateEntry). `starts_at_zero` and `now_ms` count only if the producer has no unresolved batch yet.
+        Called for each batch for which the coordinator adds or verifies the partition, after its append (`renew_unresolved`:
+        before) or its refusal. A refused batch opens no transaction, and neither does a duplicate, which is answered as written.
+        Kafka remembers each such batch before it asks the coordinator, and forgets it when a transactional batch is appended
+        (VerificationStateEntry). `starts_at_zero` and `now_ms` count only if the producer has no unresolved batch yet.
         """
         if self.has_open_txn(header):
             return

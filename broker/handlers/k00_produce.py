@@ -6,11 +6,11 @@ v9 flexible. v11 may return TRANSACTION_ABORTABLE. v12 adds the partition to the
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.metadata.unknown_topics import unknown_topic
 from stuntbroker.broker.produce import plain_produce
-from stuntbroker.broker.produce.client_append import append_or_error
+from stuntbroker.broker.produce.client_append import append_first, append_or_error
 from stuntbroker.broker.produce.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
 from stuntbroker.broker.produce.produce_checks import check_content, has_transactional
 from stuntbroker.broker.produce.txn_questions import Question, is_verifying, question_for
@@ -45,13 +45,20 @@ OK = ErrorCode.NONE
 INVALID_PRODUCER_EPOCH: Final = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-class AcceptedBatch(NamedTuple):
+class AcceptedBatch:
     """A batch with a valid header. Even if its content is refused (error in `response`), it counts for its transaction."""
 
-    response: PartitionProduceResponse
-    log: PartitionLog
-    records: Buffer
-    header: BatchHeader
+    __slots__ = ("header", "is_first", "log", "records", "response")
+
+    def __init__(
+        self, response: PartitionProduceResponse, log: PartitionLog, records: Buffer, header: BatchHeader
+    ) -> None:
+        self.response = response
+        self.log = log
+        self.records = records
+        self.header = header
+        self.is_first = False
+        """Whether the coordinator has added or verified the partition for this batch, as in Kafka; see `append_first`."""
 
 
 def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -> Any:
@@ -246,13 +253,17 @@ def _append_all(broker: ProducePorts, accepted_batches: list[AcceptedBatch], now
     `implicit`: the request may have opened the transaction (KIP-890).
     """
     failed = False
-    for response, log, records, header in accepted_batches:
+    for batch in accepted_batches:
+        response, log, header = batch.response, batch.log, batch.header
         if response.error_code is not OK:
             failed = True
+            if batch.is_first:
+                log.producers.mark_unresolved(header, implicit, now_ms)
             continue
         opens = implicit and header.attributes & TRANSACTIONAL != 0
-        error, response.base_offset, response.log_append_time_ms, response.log_start_offset = append_or_error(
-            broker.events, log, records, header, now_ms, opens
+        append = append_first if batch.is_first else append_or_error
+        error, response.base_offset, response.log_append_time_ms, response.log_start_offset = append(
+            broker.events, log, batch.records, header, now_ms, opens
         )
         if error is not OK:
             response.error_code = error
@@ -405,13 +416,9 @@ class _PendingProduce:
             self._ask(now_ms)
             return
         broker, implicit = self.request.broker, self.version >= PRODUCE_V2_FROM
-        if self.is_verified:
-            for batch in self.to_add:
-                batch.log.producers.renew_unresolved(batch.header)
+        for batch in self.to_add:
+            batch.is_first = self.is_verified
         failed = _append_all(broker, self.accepted_batches, now_ms, implicit)
         if failed:
             _log_fencing(self.request, self.transactional_id, self.accepted_batches)
-        if self.is_verified:
-            for batch in self.to_add:
-                batch.log.producers.mark_unresolved(batch.header, implicit, now_ms)
         self.request.reply(_unacknowledged(self.request, failed) if self.acks == 0 else self.answer)

@@ -37,3 +37,16 @@ def append_or_error(
     # As in Kafka, there is no log start offset if a batch is too large for a segment.
     log_start_offset = -1 if error == RECORD_LIST_TOO_LARGE else log.log_start_offset
     return error, base_offset, stamped_ms, log_start_offset
+
+
+def append_first(
+    events: Events, log: PartitionLog, records: Buffer, header: BatchHeader, now_ms: int, opens_transaction: bool
+) -> Outcome:
+    """Append a batch whose partition the coordinator has just added or verified; as `append_or_error` otherwise.
+
+    If the batch is refused or a duplicate, the partition remembers it as unresolved (KIP-890).
+    """
+    log.producers.renew_unresolved(header)
+    outcome = append_or_error(events, log, records, header, now_ms, opens_transaction)
+    log.producers.mark_unresolved(header, opens_transaction, now_ms)
+    return outcome

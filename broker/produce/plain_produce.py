@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.produce.client_append import append_or_error
+from stuntbroker.broker.produce.client_append import append_first, append_or_error
 from stuntbroker.broker.transactions.coordinator_errors import leader_code
 from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import AddPartitions, Reply
@@ -98,7 +98,7 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
             all_in_sequence = False
         accepted_batches.append(PlainBatch(index, log, records, header, producer))
     if not new:
-        _write(request, version, head, accepted_batches, False, all_in_sequence, OK, now_ms)
+        _write(request, head, accepted_batches, False, all_in_sequence, OK, now_ms)
         return True
     if len(new) != len(accepted_batches):
         return False  # In the other partitions, the transaction may end while this request waits for the coordinator.
@@ -108,7 +108,7 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
     reply = transactions.try_immediately(transactional_id, added)
     if reply is not None:
         refused = _refusal(request, transactional_id, accepted_batches[0].header, reply.error, version)
-        _write(request, version, head, accepted_batches, True, all_in_sequence, refused, now_ms)
+        _write(request, head, accepted_batches, True, all_in_sequence, refused, now_ms)
     else:
         transactions.ask(
             transactional_id, added, partial(_added, request, transactional_id, version, head, accepted_batches)
@@ -126,7 +126,7 @@ def _added(
 ) -> None:
     """Append the batches after a reply of the coordinator that came later: the sequences are checked again."""
     refused = _refusal(request, transactional_id, accepted_batches[0].header, reply.error, version)
-    _write(request, version, head, accepted_batches, True, False, refused, request.broker.clock.now_ms())
+    _write(request, head, accepted_batches, True, False, refused, request.broker.clock.now_ms())
 
 
 def _refusal(
@@ -144,7 +144,6 @@ def _refusal(
 
 def _write(
     request: Asking[ProducePorts],
-    version: int,
     head: bytes,
     accepted_batches: list[PlainBatch],
     first: bool,
@@ -167,14 +166,13 @@ def _write(
             all_in_sequence = False  # The append below will fail again and return the error.
     for accepted in accepted_batches[len(rows) :]:
         log, header = accepted.log, accepted.header
-        error, base_offset, stamped_ms, log_start_offset = refused, -1, -1, -1
-        if first:
-            log.producers.renew_unresolved(header)
-        if not refused:
-            error, base_offset, stamped_ms, log_start_offset = append_or_error(
+        if refused:
+            error, base_offset, stamped_ms, log_start_offset = refused, -1, -1, -1
+            log.producers.mark_unresolved(header, True, now_ms)
+        else:
+            append = append_first if first else append_or_error
+            error, base_offset, stamped_ms, log_start_offset = append(
                 request.broker.events, log, accepted.records, header, now_ms, True
             )
-        if first:
-            log.producers.mark_unresolved(header, True, now_ms)
         rows.append(pack_partition(accepted.index, error, base_offset, stamped_ms, log_start_offset, 1, 0, 0))
     request.reply(OneTopicAnswer(head, rows))
