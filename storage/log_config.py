@@ -11,25 +11,25 @@ from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 NO_LIMIT: Final = INT64_MAX
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class LogConfig:
-    """Configuration of one log. The names are Kafka's, with the unit at the end."""
+    """Configuration of one log. The names are Kafka's, with the unit at the end; the defaults are those of the properties."""
 
-    segment_bytes: int = 1 << 30
-    segment_ms: int = 604_800_000
-    retention_ms: int = 604_800_000
-    retention_bytes: int = -1
-    compact: bool = False
-    delete: bool = True
-    delete_retention_ms: int = 86_400_000
-    min_compaction_lag_ms: int = 0
-    log_append_time: bool = False
-    max_message_bytes: int = 1_048_588
-    timestamp_after_ms_max: int = 3_600_000
-    timestamp_before_ms_max: int = NO_LIMIT
-    is_internal_log: bool = False
+    segment_bytes: int
+    segment_ms: int
+    retention_ms: int
+    retention_bytes: int
+    compact: bool
+    delete: bool
+    delete_retention_ms: int
+    min_compaction_lag_ms: int
+    log_append_time: bool
+    max_message_bytes: int
+    timestamp_after_ms_max: int
+    timestamp_before_ms_max: int
+    is_internal_log: bool
     """Whether this is one of the broker's own logs, which is cleaned rarely, so that an audit finds recent records in it."""
-    zstd: bool = False
+    zstd: bool
     """Whether the topic's `compression.type` is zstd."""
     plain_bytes_max: int = field(init=False)
     """Maximum size in bytes of a batch that is accepted by its header and record lengths; -1 if every record must be read."""

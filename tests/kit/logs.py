@@ -23,7 +23,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.disk import LOCAL_DISK, Disk
-from stuntbroker.storage.log_config import LogConfig
+from stuntbroker.storage.log_config import NO_LIMIT, LogConfig
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import recover
@@ -33,10 +33,33 @@ OK = ErrorCode.NONE
 Pair = tuple[bytes | None, bytes | None]
 
 
+LOG_DEFAULTS: dict[str, Any] = {
+    "segment_bytes": 1 << 30,
+    "segment_ms": 604_800_000,
+    "retention_ms": 604_800_000,
+    "retention_bytes": -1,
+    "compact": False,
+    "delete": True,
+    "delete_retention_ms": 86_400_000,
+    "min_compaction_lag_ms": 0,
+    "log_append_time": False,
+    "max_message_bytes": 1_048_588,
+    "timestamp_after_ms_max": 3_600_000,
+    "timestamp_before_ms_max": NO_LIMIT,
+    "is_internal_log": False,
+    "zstd": False,
+}
+
+
+def log_config(**config: Any) -> LogConfig:
+    """Return the configuration of a topic's log: Kafka's defaults, and what is given instead."""
+    return LogConfig(**(LOG_DEFAULTS | config))
+
+
 def new_log(folder: Path | str, disk: Disk = LOCAL_DISK, **config: Any) -> PartitionLog:
     """Return an empty log; its folder is created with the first record."""
     create = lambda log: disk.make_folder(log.folder)  # noqa: E731
-    return PartitionLog("t", 0, str(folder), LogConfig(**config), create, disk)
+    return PartitionLog("t", 0, str(folder), log_config(**config), create, disk)
 
 
 def reopened(

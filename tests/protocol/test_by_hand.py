@@ -42,7 +42,7 @@ from stuntbroker.protocol.messages.produce_response import (
 )
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.produce_codec import Answer, ProduceFields, read_request
-from stuntbroker.storage.log_config import LogConfig
+from tests.kit.logs import log_config
 from tests.kit.message_samples import encoded
 
 NOW = 1_790_000_000_000
@@ -234,7 +234,7 @@ def test_a_marker_differs_between_partitions_by_its_offset_alone() -> None:
         assert read_header(each)._replace(base_offset=77) == read_header(other)
 
 
-CONFIG = LogConfig(max_message_bytes=SIZE_MAX)
+CONFIG = log_config(max_message_bytes=SIZE_MAX)
 values = st.lists(
     st.none() | st.sampled_from([b"", b"v" * 10, b"v" * 63, b"v" * 64, b"v" * 130]), min_size=1, max_size=5
 )

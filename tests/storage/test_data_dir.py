@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from stuntbroker.protocol.data_folder import CLEAN_SHUTDOWN, JOURNAL, PARTITION_METADATA, START_OFFSETS
 from stuntbroker.storage.data_dir import JOURNAL_SLACK, DataDir
 from stuntbroker.storage.errors import DataDirLocked, StorageError
-from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.memory_disk import MemoryDisk
 from stuntbroker.storage.ownership import Deleted, metadata_of, uuid_text
 from stuntbroker.storage.partition import PartitionLog
-from tests.kit.logs import batch, files_of, put, view
+from tests.kit.logs import batch, files_of, log_config, put, view
 
 TOPIC_ID = bytes(range(16))
 OTHER_ID = bytes(range(1, 17))
@@ -27,7 +26,7 @@ OTHER_ID = bytes(range(1, 17))
 
 def partition(folder: DataDir, name: str = "orders", index: int = 0, **config: Any) -> PartitionLog:
     folder.open_journal()
-    return folder.partition(name, index, TOPIC_ID, LogConfig(**config))[0]
+    return folder.partition(name, index, TOPIC_ID, log_config(**config))[0]
 
 
 # --- the lock
@@ -304,7 +303,7 @@ def test_partitions_survive_in_kafka_s_layout(tmp_path: Path, clean: bool) -> No
     assert folder.was_clean is clean is (tmp_path / CLEAN_SHUTDOWN).exists()
     folder.mark_in_use()
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
-    log, cut = folder.partition("my-topic", 3, TOPIC_ID, LogConfig())
+    log, cut = folder.partition("my-topic", 3, TOPIC_ID, log_config())
     assert (view(log), cut) == (before, 0)
     folder.abandon()
 
@@ -317,7 +316,7 @@ def test_the_bytes_that_were_cut_are_reported(tmp_path: Path) -> None:
         file.write(b"torn")
 
     folder = DataDir(str(tmp_path))
-    assert folder.partition("orders", 0, TOPIC_ID, LogConfig())[1] == 4
+    assert folder.partition("orders", 0, TOPIC_ID, log_config())[1] == 4
     folder.abandon()
 
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.memory_disk import MemoryDisk
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.turn import Turn
-from tests.kit.logs import NOW_MS, batch, committed, killed, new_log, put, reopened
+from tests.kit.logs import NOW_MS, batch, committed, killed, log_config, new_log, put, reopened
 
 
 class Logs:
@@ -92,7 +91,7 @@ def test_behind_a_write_that_failed_no_segment_is_closed_and_no_producer_noted(
 ) -> None:
     """A snapshot would know a batch that is not in the file, and its retry would be taken for done."""
     log = logs.partition
-    log.config = LogConfig(segment_bytes=2 * len(batch(pid=7, seq=0)))
+    log.config = log_config(segment_bytes=2 * len(batch(pid=7, seq=0)))
     put(log, batch(pid=7, seq=0))
     logs.end()
     put(log, batch(pid=7, seq=1))

@@ -14,8 +14,7 @@ from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.disk import CREATE, LOCAL_DISK
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.log_config import LogConfig
-from tests.kit.logs import batch, new_log, put, reopened
+from tests.kit.logs import batch, log_config, new_log, put, reopened
 
 TOPIC_ID = b"\1" * 16
 OUTSIDE = b"not the broker's\n" * 10
@@ -125,7 +124,7 @@ def test_a_new_data_folder_can_be_read_by_its_owner_only(tmp_path: Path) -> None
     data = DataDir(str(folder))
     data.write_properties({"cluster.id": "c", "node.id": "1"})
     data.journal({"create": "t"})
-    log, _ = data.partition("t", 0, TOPIC_ID, LogConfig())
+    log, _ = data.partition("t", 0, TOPIC_ID, log_config())
     put(log, batch(3))
     log.roll()
     data.close()

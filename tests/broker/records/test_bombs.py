@@ -25,8 +25,8 @@ from stuntbroker.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from stuntbroker.storage.log_config import LogConfig
 from tests.kit.bystander import Bystander
+from tests.kit.logs import log_config
 from tests.kit.rig import KEYS, START_MS, Client, decode, frame, running_rig, turn
 
 OK, TOO_LARGE, AGAIN = ErrorCode.NONE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS
@@ -237,7 +237,7 @@ async def test_a_batch_of_usual_size_is_read_on_every_topic(data_dir: Path) -> N
         payload = tiny_records(100_000)
         batch = wrapped(compress(codec, payload) if codec else payload, 100_000, codec)
         left = ReadBudget()
-        config = LogConfig(compact=True, delete=False)
+        config = log_config(compact=True, delete=False)
         assert check_content(batch, read_header(batch), config, START_MS, left).error is OK
         assert left.steps <= STEPS_MAX - 100_000
         assert check_content(batch, read_header(batch), config, START_MS, left).error is AGAIN

@@ -7,8 +7,8 @@ from pathlib import Path
 from stuntbroker.broker.handlers.k02_list_offsets import BATCH_STEPS, RECORD_STEPS, first_at
 from stuntbroker.protocol.batches.budget import STEPS_MAX, ReadBudget
 from stuntbroker.protocol.batches.records import HEADER, HEADER_SIZE, build_batch, read_header, seal, zigzag
-from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.partition import PartitionLog
+from tests.kit.logs import log_config
 
 
 def batch_of_times(*times: int) -> bytearray:
@@ -33,7 +33,7 @@ def test_a_batch_that_is_late_enough_only_below_the_log_start_hides_nothing_behi
     """Its second record keeps it in the log, its first one is not to be read any more: the next batch has the answer."""
     folder = tmp_path / "t-0"
     folder.mkdir()
-    log = PartitionLog("t", 0, str(folder), LogConfig(), lambda _: None)
+    log = PartitionLog("t", 0, str(folder), log_config(), lambda _: None)
     for batch in (batch_of_times(1_000, 400), batch_of_times(2_000)):
         log.append_client(batch, read_header(batch), 0)
 
