@@ -33,13 +33,13 @@ from stuntbroker.protocol.messages.find_coordinator_response import FindCoordina
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.metadata_response import MetadataResponse
 from stuntbroker.protocol.primitives import INT16_MAX, Message
+from stuntbroker.protocol.request_values import OF_GROUP, OF_TRANSACTION
 from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.client.blocking import Connections, TransactionalProducer
     from stuntbroker.client.security import Security
 
-GROUP, TRANSACTION = 0, 1
 """Key types of FindCoordinator."""
 BACKOFF_S_MIN: Final = 0.02
 """First back-off of retries; Kafka's clients use the same for the first request of a transaction."""
@@ -277,8 +277,8 @@ class Cluster:
             raise BrokerError(f"partition {partition}", ErrorCode.LEADER_NOT_AVAILABLE)
         return partition.leader_id
 
-    def coordinators(self, keys: Collection[str], key_type: int = TRANSACTION) -> dict[str, int]:
-        """Return the ids of the coordinators of these transactional ids or, with GROUP, of these consumer groups."""
+    def coordinators(self, keys: Collection[str], key_type: int = OF_TRANSACTION) -> dict[str, int]:
+        """Return the ids of the coordinators of these transactional ids or, with OF_GROUP, of these consumer groups."""
         with self.exclusive_use():
             missing = [key for key in keys if (key_type, key) not in self._coordinators]
             if missing:
@@ -293,7 +293,7 @@ class Cluster:
 
     def group_coordinator(self, group_id: str) -> int:
         """Return the id of a consumer group's coordinator."""
-        return self.coordinators([group_id], GROUP)[group_id]
+        return self.coordinators([group_id], OF_GROUP)[group_id]
 
     def _store_coordinators(
         self, key_type: int, keys: list[str], answer: FindCoordinatorResponse, is_batched: bool

@@ -21,8 +21,8 @@ from stuntbroker.protocol.messages.incremental_alter_configs_request import (
 from stuntbroker.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from stuntbroker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from stuntbroker.protocol.messages.list_config_resources_response import ListConfigResourcesResponse
+from stuntbroker.protocol.request_values import DELETE, SET
 
-SET, DELETE = 0, 1
 """Operations of IncrementalAlterConfigs (KIP-339)."""
 
 

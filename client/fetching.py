@@ -76,7 +76,7 @@ def find_topics(cluster: Cluster, names: Collection[str] | None) -> dict[str, To
 def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int], isolation: int) -> dict[TopicPartition, int]:
     """Return for each partition the first offset whose timestamp is at least the wanted one (ms since 1970), or -1.
 
-    reader.EARLIEST stands for the log start offset, reader.LATEST for the last stable offset, or with READ_UNCOMMITTED
+    EARLIEST stands for the log start offset, LATEST for the last stable offset, or with READ_UNCOMMITTED
     the high watermark. One request goes to each leader. Raises NotFound.
     """
 

@@ -17,8 +17,8 @@ from stuntbroker.protocol.messages.alter_client_quotas_request import (
 from stuntbroker.protocol.messages.alter_client_quotas_response import AlterClientQuotasResponse
 from stuntbroker.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from stuntbroker.protocol.messages.describe_client_quotas_response import DescribeClientQuotasResponse
+from stuntbroker.protocol.request_values import MATCH_DEFAULT, MATCH_EXACT, MATCH_SPECIFIED
 
-EXACT, DEFAULT, ANY = 0, 1, 2
 """Match types of DescribeClientQuotas."""
 EVERY: Final = ""
 """In place of a name in `describe_quotas`: matches every name, and the default."""
@@ -54,8 +54,8 @@ def describe_quotas(cluster: Cluster, entity: Mapping[str, str | None]) -> list[
 
 def _match(name: str | None) -> tuple[int, str | None]:
     if name is None:
-        return DEFAULT, None
-    return (ANY, None) if name == EVERY else (EXACT, name)
+        return MATCH_DEFAULT, None
+    return (MATCH_SPECIFIED, None) if name == EVERY else (MATCH_EXACT, name)
 
 
 def alter_quotas(

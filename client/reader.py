@@ -30,14 +30,11 @@ from stuntbroker.protocol.messages.list_offsets_request import (
 )
 from stuntbroker.protocol.messages.list_offsets_response import ListOffsetsResponse
 from stuntbroker.protocol.primitives import DecodeError
+from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.protocol.versions import TOPIC_IDS_FROM
 
 FETCH_NAMES_MAX: Final = TOPIC_IDS_FROM[FETCH] - 1
 """Later versions name topics by id."""
-LATEST: Final = -1
-EARLIEST: Final = -2
-READ_UNCOMMITTED: Final = 0
-READ_COMMITTED: Final = 1
 FETCH_BYTES_MAX: Final = 8 << 20
 POLL_INTERVAL_S: Final = 0.02
 OPENED_SIZE_MAX: Final = 1 << 30

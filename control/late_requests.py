@@ -15,7 +15,7 @@ from stuntbroker.broker.requests.plain_messages import error_codes, error_name, 
 from stuntbroker.control.observation.request_log import ELEMENTS_KEPT
 from stuntbroker.control.own_requests import ANSWER_S_MAX, ask, version_range
 from stuntbroker.control.rules.faults import API_NAMES, FaultError, check_number, check_text, part_of, texts_in
-from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.api_keys import ADD_PARTITIONS_TO_TXN, APIS, END_TXN, PRODUCE, WRITE_TXN_MARKERS
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 
 
 CLIENT_ID: Final = "stuntbroker-late"
-END_TXN, PRODUCE, ADD_PARTITIONS, WRITE_MARKERS = KEYS = (26, 0, 24, 27)
+KEYS: Final = (END_TXN, PRODUCE, ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS)
+"""APIs whose requests can be delivered late."""
 CLIENT_VERSION_MAX: Final = 3
 FIELDS: Final = {
     "api", "transactional_id", "version", "producer_id", "producer_epoch",
@@ -98,7 +99,7 @@ def read_late_request(broker: Uses, log: RequestLog, rule: Any) -> LateRequest:
         last.version
         if last and last.api == APIS[key].name
         else min(high, CLIENT_VERSION_MAX)
-        if key == ADD_PARTITIONS
+        if key == ADD_PARTITIONS_TO_TXN
         else high,
     )
     if high < low:
@@ -114,7 +115,7 @@ def read_late_request(broker: Uses, log: RequestLog, rule: Any) -> LateRequest:
         places = [(given["topic"], given.get("partition", 0))]
     elif "partition" in given:
         raise FaultError("late.partition needs a topic", "give both, or none")
-    elif key == ADD_PARTITIONS and last is not None and _may_be_truncated(last):
+    elif key == ADD_PARTITIONS_TO_TXN and last is not None and _may_be_truncated(last):
         hint = "give topic and partition"
         raise FaultError(
             f"the last request has {ELEMENTS_KEPT} or more topics or partitions, of which not all are logged", hint
@@ -163,7 +164,7 @@ def _check(given: dict[str, Any]) -> None:
 
 def _last(log: RequestLog, key: int, id_: str) -> LoggedRequest | None:
     """Return the last logged request of an API for a transactional id; for a marker, the last EndTxn."""
-    wanted = APIS[END_TXN if key == WRITE_MARKERS else key].name
+    wanted = APIS[END_TXN if key == WRITE_TXN_MARKERS else key].name
     for logged in reversed(log.requests):
         if (
             logged.api == wanted
@@ -219,14 +220,14 @@ def request_of(broker: Uses, described: LateRequest) -> Message:
     by_topic: dict[str, list[int]] = {}
     for topic, partition in described.places:
         by_topic.setdefault(topic, []).append(partition)
-    if described.key == WRITE_MARKERS:
+    if described.key == WRITE_TXN_MARKERS:
         topics = [WritableTxnMarkerTopic(topic, indexes) for topic, indexes in by_topic.items()]
         return WriteTxnMarkersRequest(
             [WritableTxnMarker(*ids, described.committed, topics, described.coordinator_epoch)]
         )
-    if described.key == ADD_PARTITIONS:
+    if described.key == ADD_PARTITIONS_TO_TXN:
         added = [AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in by_topic.items()]
-        if described.version < SEVERAL_FROM[ADD_PARTITIONS]:
+        if described.version < SEVERAL_FROM[ADD_PARTITIONS_TO_TXN]:
             return AddPartitionsToTxnRequest((), described.transactional_id, *ids, added)
         return AddPartitionsToTxnRequest(
             [AddPartitionsToTxnTransaction(described.transactional_id, *ids, False, added)]
@@ -260,7 +261,7 @@ async def deliver(broker: Uses, described: LateRequest) -> dict[str, Any]:
 
 def _by_node(broker: Uses, described: LateRequest) -> dict[int, LateRequest]:
     """Split a request by node: by the leaders of its partitions, or all of it for the coordinator."""
-    if described.key in (END_TXN, ADD_PARTITIONS):
+    if described.key in (END_TXN, ADD_PARTITIONS_TO_TXN):
         return {coordinator_of(broker.topics.internal_topic(TXN_STATE), described.transactional_id).leader: described}
     parts: dict[int, LateRequest] = {}
     for name, index in described.places:

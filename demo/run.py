@@ -27,12 +27,13 @@ from faults import FAULTS
 from stuntbroker.cli.data_folder.audit_spark import SparkError, need_java
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset, read_partition
+from stuntbroker.client.reader import end_offset, read_partition
 from stuntbroker.client.topics import create_topic
 from stuntbroker.pipeline.counting import count as counted
 from stuntbroker.pipeline.encode import encode
 from stuntbroker.pipeline.writer import TransactionalWriter
 from stuntbroker.protocol.addresses import Address
+from stuntbroker.protocol.request_values import READ_UNCOMMITTED
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "build" / "demo"

@@ -11,12 +11,12 @@ from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.connection import Deadline
 from stuntbroker.client.errors import BrokerError, NotFound, TimedOut
 from stuntbroker.client.fetching import FetchSizes, PartitionFetch, TopicPartition, list_offsets
-from stuntbroker.client.reader import EARLIEST, READ_COMMITTED
 from stuntbroker.pipeline.decode import BadBatch, Batches, Columns, aborted_rows, decode, find_batches
 from stuntbroker.protocol.batches.records import CONTROL
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_response import PartitionData
 from stuntbroker.protocol.primitives import INT32_MAX
+from stuntbroker.protocol.request_values import EARLIEST, READ_COMMITTED
 
 RECORD_BYTES_GUESS: Final = 1_024
 """Assumed bytes per record until the partition's first records are read."""

@@ -25,6 +25,7 @@ from stuntbroker.protocol.messages.produce_response import (
     TopicProduceResponse,
 )
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, ProduceFields
+from stuntbroker.protocol.request_values import ACKS_ALL
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.protocol.versions import SEVERAL_FROM
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 ENDPOINTS_FROM: Final = 10
 """First version of Produce whose response names the current leader."""
-ALL_ACKS: Final = -1
 OK: Final = ErrorCode.NONE
 
 Keys = Callable[[Any, int], list[str]]
@@ -220,7 +220,7 @@ class NodeGate:
     def _produce_error(self, topic: Topic | None, index: int, node_id: int, acks: int) -> ErrorCode:
         if not is_led(topic, index, node_id):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if acks == ALL_ACKS and topic is not None and 0 <= index < len(topic.placements):
+        if acks == ACKS_ALL and topic is not None and 0 <= index < len(topic.placements):
             needed: int = self._broker.topics.config_of(topic, "min.insync.replicas")
             if len(topic.placements[index].in_sync) < min(needed, len(topic.placements[index].replicas)):
                 return ErrorCode.NOT_ENOUGH_REPLICAS

@@ -23,10 +23,10 @@ from stuntbroker.broker.configuration.dynamic_properties import (
 )
 from stuntbroker.broker.configuration.properties import BROKER, TOPIC, ConfigError, Property
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.request_values import APPEND, DELETE, SET, SUBTRACT
 
 CLUSTER: Final = ""
 MIN_ISR: Final = "min.insync.replicas"
-SET, DELETE, APPEND, SUBTRACT = range(4)
 OPERATIONS: Final = {APPEND: "append", SUBTRACT: "subtract"}
 _NUMBERS: Final = {SHORT: "SHORT", INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
 # Unlike Kafka: listeners cannot change while the broker runs, nor max.connections become 0, as no client could connect.

@@ -27,6 +27,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, ProduceFields, TopicBatches, read_request
+from stuntbroker.protocol.request_values import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from stuntbroker.protocol.versions import PRODUCE_V2_FROM
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 from stuntbroker.storage.partition import PartitionLog
@@ -164,7 +165,7 @@ def _produce(
     failed = _append_all(request.broker, batches.accepted, now_ms, version >= PRODUCE_V2_FROM) or batches.failed
     if failed:
         _log_fencing(request, transactional_id, batches.accepted)
-    if acks == 0:
+    if acks == ACKS_NONE:
         return _unacknowledged(request, failed)
     return answer
 
@@ -173,7 +174,7 @@ def _check(broker: ProducePorts, fields: ProduceFields, version: int, now_ms: in
     """Validate each batch of a request, or of a part of it; return None if a large batch requires handling in slices."""
     _, acks, topic_batches = fields
     batches = _Batches()
-    batches.failed = acks_wrong = acks not in (-1, 0, 1)
+    batches.failed = acks_wrong = acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER)
     budget: ReadBudget | None = None  # For batches that are not plain.
     for name, topic_id, parts in topic_batches:
         topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
@@ -298,7 +299,7 @@ def _refuse_all(request: AskingPart[ProducePorts], acks: int, answer: Answer, er
         for part in topic.partition_responses:
             part.error_code = error
             part.base_offset = -1
-    return _unacknowledged(request, True) if acks == 0 else answer
+    return _unacknowledged(request, True) if acks == ACKS_NONE else answer
 
 
 class _PendingProduce:
@@ -421,4 +422,4 @@ class _PendingProduce:
         failed = _append_all(broker, self.accepted_batches, now_ms, implicit)
         if failed:
             _log_fencing(self.request, self.transactional_id, self.accepted_batches)
-        self.request.reply(_unacknowledged(self.request, failed) if self.acks == 0 else self.answer)
+        self.request.reply(_unacknowledged(self.request, failed) if self.acks == ACKS_NONE else self.answer)

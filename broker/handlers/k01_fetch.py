@@ -28,6 +28,7 @@ from stuntbroker.protocol.messages.fetch_response import (
     FetchResponse,
     PartitionData,
 )
+from stuntbroker.protocol.request_values import READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.protocol.versions import TOPIC_IDS_FROM
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.leader_epochs import end_of_epoch
@@ -60,7 +61,6 @@ VERSIONS = range(4, 19)
 SESSIONS_FROM: Final = 7
 ZSTD_FROM: Final = 10
 IDS_FROM: Final = TOPIC_IDS_FROM[KEY]
-READ_COMMITTED: Final = 1
 OK = ErrorCode.NONE
 Read = tuple["FetchResponse | None", list[PartitionLog]]
 """The response, or None if there are too few bytes and time is left to wait for more; and the logs that were read."""
@@ -86,7 +86,7 @@ def handle(request: Asking[Uses], body: FetchRequest, version: int) -> FetchResp
     if error:
         return FetchResponse(error_code=error)
     fetch = _Fetch(request, body, version, session)
-    if body.isolation_level not in (0, READ_COMMITTED) and fetch.reads_any():
+    if body.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED) and fetch.reads_any():
         if session is not None and body.session_epoch == INITIAL_EPOCH:
             request.broker.fetch_sessions.close(session.id)
         return _unknown_isolation_level_response(body, version)

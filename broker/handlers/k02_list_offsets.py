@@ -21,6 +21,15 @@ from stuntbroker.protocol.messages.list_offsets_response import (
     ListOffsetsTopicResponse,
 )
 from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.request_values import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    READ_COMMITTED,
+)
 from stuntbroker.storage.leader_epochs import NO_EPOCH, epoch_at
 from stuntbroker.storage.partition import PartitionLog
 
@@ -33,14 +42,13 @@ if TYPE_CHECKING:
 
 KEY: Final = 2
 VERSIONS = range(1, 12)
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 KNOWN_FROM: Final = {
     LATEST: 1,
     EARLIEST: 1,
     MAX_TIMESTAMP: 7,
     EARLIEST_LOCAL: 8,
     LATEST_TIERED: 9,
-    EARLIEST_PENDING: 11,
+    EARLIEST_PENDING_UPLOAD: 11,
 }
 """Special timestamp -> the first version that knows it."""
 BATCH_STEPS: Final = 32
@@ -60,7 +68,7 @@ def handle(request: Asking[Uses], body: ListOffsetsRequest, version: int) -> Lis
 
 def _each(request: Asking[Uses], body: ListOffsetsRequest, version: int) -> Steps[ListOffsetsResponse]:
     topics = request.broker.topics
-    committed = body.isolation_level == 1
+    committed = body.isolation_level == READ_COMMITTED
     responses = []
     budget = ReadBudget()
     for topic in body.topics:

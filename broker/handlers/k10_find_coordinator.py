@@ -13,6 +13,7 @@ from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slice
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from stuntbroker.protocol.request_values import OF_GROUP, OF_TRANSACTION
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.protocol.versions import SEVERAL_FROM
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 10
 VERSIONS = range(0, 7)
-GROUP, TRANSACTION = 0, 1
 
 
 def handle(request: Asking[Uses], body: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse | None:
@@ -52,12 +52,12 @@ def _each(request: Asking[Uses], body: FindCoordinatorRequest) -> Steps[FindCoor
 
 
 def _find(request: Asking[Uses], key_type: int, key: str) -> Coordinator:
-    if key_type not in (GROUP, TRANSACTION):
+    if key_type not in (OF_GROUP, OF_TRANSACTION):
         return Coordinator(
             key, -1, "", -1, ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served"
         )
     broker = request.broker
-    topic = broker.topics.internal_topic(OFFSETS if key_type == GROUP else TXN_STATE)
+    topic = broker.topics.internal_topic(OFFSETS if key_type == OF_GROUP else TXN_STATE)
     leader = coordinator_of(topic, key).leader
     if leader == NO_LEADER:
         return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")

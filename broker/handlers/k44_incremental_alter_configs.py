@@ -15,7 +15,7 @@ from stuntbroker.broker.configuration.config_change import (
     refused,
     unknown,
 )
-from stuntbroker.broker.configuration.dynamic_config import APPEND, DELETE, SET, SUBTRACT, Change, merged_list
+from stuntbroker.broker.configuration.dynamic_config import Change, merged_list
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_CONFIGS
 from stuntbroker.broker.configuration.properties import ConfigError, show
 from stuntbroker.broker.requests.slices import Steps, cost_of_change, run_in_slices
@@ -30,6 +30,7 @@ from stuntbroker.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
+from stuntbroker.protocol.request_values import APPEND, DELETE, SET, SUBTRACT
 
 if TYPE_CHECKING:
     from stuntbroker.broker.configuration.config_change import ConfigChangePorts

@@ -15,6 +15,7 @@ from stuntbroker.protocol.messages.describe_client_quotas_response import (
     EntryData,
     ValueData,
 )
+from stuntbroker.protocol.request_values import MATCH_DEFAULT, MATCH_EXACT, MATCH_SPECIFIED
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasLongRequests, HasQuotas
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 48
 VERSIONS = range(0, 2)
-EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 """Match types: an entity by name, the default entity of a type, any entity of a type."""
 
 
@@ -63,13 +63,13 @@ def _refusal(components: Sequence[ComponentData]) -> tuple[ErrorCode, str] | Non
 
 
 def _problem_of_match(match_type: int, match: str | None) -> str | None:
-    if match_type not in (EXACT, DEFAULT, SPECIFIED):
+    if match_type not in (MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED):
         return f"Unknown match type {match_type}"
-    if match_type == EXACT:
+    if match_type == MATCH_EXACT:
         return "Request specified MATCH_TYPE_EXACT, but set match string to null." if match is None else None
     if match is None:
         return None
-    name = "MATCH_TYPE_DEFAULT" if match_type == DEFAULT else "MATCH_TYPE_SPECIFIED"
+    name = "MATCH_TYPE_DEFAULT" if match_type == MATCH_DEFAULT else "MATCH_TYPE_SPECIFIED"
     return f"Request specified {name}, but also specified a match string."
 
 
@@ -94,6 +94,6 @@ def _matches(entity: Entity, components: Sequence[ComponentData], strict: bool) 
     names = dict(entity)
     return all(
         component.entity_type in names
-        and (component.match_type == SPECIFIED or names[component.entity_type] == component.match)
+        and (component.match_type == MATCH_SPECIFIED or names[component.entity_type] == component.match)
         for component in components
     )

@@ -33,15 +33,15 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchResponsePartitions, OffsetFetchResponseTopics
+from stuntbroker.protocol.request_values import OF_GROUP, OF_SHARE_GROUP, OF_TRANSACTION
 from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.permissions.checks import CheckedRequest
     from stuntbroker.broker.requests.router import Handler
 
-GROUP, TRANSACTION, SHARE = 0, 1, 2
 """Types of coordinators."""
-COORDINATED: Final = {GROUP: Resource.GROUP, TRANSACTION: Resource.TRANSACTIONAL_ID}
+COORDINATED: Final = {OF_GROUP: Resource.GROUP, OF_TRANSACTION: Resource.TRANSACTIONAL_ID}
 SHARE_FROM: Final = 6
 """First version of FindCoordinator with share groups."""
 NO_OFFSET: Final = -1
@@ -50,7 +50,7 @@ NO_OFFSET: Final = -1
 def check_find_coordinator(handle: Handler, request: CheckedRequest, body: FindCoordinatorRequest, version: int) -> Any:
     """Refuse the groups and transactional ids that the client may not describe."""
     keys = body.coordinator_keys if version >= SEVERAL_FROM[api_keys.FIND_COORDINATOR] else [body.key]
-    if body.key_type == SHARE and version >= SHARE_FROM:
+    if body.key_type == OF_SHARE_GROUP and version >= SHARE_FROM:
         is_permitted = may(request, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
         resource, denied = Resource.CLUSTER, set() if is_permitted else set(keys)
     elif body.key_type in COORDINATED:

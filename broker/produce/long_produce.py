@@ -16,6 +16,7 @@ from stuntbroker.protocol.batches.check import records_fill_in_steps
 from stuntbroker.protocol.batches.records import CODEC_MASK, LOG_OVERHEAD, read_header
 from stuntbroker.protocol.messages.produce_response import TopicProduceResponse
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, ProduceFields, TopicBatches
+from stuntbroker.protocol.request_values import ACKS_NONE
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, LargeBatch
 from stuntbroker.storage.partition import PartitionLog
@@ -69,7 +70,7 @@ def long_steps(
         if answer is not NO_RESPONSE:
             _add(topics, answer.responses)
         yield SLICE_COST
-    return NO_RESPONSE if acks == 0 else Answer(topics)
+    return NO_RESPONSE if acks == ACKS_NONE else Answer(topics)
 
 
 def _write_ahead(

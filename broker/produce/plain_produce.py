@@ -21,6 +21,7 @@ from stuntbroker.protocol.caches import keep
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.produce_codec import COUNT_MAX, TOPIC_IDS_FROM, OneTopicAnswer, ProduceFields, pack_partition
+from stuntbroker.protocol.request_values import ACKS_ALL
 from stuntbroker.protocol.topic_names import TopicPartition
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 
 OK: Final = ErrorCode.NONE
-ALL: Final = -1
-"""`acks` of a transactional producer."""
 known_sets: dict[tuple[TopicPartition, ...], frozenset[TopicPartition]] = {}
 """Cache of sets of partitions that were added together: interned sets compare by identity."""
 
@@ -57,7 +56,7 @@ class PlainBatch:
 def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -> bool:
     """Handle a request and answer it, now or later; return False and do nothing if the general handler must serve it."""
     transactional_id, acks, topic_batches = fields
-    if acks != ALL or not transactional_id or len(topic_batches) != 1:
+    if acks != ACKS_ALL or not transactional_id or len(topic_batches) != 1:
         return False
     name, topic_id, parts = topic_batches[0]
     broker = request.broker

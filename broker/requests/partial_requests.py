@@ -13,6 +13,7 @@ from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import NodeEndpoint, ProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.produce_codec import ProduceFields
+from stuntbroker.protocol.request_values import ACKS_NONE
 from stuntbroker.protocol.versions import NO_PROTOCOL_FROM, SEVERAL_FROM
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def handle_own_produce(
 
     if topic_batches:
         return intercept_response(handle, request, own, version, with_refusal)
-    return ProduceResponse(refused, 0, endpoints) if acks else fail_unacknowledged(request)
+    return fail_unacknowledged(request) if acks == ACKS_NONE else ProduceResponse(refused, 0, endpoints)
 
 
 def refusal_of(key: int, version: int, body: Any, error: ErrorCode) -> Any:

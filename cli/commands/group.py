@@ -21,8 +21,9 @@ from stuntbroker.client.groups import (
     describe_group,
     list_groups,
 )
-from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offset
+from stuntbroker.client.reader import list_offset
 from stuntbroker.protocol.primitives import INT64_MAX
+from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.protocol.topic_names import TopicPartition
 
 USAGE: Final = (

@@ -9,14 +9,14 @@ from typing import Final
 
 from stuntbroker.cli.shims.arguments import INT, CommandError, Parser, guarded, pattern, run_with_cluster
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.reader import EARLIEST, LATEST, READ_UNCOMMITTED, list_offset
+from stuntbroker.client.reader import list_offset
 from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.request_values import EARLIEST, LATEST, MAX_TIMESTAMP, READ_UNCOMMITTED
 
 UNREGISTER_BROKER: Final = 64
 """API key of UnregisterBroker, which this broker does not serve."""
 EVERY_PARTITION = range(2**31)
 TOPIC_PARTITIONS = re.compile(r"([^:,]*)(?::(?:([0-9]{1,9})|([0-9]{0,9})-([0-9]{0,9}))?)?")
-MAX_TIMESTAMP = -3
 """Timestamp of ListOffsets for the record with the largest timestamp (KIP-734)."""
 FROM_TIMES = {
     "-1": LATEST,

@@ -32,9 +32,10 @@ from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.groups import Committed, commit_offsets, committed_offsets
 from stuntbroker.client.producing import partition_count
-from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Tail, list_offset
+from stuntbroker.client.reader import Tail, list_offset
 from stuntbroker.protocol.batches.records import LOG_APPEND_TIME
 from stuntbroker.protocol.primitives import INT64_MAX
+from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.protocol.topic_names import TopicPartition
 
 ISOLATION = ("read_committed", "read_uncommitted")

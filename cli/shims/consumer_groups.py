@@ -24,8 +24,9 @@ from stuntbroker.client.groups import (
     describe_group,
     list_groups,
 )
-from stuntbroker.client.reader import LATEST, READ_UNCOMMITTED, list_offset
+from stuntbroker.client.reader import list_offset
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.request_values import LATEST, READ_UNCOMMITTED
 from stuntbroker.protocol.topic_names import TopicPartition
 
 ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")

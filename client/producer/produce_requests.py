@@ -7,9 +7,9 @@ from typing import Final
 
 from stuntbroker.client.producer.batches import Batch
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.request_values import ACKS_ALL
 from stuntbroker.protocol.topic_names import TopicPartition
 
-ACKS_ALL: Final = -1
 BATCH_OVERHEAD: Final = 128
 """Upper bound of the bytes of a batch's header and of its fields in the request."""
 

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.broker.requests.interception import intercept_response
 from stuntbroker.broker.requests.plain_messages import error_codes, readable_answer
 from stuntbroker.broker.transactions.fences import FENCING
-from stuntbroker.protocol.api_keys import APIS, PRODUCE
+from stuntbroker.protocol.api_keys import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    APIS,
+    END_TXN,
+    INIT_PRODUCER_ID,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+    WRITE_TXN_MARKERS,
+)
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientRequest
@@ -37,8 +46,16 @@ ADVICE: Final = {
     "unknown": "The producer was fenced before the last start of the broker, or long ago. Create a new producer.",
 }
 """Advice for the client, by cause."""
-FENCING_APIS: Final = (PRODUCE, 22, 24, 25, 26, 27, 28)
-"""Produce, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers, TxnOffsetCommit."""
+FENCING_APIS: Final = (
+    PRODUCE,
+    INIT_PRODUCER_ID,
+    ADD_PARTITIONS_TO_TXN,
+    ADD_OFFSETS_TO_TXN,
+    END_TXN,
+    WRITE_TXN_MARKERS,
+    TXN_OFFSET_COMMIT,
+)
+"""APIs whose responses can tell a producer that it is fenced."""
 MESSAGES_FROM: Final = 8
 """First version of Produce with an error message for each partition."""
 PENDING_FENCES_MAX: Final = 1_000

@@ -16,6 +16,7 @@ from stuntbroker.broker.random_source import SeededRandomSource
 from stuntbroker.broker.requests.plain_messages import Plain
 from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.request_values import OF_TRANSACTION
 from stuntbroker.protocol.transaction_states import EPOCH_LAST
 
 MATCH: Final = {
@@ -87,8 +88,6 @@ FIELDS: Final = {
 """Kind -> request fields that have such names, as a text or a list of texts."""
 NAMES_OF_A_TOPIC: Final = {"name", "topic"}
 """Fields with the topic's name, in elements of a list of topics."""
-TRANSACTION: Final = 1
-"""key_type of FindCoordinator for a transactional id; that of a group is 0."""
 
 
 OBSERVER: Final = "stuntbroker-fixture"
@@ -137,7 +136,7 @@ def texts_in(kind: str, fields: Plain) -> set[str]:
 
 def _texts(kind: str, fields: Mapping[str, Any], of_a_topic: bool = False) -> Iterator[str]:
     known = FIELDS[kind] | NAMES_OF_A_TOPIC if of_a_topic and kind == "topic" else FIELDS[kind]
-    if "key_type" in fields and kind == ("transactional_id" if fields["key_type"] == TRANSACTION else "group"):
+    if "key_type" in fields and kind == ("transactional_id" if fields["key_type"] == OF_TRANSACTION else "group"):
         known = known | {"key", "coordinator_keys"}
     for name, value in fields.items():
         if isinstance(value, str):

@@ -14,7 +14,7 @@ from math import ceil, floor
 from typing import NamedTuple
 
 from stuntbroker.client.fetching import TopicPartition
-from stuntbroker.client.reader import EARLIEST, LATEST
+from stuntbroker.protocol.request_values import EARLIEST, LATEST
 
 Offsets = dict[TopicPartition, int]
 OffsetsJson = dict[str, dict[str, int]]

@@ -25,7 +25,6 @@ from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.connection import Deadline
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.fetching import TopicPartition, find_topics, list_offsets
-from stuntbroker.client.reader import EARLIEST, LATEST, READ_UNCOMMITTED
 from stuntbroker.client.security_properties import security_of
 from stuntbroker.pipeline.counting import count
 from stuntbroker.pipeline.spark.connections import explaining_timeouts
@@ -44,6 +43,7 @@ from stuntbroker.pipeline.spark.offsets import (
     to_json,
 )
 from stuntbroker.pipeline.spark.source_options import SourceOptions, Subscription, columns, parse_options
+from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_UNCOMMITTED
 
 if TYPE_CHECKING:
     import pyarrow as pa

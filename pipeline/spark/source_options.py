@@ -10,12 +10,12 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from stuntbroker.client.fetching import FetchSizes, TopicPartition
-from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.client.security_properties import SecurityError
 from stuntbroker.pipeline.spark.offsets import Position, SourceError
 from stuntbroker.pipeline.spark.security import SecurityProperties, is_security_option, security_properties
 from stuntbroker.protocol.addresses import Address, parse_bootstrap
 from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
+from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 
 COLUMNS: Final = (
     ("key", "binary"),

@@ -11,10 +11,11 @@ from types import TracebackType
 from typing import Self
 
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.reader import READ_COMMITTED, READ_UNCOMMITTED, end_offset, read_partition
+from stuntbroker.client.reader import end_offset, read_partition
 from stuntbroker.client.topics import create_topic
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.batches.records import build_batch
+from stuntbroker.protocol.request_values import READ_COMMITTED, READ_UNCOMMITTED
 from tests.kit.processes.free_ports import free_port
 
 DEADLINE_S = 30.0

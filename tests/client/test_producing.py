@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from stuntbroker.client.producing import BATCH_BYTES_MAX, NewRecord, any_partition, batches_by_partition
-from stuntbroker.client.reader import READ_UNCOMMITTED, read_batches
+from stuntbroker.client.reader import read_batches
 from stuntbroker.protocol.hashing import murmur2
 from stuntbroker.protocol.messages.fetch_response import PartitionData
+from stuntbroker.protocol.request_values import READ_UNCOMMITTED
 
 
 @given(some.binary(max_size=40))

@@ -9,7 +9,7 @@ import pytest
 
 from stuntbroker.client.cluster import Cluster, Partition
 from stuntbroker.client.errors import BrokerError, ConnectionFailed
-from stuntbroker.client.reader import READ_COMMITTED, READ_UNCOMMITTED, Tail, read_batches
+from stuntbroker.client.reader import Tail, read_batches
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.messages.fetch_response import (
     AbortedTransaction,
@@ -17,6 +17,7 @@ from stuntbroker.protocol.messages.fetch_response import (
     FetchResponse,
     PartitionData,
 )
+from stuntbroker.protocol.request_values import READ_COMMITTED, READ_UNCOMMITTED
 
 
 def batch(value: bytes, offset: int, **more: Any) -> bytes:

@@ -14,7 +14,7 @@ from live_broker import START_MS, LiveBroker, make_topic
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound, TimedOut
 from stuntbroker.client.fetching import FetchSizes, PartitionFetch, TopicPartition, find_topics, list_offsets
-from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, read_partition
+from stuntbroker.client.reader import read_partition
 from stuntbroker.pipeline.decode import find_batches
 from stuntbroker.pipeline.encode import encode
 from stuntbroker.pipeline.fetch_arrow import Wanted, fetch_range
@@ -28,6 +28,7 @@ from stuntbroker.protocol.messages.delete_records_request import (
 from stuntbroker.protocol.messages.delete_records_response import DeleteRecordsResponse
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.delete_topics_response import DeleteTopicsResponse
+from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 
 DELETE_TOPICS, DELETE_RECORDS = 20, 21
 MIXED = TopicPartition("mixed", 0)

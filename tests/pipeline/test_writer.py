@@ -23,9 +23,10 @@ from stuntbroker.client.errors import (
     TransactionAbortable,
     UnsupportedVersion,
 )
-from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset
+from stuntbroker.client.reader import end_offset
 from stuntbroker.client.transactions import End, end_all
 from stuntbroker.pipeline.writer import TransactionalWriter
+from stuntbroker.protocol.request_values import READ_UNCOMMITTED
 
 TOPIC = "t"
 

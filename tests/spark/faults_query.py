@@ -19,10 +19,11 @@ from spark_cluster import java_options
 
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset, read_partition
+from stuntbroker.client.reader import end_offset, read_partition
 from stuntbroker.pipeline.recovery import is_of_sink, pattern
 from stuntbroker.pipeline.spark import StuntbrokerDataSource
 from stuntbroker.pipeline.writer import TransactionalWriter
+from stuntbroker.protocol.request_values import READ_UNCOMMITTED
 from stuntbroker.protocol.transaction_states import RUNNING
 
 if TYPE_CHECKING:

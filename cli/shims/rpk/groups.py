@@ -14,7 +14,8 @@ from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.groups import GroupDescription, delete_group, describe_group, list_groups
-from stuntbroker.client.reader import EARLIEST, READ_UNCOMMITTED, list_offset
+from stuntbroker.client.reader import list_offset
+from stuntbroker.protocol.request_values import EARLIEST, READ_UNCOMMITTED
 
 
 def _no_more_options(parser: Parser) -> None:

@@ -22,7 +22,7 @@ from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import Source, alter_config, describe_config
 from stuntbroker.client.errors import BrokerError, NotFound
-from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offset
+from stuntbroker.client.reader import list_offset
 from stuntbroker.client.topics import (
     TopicDescription,
     create_topic,
@@ -33,6 +33,7 @@ from stuntbroker.client.topics import (
 )
 from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.protocol.topic_names import INTERNAL
 
 

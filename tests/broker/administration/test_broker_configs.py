@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.configuration.dynamic_config import APPEND, DELETE, MIN_ISR, SET, SUBTRACT, merged_list
+from stuntbroker.broker.configuration.dynamic_config import MIN_ISR, merged_list
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_configs_request import AlterableConfig as ReplacedConfig
 from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequest
@@ -19,6 +19,7 @@ from stuntbroker.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.request_values import APPEND, DELETE, SET, SUBTRACT
 from tests.kit.rig import START_MS, Client, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 

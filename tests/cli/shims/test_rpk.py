@@ -21,8 +21,9 @@ from stuntbroker.cli.shims.rpk.printing import Printed, printer
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import topic_config
 from stuntbroker.client.groups import commit_offsets
-from stuntbroker.client.reader import READ_COMMITTED, Row
+from stuntbroker.client.reader import Row
 from stuntbroker.protocol.addresses import parse_bootstrap
+from stuntbroker.protocol.request_values import READ_COMMITTED
 from tests.kit.processes.process import DEADLINE_S
 
 TOPIC = "rpk-orders"

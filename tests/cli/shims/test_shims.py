@@ -15,9 +15,10 @@ import pytest
 
 from stuntbroker.cli.main import run
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.reader import LATEST, READ_UNCOMMITTED, list_offset
+from stuntbroker.client.reader import list_offset
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.protocol.request_values import LATEST, READ_UNCOMMITTED
 from tests.cli.shims.kafka_commands import CLASSES, settled, with_bootstrap
 from tests.kit.processes.process import DEADLINE_S
 from tests.kit.programs.kafka_tools import KafkaTools

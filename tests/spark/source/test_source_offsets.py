@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stuntbroker.client.fetching import TopicPartition
-from stuntbroker.client.reader import EARLIEST, LATEST
 from stuntbroker.pipeline.spark.offsets import (
     Offsets,
     Position,
@@ -23,6 +22,7 @@ from stuntbroker.pipeline.spark.offsets import (
     split,
     to_json,
 )
+from stuntbroker.protocol.request_values import EARLIEST, LATEST
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 

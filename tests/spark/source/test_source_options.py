@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from stuntbroker.client.fetching import FetchSizes, TopicPartition
-from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.pipeline.spark.offsets import Position, SourceError
 from stuntbroker.pipeline.spark.source_options import SourceOptions, Subscription, parse_options
 from stuntbroker.protocol.addresses import Address
+from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 
 LEAST = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -16,7 +16,7 @@ from source_query import Query, produce
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.fetching import TopicPartition
-from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset
+from stuntbroker.client.reader import end_offset
 from stuntbroker.pipeline.spark import source
 from stuntbroker.pipeline.spark.data_source import StuntbrokerDataSource
 from stuntbroker.pipeline.spark.offsets import DataLoss
@@ -27,6 +27,7 @@ from stuntbroker.protocol.messages.create_partitions_request import CreatePartit
 from stuntbroker.protocol.messages.create_partitions_response import CreatePartitionsResponse
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.delete_topics_response import DeleteTopicsResponse
+from stuntbroker.protocol.request_values import READ_UNCOMMITTED
 
 if TYPE_CHECKING:
     from live_broker import LiveBroker
