@@ -72,8 +72,12 @@ class Call(Generic[Answer]):
     def encode(self) -> bytearray:
         """Return the body of the request."""
         out = bytearray()
-        self._message.encode(out, self.API_VERSION)
+        self.encode_into(out)
         return out
+
+    def encode_into(self, out: bytearray) -> None:
+        """Append the body of the request."""
+        self._message.encode(out, self.API_VERSION)
 
     def parse_response_header(self, frame: BytesIO) -> _AnswerHeader:
         """Read the response header from a frame, and leave the frame at the body."""

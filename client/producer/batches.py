@@ -228,6 +228,12 @@ class Batch:
         self.data = self._builder.build()
         self.sequence = sequence  # Last: it says that the batch is sealed.
 
+    def mark_sent(self) -> None:
+        """Count the batch as in flight."""
+        self.in_flight = True
+        self.queue.in_flight += 1
+        self.queue.resend = False
+
     def mark_returned(self) -> None:
         """Count the batch as no longer in flight."""
         if self.in_flight:

@@ -10,40 +10,40 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, Unpack
+from typing import Any, Protocol, Self, Unpack
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection, CloseReason
-from aiokafka.errors import KafkaConnectionError, KafkaError, UnknownTopicOrPartitionError
+from aiokafka.errors import KafkaConnectionError, UnknownTopicOrPartitionError
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import errors as blocking_errors
-from stuntbroker.client.connection import API_VERSIONS_FIRST, SOFTWARE, chosen_version, reason
+from stuntbroker.client.connection import API_VERSIONS_FIRST, SOFTWARE, chosen_version
 from stuntbroker.client.producer.authentication import check_authentication, explained, is_authenticated
 from stuntbroker.client.producer.errors import DisconnectedError, IllegalStateError, UnsupportedVersionError
+from stuntbroker.client.producer.exchanges import Exchange, OnAnswer, start_exchange
 from stuntbroker.client.producer.frames import read_without_task
 from stuntbroker.client.producer.known_partitions import KnownPartitions
 from stuntbroker.client.producer.options import CONNECTION_DEFAULTS, ConnectionOptions, check_bootstrap
 from stuntbroker.client.producer.session import log
 from stuntbroker.client.requests import Answer, Call
 from stuntbroker.protocol.addresses import Address
-from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
+from stuntbroker.protocol.api_keys import API_VERSIONS
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
-from stuntbroker.protocol.primitives import INT16_MAX, DecodeError, Message
+from stuntbroker.protocol.primitives import INT16_MAX, Message
 
-_FAULTS: Final = (KafkaError, OSError, EOFError, DecodeError, IndexError)
-"""Exceptions that aiokafka raises if a connection breaks or a response cannot be decoded."""
 _numbers = itertools.count(1)
 
 
 class Link:
     """A connection, with its broker's API versions and features."""
 
-    __slots__ = ("address", "connection", "features", "versions")
+    __slots__ = ("_loop", "address", "connection", "features", "versions")
 
     def __init__(self, connection: AIOKafkaConnection, answer: ApiVersionsResponse) -> None:
+        self._loop = asyncio.get_running_loop()
         self.connection = connection
         self.address = Address(connection.host, connection.port)
         self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
@@ -57,6 +57,14 @@ class Link:
             return chosen_version(self.address, self.versions, key, least, most)
         except blocking_errors.UnsupportedVersion as fault:
             raise UnsupportedVersionError(str(fault)) from None
+
+    def start(self, key: int, version: int, request: Message, answer: type[Message], on_answer: OnAnswer) -> Exchange:
+        """Send a request, and return at once; `on_answer` is called later."""
+        return start_exchange(self._loop, self.connection, Call(key, version, request, answer), on_answer)
+
+    async def ask(self, key: int, version: int, request: Message, answer: type[Answer]) -> Answer:
+        """Send a request, and return the response. Raises DisconnectedError."""
+        return await _exchange(self._loop, self.connection, Call(key, version, request, answer))
 
 
 def guard_connections(client: AIOKafkaClient, wanted_topics: Collection[str] | None = None) -> None:
@@ -250,12 +258,17 @@ class Connections:
 
     # --- requests
 
+    def open_link(self, node_id: int) -> Link | None:
+        """Return the connection to a broker, None if it is not open."""
+        link = self._links.get(node_id)
+        return link if link is not None and self.is_open and link.connection.connected() else None
+
     async def link(self, node_id: int) -> Link:
         """Return the connection to a broker, opened when it is first needed. Raises DisconnectedError, AuthenticationError."""
         if not self.is_open:
             raise IllegalStateError("the connections are closed, or not started")
-        link = self._links.get(node_id)
-        if link is not None and link.connection.connected():
+        link = self.open_link(node_id)
+        if link is not None:
             return link
         if self._client.cluster.broker_metadata(node_id) is None:
             await self.refresh()
@@ -272,8 +285,8 @@ class Connections:
     async def _introduce(self, connection: AIOKafkaConnection) -> Link:
         """Request API versions and features: aiokafka's own ApiVersions request returns no features."""
         version = min(API_VERSIONS_FIRST, connection._versions.get(API_VERSIONS, (0, 0))[1])
-        request = ApiVersionsRequest(*SOFTWARE)
-        return Link(connection, await _exchange(connection, Call(API_VERSIONS, version, request, ApiVersionsResponse)))
+        call = Call(API_VERSIONS, version, ApiVersionsRequest(*SOFTWARE), ApiVersionsResponse)
+        return Link(connection, await _exchange(asyncio.get_running_loop(), connection, call))
 
     async def ask(
         self,
@@ -290,7 +303,7 @@ class Connections:
         AuthenticationError.
         """
         link = await self.link(node_id)
-        return await _exchange(link.connection, Call(key, link.version(key, least, most), request, answer))
+        return await link.ask(key, link.version(key, least, most), request, answer)
 
 
 def leader_address(client: AIOKafkaClient, topic: str, partition: int) -> Address | None:
@@ -312,13 +325,19 @@ def check_shared(
     return connections
 
 
-async def _exchange(connection: AIOKafkaConnection, call: Call[Answer]) -> Answer:
+async def _exchange(loop: asyncio.AbstractEventLoop, connection: AIOKafkaConnection, call: Call[Answer]) -> Answer:
+    future: asyncio.Future[Answer] = loop.create_future()
+    exchange = start_exchange(loop, connection, call, partial(_resolve, future))
     try:
-        answer: Answer = await connection.send(call)
-        return answer
-    except TimeoutError:
-        # A late response would be taken for the response to the next request.
-        connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
-        raise DisconnectedError(f"{APIS[call.API_KEY].name}: no response in time") from None
-    except _FAULTS as fault:
-        raise DisconnectedError(f"{APIS[call.API_KEY].name}: {reason(fault)}") from None
+        return await future
+    finally:
+        exchange.forget()  # If the caller was cancelled.
+
+
+def _resolve(future: asyncio.Future[Answer], answer: Answer, fault: DisconnectedError | None) -> None:
+    if future.done():
+        return  # The caller was cancelled just now.
+    if fault is None:
+        future.set_result(answer)
+    else:
+        future.set_exception(fault)

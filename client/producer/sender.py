@@ -1,7 +1,7 @@
 """Sends batches to the leaders of their partitions, in the order of their sequence numbers, until they are resolved.
 
-No task waits for work: `pump` is called whenever a batch may have become sendable, and starts a task for each Produce
-request. Up to five batches of a partition are in flight. Before one of them is resent, all others have to have responses.
+No task waits for work: `pump` is called whenever a batch may have become sendable. Up to five batches of a partition are in
+flight. Before one of them is resent, all others have to have responses.
 """
 
 from __future__ import annotations
@@ -38,16 +38,15 @@ from stuntbroker.client.producer.errors import (
     UnexpectedError,
     produce_failed,
 )
+from stuntbroker.client.producer.in_flight import InFlight
 from stuntbroker.client.producer.options import BACKOFF_MS_MIN, SendingOptions
-from stuntbroker.client.producer.produce_requests import produce_request, split_by_size
+from stuntbroker.client.producer.produce_requests import split_by_size
 from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.telemetry import ProducerTelemetry
-from stuntbroker.protocol.api_keys import PRODUCE
 from stuntbroker.protocol.batches.records import read_header
-from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
+from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse
 from stuntbroker.protocol.topic_names import TopicPartition
-from stuntbroker.protocol.versions import PRODUCE_V2_FROM
 
 IN_FLIGHT_MAX: Final = 5
 """Maximum batches in flight per partition: a broker remembers as many to detect duplicates (KIP-98)."""
@@ -74,7 +73,6 @@ class Sender:
         self._max_batch_size = options.max_batch_size
         self._max_request_size = options.max_request_size
         self._linger_s = options.linger_ms / 1000
-        self._request_timeout_ms = options.request_timeout_ms
         self._retry_backoff_s = max(options.retry_backoff_ms, BACKOFF_MS_MIN) / 1000
         self._buffer_memory = options.buffer_memory
         self._telemetry = telemetry
@@ -91,7 +89,14 @@ class Sender:
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._active: dict[TopicPartition, PartitionQueue] = {}
         """Queues that have batches."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._in_flight = InFlight(
+            session,
+            connections,
+            options.request_timeout_ms,
+            self._handle_response,
+            self._handle_failure,
+            self._continue,
+        )
         self._pump_due = False
         self._flushing = 0
         self._timeout = DeliveryTimeout(options.delivery_timeout_ms / 1000, self._check_expiry)
@@ -225,7 +230,8 @@ class Sender:
                 return
             for leader, batches in requests.items():
                 for group in split_by_size(batches, self._max_request_size):
-                    self._start(leader, group)
+                    self._session.has_started = True
+                    self._in_flight.send(leader, group)
 
     def _sendable(self, queue: PartitionQueue) -> Batch | None:
         """Return the next batch of a partition, sealed, or None if none can be sent now."""
@@ -246,61 +252,27 @@ class Sender:
         queue.seal(batch, self._session.identity)
         return batch
 
-    def _start(self, leader: int, batches: list[Batch]) -> None:
-        self._session.has_started = True
-        for batch in batches:
-            batch.in_flight = True
-            batch.queue.in_flight += 1
-            batch.queue.resend = False
-        task = self._loop.create_task(self._produce(leader, batches))
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+    # --- responses
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            # Shared connections that were closed too early are not a bug of this client.
-            kind = ApplicationRecoverableError if isinstance(fault, IllegalStateError) else UnexpectedError
-            error: FatalError = kind(f"a Produce request of {self._session.transactional_id!r} failed here: {fault!r}")
-            error.__cause__ = fault
-            self._session.fail_fatal(error)
-            self.drop()
-        self.pump()
-
-    async def _produce(self, leader: int, batches: list[Batch]) -> None:
-        request, places = produce_request(self._session.transactional_id, self._request_timeout_ms, batches)
-        is_version_2 = self._session.is_version_2
-        most = PRODUCE_NAMES_MAX if is_version_2 else PRODUCE_V2_FROM - 1
-        least = PRODUCE_V2_FROM if is_version_2 else 3
-        try:
-            answer = await self._connections.ask(leader, PRODUCE, request, ProduceResponse, least, most)
-        except DisconnectedError as fault:
+    def _handle_failure(self, batches: list[Batch], fault: Exception) -> None:
+        """Resend batches later if their connection broke, else fail: their request could not be sent, or its response handled."""
+        if isinstance(fault, DisconnectedError):
             for batch in batches:
-                batch.mark_returned()
                 self._retry(batch, fault, refresh=True)
             return
-        except FatalError as fault:
-            for batch in batches:
-                batch.mark_returned()
-            self._session.fail_fatal(fault)
-            self.drop()
-            return
-        except BaseException:
-            for batch in batches:
-                batch.mark_returned()
-            raise
-        for topic in answer.responses:
-            for part in topic.partition_responses:
-                returned = places.pop((topic.name, part.index), None)
-                if returned is not None:
-                    returned.mark_returned()
-                    if not returned.is_resolved:  # It may have expired meanwhile.
-                        self._handle_response(returned, part)
-        for batch in places.values():
-            batch.mark_returned()
-            self._retry(batch, DisconnectedError("Produce: the response does not name the partition"), refresh=True)
+        error = fault
+        if not isinstance(error, FatalError):
+            # Shared connections that were closed too early are not a bug of this client.
+            kind = ApplicationRecoverableError if isinstance(fault, IllegalStateError) else UnexpectedError
+            error = kind(f"a Produce request of {self._session.transactional_id!r} failed here: {fault!r}")
+            error.__cause__ = fault
+        self._session.fail_fatal(error)
+        self.drop()
 
-    # --- responses
+    def _continue(self) -> None:
+        """Send what can be sent after a response, but let the application's tasks add records first."""
+        if self._active:
+            self.pump_soon()
 
     def _handle_response(self, batch: Batch, part: PartitionProduceResponse) -> None:
         """Handle the response for a batch according to the error table."""
@@ -444,8 +416,7 @@ class Sender:
     async def drop_and_wait(self) -> None:
         """Fail all records, and wait for the responses to those that are in flight."""
         self.drop()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._in_flight.wait()
         self.drop()
 
     def start_epoch(self) -> None:
@@ -488,12 +459,8 @@ class Sender:
 
     async def close(self) -> None:
         """Stop the timers and cancel the requests. Records that are not resolved fail."""
-        tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await self._in_flight.close()
         for batch in self._batches():
-            batch.mark_returned()  # A task cancelled before its start has not done this.
+            batch.mark_returned()
         self.drop()
         self._timeout.close()
