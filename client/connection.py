@@ -304,5 +304,5 @@ def chosen_version(address: Address, versions: dict[int, tuple[int, int]], key: 
 def reason(fault: BaseException) -> str:
     """Return the reason for a connection failure, as text."""
     if isinstance(fault, TimeoutError):
-        return "no answer in time"
+        return "no response in time"
     return getattr(fault, "strerror", None) or str(fault) or type(fault).__name__

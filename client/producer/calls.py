@@ -70,7 +70,7 @@ class _Pending:
 class Calls:
     """The pending call of one producer, if there is one."""
 
-    _thread: int
+    _thread_id: int
     _loop: asyncio.AbstractEventLoop  # Cached by `open`: before Python 3.12, get_running_loop makes a system call.
 
     def __init__(self, session: Session, max_block_ms: int) -> None:
@@ -87,7 +87,7 @@ class Calls:
     def open(self) -> None:
         """Accept calls from now on, on the running event loop."""
         self._loop = asyncio.get_running_loop()
-        self._thread = get_ident()
+        self._thread_id = get_ident()
         self.is_open = True
 
     @property
@@ -115,7 +115,7 @@ class Calls:
 
     def check_loop(self, name: str) -> None:
         """Raise IllegalStateError in another event loop than that of `start`. `name`: name of the method."""
-        if get_ident() != self._thread or not self._loop.is_running():
+        if get_ident() != self._thread_id or not self._loop.is_running():
             raise IllegalStateError(
                 f"{name}(): producer {self._session.transactional_id!r} belongs to the event loop in which it was started"
             )

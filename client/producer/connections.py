@@ -22,7 +22,7 @@ from stuntbroker.client import errors as blocking_errors
 from stuntbroker.client.connection import API_VERSIONS_FIRST, SOFTWARE, chosen_version
 from stuntbroker.client.producer.authentication import check_authentication, explained, is_authenticated
 from stuntbroker.client.producer.errors import DisconnectedError, IllegalStateError, UnsupportedVersionError
-from stuntbroker.client.producer.exchanges import Exchange, OnAnswer, start_exchange
+from stuntbroker.client.producer.exchanges import Wire
 from stuntbroker.client.producer.frames import read_without_task
 from stuntbroker.client.producer.known_partitions import KnownPartitions
 from stuntbroker.client.producer.options import CONNECTION_DEFAULTS, ConnectionOptions, check_bootstrap
@@ -40,31 +40,27 @@ _numbers = itertools.count(1)
 class Link:
     """A connection, with its broker's API versions and features."""
 
-    __slots__ = ("_loop", "address", "connection", "features", "versions")
+    __slots__ = ("_chosen", "address", "features", "versions", "wire")
 
-    def __init__(self, connection: AIOKafkaConnection, answer: ApiVersionsResponse) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.connection = connection
-        self.address = Address(connection.host, connection.port)
+    def __init__(self, wire: Wire, answer: ApiVersionsResponse) -> None:
+        self.wire = wire
+        self.address = Address(wire.connection.host, wire.connection.port)
         self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
         """API key -> (lowest, highest) version of the broker."""
         self.features = {feature.name: feature.max_version_level for feature in answer.finalized_features}
         """Name -> finalized level in the cluster (KIP-584)."""
+        self._chosen: dict[tuple[int, int, int], int] = {}
 
     def version(self, key: int, least: int = 0, most: int = INT16_MAX) -> int:
         """Return the highest version of an API that both sides have. Raises UnsupportedVersionError."""
-        try:
-            return chosen_version(self.address, self.versions, key, least, most)
-        except blocking_errors.UnsupportedVersion as fault:
-            raise UnsupportedVersionError(str(fault)) from None
-
-    def start(self, key: int, version: int, request: Message, answer: type[Message], on_answer: OnAnswer) -> Exchange:
-        """Send a request, and return at once; `on_answer` is called later."""
-        return start_exchange(self._loop, self.connection, Call(key, version, request, answer), on_answer)
-
-    async def ask(self, key: int, version: int, request: Message, answer: type[Answer]) -> Answer:
-        """Send a request, and return the response. Raises DisconnectedError."""
-        return await _exchange(self._loop, self.connection, Call(key, version, request, answer))
+        chosen = self._chosen.get((key, least, most))
+        if chosen is None:
+            try:
+                chosen = chosen_version(self.address, self.versions, key, least, most)
+            except blocking_errors.UnsupportedVersion as fault:
+                raise UnsupportedVersionError(str(fault)) from None
+            self._chosen[key, least, most] = chosen
+        return chosen
 
 
 def guard_connections(client: AIOKafkaClient, wanted_topics: Collection[str] | None = None) -> None:
@@ -261,7 +257,7 @@ class Connections:
     def open_link(self, node_id: int) -> Link | None:
         """Return the connection to a broker, None if it is not open."""
         link = self._links.get(node_id)
-        return link if link is not None and self.is_open and link.connection.connected() else None
+        return link if link is not None and self.is_open and link.wire.connection.connected() else None
 
     async def link(self, node_id: int) -> Link:
         """Return the connection to a broker, opened when it is first needed. Raises DisconnectedError, AuthenticationError."""
@@ -285,8 +281,10 @@ class Connections:
     async def _introduce(self, connection: AIOKafkaConnection) -> Link:
         """Request API versions and features: aiokafka's own ApiVersions request returns no features."""
         version = min(API_VERSIONS_FIRST, connection._versions.get(API_VERSIONS, (0, 0))[1])
-        call = Call(API_VERSIONS, version, ApiVersionsRequest(*SOFTWARE), ApiVersionsResponse)
-        return Link(connection, await _exchange(asyncio.get_running_loop(), connection, call))
+        wire = Wire(connection)
+        return Link(
+            wire, await wire.ask(Call(API_VERSIONS, version, ApiVersionsRequest(*SOFTWARE), ApiVersionsResponse))
+        )
 
     async def ask(
         self,
@@ -303,7 +301,7 @@ class Connections:
         AuthenticationError.
         """
         link = await self.link(node_id)
-        return await link.ask(key, link.version(key, least, most), request, answer)
+        return await link.wire.ask(Call(key, link.version(key, least, most), request, answer))
 
 
 def leader_address(client: AIOKafkaClient, topic: str, partition: int) -> Address | None:
@@ -323,21 +321,3 @@ def check_shared(
     if connections is not None and not isinstance(connections, Connections):
         raise TypeError("connections have to be a stuntbroker.client.Connections")
     return connections
-
-
-async def _exchange(loop: asyncio.AbstractEventLoop, connection: AIOKafkaConnection, call: Call[Answer]) -> Answer:
-    future: asyncio.Future[Answer] = loop.create_future()
-    exchange = start_exchange(loop, connection, call, partial(_resolve, future))
-    try:
-        return await future
-    finally:
-        exchange.forget()  # If the caller was cancelled.
-
-
-def _resolve(future: asyncio.Future[Answer], answer: Answer, fault: DisconnectedError | None) -> None:
-    if future.done():
-        return  # The caller was cancelled just now.
-    if fault is None:
-        future.set_result(answer)
-    else:
-        future.set_exception(fault)

@@ -56,6 +56,7 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
 )
 from stuntbroker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 from stuntbroker.protocol.primitives import INT16_MAX, Message
+from stuntbroker.protocol.request_values import OF_GROUP, OF_TRANSACTION
 from stuntbroker.protocol.topic_names import TopicPartition
 from stuntbroker.protocol.versions import END_TXN_V2_FROM, OFFSETS_V2_FROM, SEVERAL_FROM, TWO_PHASE_FROM
 
@@ -67,8 +68,6 @@ OFFSETS_WITH_GROUP_FROM: Final = 3
 """First version of TxnOffsetCommit with generation, member and instance (KIP-447)."""
 OFFSETS_NAMES_MAX: Final = 5
 """Later versions name topics by id."""
-GROUP_KEY: Final = 0
-TRANSACTION_KEY: Final = 1
 CONCURRENT_BACKOFF_S: Final = 0.02
 """Back-off while the coordinator completes the previous transaction, as in Apache Kafka's producer."""
 BACKOFF_S_MAX: Final = 1.0
@@ -300,10 +299,15 @@ class Coordination:
     async def _read_first_transaction_version(self) -> None:
         """Read the transaction version; if none was read before, repeat this until there is a connection."""
         await self._read_transaction_version()
-        while self._link is None:
+        while not self._has_read_version:
             await asyncio.sleep(self._backoff_s)
             await self._read_transaction_version()
-            self._session.last_fault = None if self._link is not None else self._session.last_fault
+            if self._has_read_version:
+                self._session.last_fault = None
+
+    @property
+    def _has_read_version(self) -> bool:
+        return self._link is not None
 
     async def _read_transaction_version(self) -> None:
         """Read the cluster's transaction version, and whether InitProducerId 3 exists, from the coordinator's connection."""
@@ -330,7 +334,7 @@ class Coordination:
         node_id = self._nodes.get(group)
         if node_id is None:
             key = self._session.transactional_id if group is None else group
-            request = FindCoordinatorRequest(key, TRANSACTION_KEY if group is None else GROUP_KEY, [key])
+            request = FindCoordinatorRequest(key, OF_TRANSACTION if group is None else OF_GROUP, [key])
 
             async def attempt() -> FindCoordinatorResponse:
                 any_node = self._connections.any_node()

@@ -13,6 +13,7 @@ from stuntbroker.client.producer.errors import DisconnectedError
 from stuntbroker.client.producer.exchanges import Exchange
 from stuntbroker.client.producer.produce_requests import produce_request
 from stuntbroker.client.producer.session import Session
+from stuntbroker.client.requests import Call
 from stuntbroker.protocol.api_keys import PRODUCE
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
 from stuntbroker.protocol.topic_names import TopicPartition
@@ -96,7 +97,8 @@ class InFlight:
         self._sent.add(sent)
         end = partial(self._end, sent)
         try:
-            sent.exchange = link.start(PRODUCE, link.version(PRODUCE, least, most), request, ProduceResponse, end)
+            call = Call(PRODUCE, link.version(PRODUCE, least, most), request, ProduceResponse)
+            sent.exchange = link.wire.start(call, end)
         except Exception as fault:
             self._loop.call_soon(end, None, fault)
 

@@ -374,7 +374,8 @@ class Sender:
                 self.buffered = 0  # Exact again, if an interruption has come between a batch and its count.
         if self._telemetry is not None:
             sent, seconds = batch.count if batch.sequence != NO_SEQUENCE else 0, self._loop.time() - batch.created_s
-            self._telemetry.batch_ended(queue.topic, queue.partition, sent, seconds, error)
+            # Soon, because it calls the application, which may wait for a thread that waits for this one in `send`.
+            self._loop.call_soon(self._telemetry.batch_ended, queue.topic, queue.partition, sent, seconds, error)
         while self._waiting_for_room and not self.is_full:
             self._wake_waiting()
 

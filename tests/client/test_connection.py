@@ -133,13 +133,13 @@ def test_answers_that_arrive_together_are_each_those_of_their_request(broker: Fa
 
 def test_an_answer_that_does_not_come_is_waited_for_until_the_deadline(broker: FakeBroker) -> None:
     broker.handlers[METADATA] = lambda request, version: b""
-    with connected(broker) as connection, pytest.raises(ConnectionFailed, match="no answer in time"):
+    with connected(broker) as connection, pytest.raises(ConnectionFailed, match="no response in time"):
         ask(connection, timeout_s=SHORT_S)
 
 
 def test_an_answer_in_pieces_is_put_together_and_half_of_one_is_none(broker: FakeBroker) -> None:
     broker.handlers[METADATA] = lambda request, version: pack(">i", 100) + b"\0" * 50
-    with connected(broker) as connection, pytest.raises(ConnectionFailed, match="no answer in time"):
+    with connected(broker) as connection, pytest.raises(ConnectionFailed, match="no response in time"):
         ask(connection, timeout_s=SHORT_S)
 
 

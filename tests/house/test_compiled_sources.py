@@ -14,7 +14,14 @@ from house_sources import compiled_modules, tree_of
 PHASES = {"ONGOING", "PREPARE_COMMIT", "Phase.EMPTY", "before.phase", "complete", "prepare"}
 STATES = {
     "IN_TRANSACTION",
+    "State.CLOSED",
+    "State.COMMITTING_TRANSACTION",
+    "State.FATAL_ERROR",
+    "State.PREPARED_TRANSACTION",
+    "Call.SEND",
+    "call",
     "Outcome.RUN",
+    "Kind.RETRY",
     "Kind.SUCCESS",
     "Kind.SPLIT",
     "Kind.REFRESH",
@@ -23,6 +30,8 @@ STATES = {
 OBJECTS = {
     "None",
     "NO_RESPONSE",
+    "pending",
+    "self._link",
     "request",
     "other._record",
     "batch",

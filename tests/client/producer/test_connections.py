@@ -37,7 +37,7 @@ async def test_a_write_that_the_event_loop_refuses_is_a_broken_connection(monkey
         await connections.start()
         try:
             await run(connections)
-            monkeypatch.setattr((await connections.link(1)).connection._writer, "write", refuse)
+            monkeypatch.setattr((await connections.link(1)).wire.connection._writer, "write", refuse)
             with pytest.raises(DisconnectedError):
                 await run(connections)
             assert (await run(connections)).node_id == 1
@@ -90,7 +90,7 @@ async def test_connections_are_closed_when_the_reading_of_metadata_has_failed(st
     connections._client._sync_task = asyncio.ensure_future(fail())
     await asyncio.sleep(0)
     await connections.stop()
-    assert not link.connection.connected()
+    assert not link.wire.connection.connected()
 
 
 async def test_metadata_that_is_not_answered_is_asked_for_again_over_another_connection(stuntbroker: Broker) -> None:

@@ -235,7 +235,7 @@ async def test_a_password_that_is_taken_back_ends_the_producer_instead_of_being_
                 await producer.send_and_wait("t", b"written", partition=0)
             broker.password = "another"
             broker.break_connections()
-            while any(link.connection.connected() for link in producer._connections._links.values()):
+            while any(link.wire.connection.connected() for link in producer._connections._links.values()):
                 await asyncio.sleep(0)
             with pytest.raises(ProduceFailedError if is_known else AuthenticationError):
                 await producer.send_and_wait("t", b"lost", partition=0)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from aiokafka.conn import AIOKafkaConnection, CloseReason
-from aiokafka.errors import KafkaConnectionError
 
+from stuntbroker.client.producer import connections
+from stuntbroker.client.producer.errors import DisconnectedError
+from stuntbroker.client.producer.exchanges import Exchange, OnAnswer, Wire
 from stuntbroker.client.requests import Call
 from stuntbroker.protocol.api_keys import API_VERSIONS
 
@@ -29,26 +32,59 @@ class FaultyWire:
     @contextmanager
     def installed(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         """Break connections in the block."""
-        send = AIOKafkaConnection.send
-
-        def faulty(connection: AIOKafkaConnection, request: Any, *arguments: Any, **options: Any) -> Awaitable[Any]:
-            is_one_of_ours = isinstance(request, Call) and request.API_KEY != API_VERSIONS
-            exhausted = self.lost + self.unsent >= self._faults_max
-            if not is_one_of_ours or exhausted or self._chance.random() >= self._probability:
-                return send(connection, request, *arguments, **options)
-            if self._chance.random() < 0.3:
-                self.unsent += 1
-                connection.close(reason=CloseReason.CONNECTION_BROKEN)
-                raise KafkaConnectionError("broken before the request was sent")
-            self.lost += 1
-            return _lose(connection, send(connection, request, *arguments, **options))
-
         with monkeypatch.context() as patched:
-            patched.setattr(AIOKafkaConnection, "send", faulty)
+            patched.setattr(connections, "Wire", lambda connection: _BreakingWire(connection, self))
             yield
 
+    def breaks_before(self, call: Call[Any]) -> bool | None:
+        """Return whether to break the connection before the request is sent (True) or after it (False); None: neither."""
+        exhausted = self.lost + self.unsent >= self._faults_max
+        if call.API_KEY == API_VERSIONS or exhausted or self._chance.random() >= self._probability:
+            return None
+        is_before = self._chance.random() < 0.3
+        self.unsent += is_before
+        self.lost += not is_before
+        return is_before
 
-async def _lose(connection: AIOKafkaConnection, response: Awaitable[Any]) -> Any:
-    await response
-    connection.close(reason=CloseReason.CONNECTION_BROKEN)
-    raise KafkaConnectionError("broken before the response arrived")
+
+class _BreakingWire:
+    """A wire with these faults; it cannot be a subclass, because Wire may be compiled."""
+
+    def __init__(self, connection: AIOKafkaConnection, faults: FaultyWire) -> None:
+        self.connection = connection
+        self._wire = Wire(connection)
+        self._faults = faults
+        self._loop = asyncio.get_running_loop()
+
+    def start(self, call: Call[Any], on_answer: OnAnswer) -> Exchange:
+        is_before = self._faults.breaks_before(call)
+        if is_before is None:
+            return self._wire.start(call, on_answer)
+        if is_before:
+            self._break()
+            return self._wire.start(call, on_answer)
+
+        def lose(answer: Any, fault: DisconnectedError | None) -> None:
+            self._loop.call_soon(self._break)
+            on_answer(None, fault or DisconnectedError("broken before the response arrived"))
+
+        return self._wire.start(call, lose)
+
+    async def ask(self, call: Call[Any]) -> Any:
+        future = self._loop.create_future()
+
+        def resolve(answer: Any, fault: DisconnectedError | None) -> None:
+            if not future.done():
+                future.set_result((answer, fault))
+
+        exchange = self.start(call, resolve)
+        try:
+            answer, fault = await future
+        finally:
+            exchange.forget()
+        if fault is not None:
+            raise fault
+        return answer
+
+    def _break(self) -> None:
+        self.connection.close(reason=CloseReason.CONNECTION_BROKEN)
