@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from struct import unpack_from
 from typing import Any
 
 import pytest
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 
 from stuntbroker.client.producer import connections
-from stuntbroker.client.producer.errors import DisconnectedError
-from stuntbroker.client.producer.exchanges import Exchange, OnAnswer, Wire
-from stuntbroker.client.requests import Call
-from stuntbroker.protocol.api_keys import API_VERSIONS
+from stuntbroker.protocol.api_keys import API_VERSIONS, METADATA
+
+OF_AIOKAFKA = {API_VERSIONS, METADATA}
+"""APIs whose requests do not break a connection: those of aiokafka itself."""
 
 
 class FaultyWire:
@@ -32,14 +32,29 @@ class FaultyWire:
     @contextmanager
     def installed(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         """Break connections in the block."""
+        read_without_task, handle_frame = connections.read_without_task, AIOKafkaConnection._handle_frame
+
+        def read_and_break(connection: AIOKafkaConnection) -> None:
+            read_without_task(connection)
+            if connection._writer is not None:
+                connection._writer = _BreakingWriter(connection._writer, self)
+
+        def lose(connection: AIOKafkaConnection, response: bytes) -> None:
+            writer = connection._writer
+            if isinstance(writer, _BreakingWriter) and unpack_from(">i", response)[0] in writer.lost:
+                connection.close(reason=CloseReason.CONNECTION_BROKEN)
+            else:
+                handle_frame(connection, response)
+
         with monkeypatch.context() as patched:
-            patched.setattr(connections, "Wire", lambda connection: _BreakingWire(connection, self))
+            patched.setattr(connections, "read_without_task", read_and_break)
+            patched.setattr(AIOKafkaConnection, "_handle_frame", lose)
             yield
 
-    def breaks_before(self, call: Call[Any]) -> bool | None:
-        """Return whether to break the connection before the request is sent (True) or after it (False); None: neither."""
+    def breaks_before(self, key: int) -> bool | None:
+        """Return whether to break the connection before a request is sent (True) or after it (False); None: neither."""
         exhausted = self.lost + self.unsent >= self._faults_max
-        if call.API_KEY == API_VERSIONS or exhausted or self._chance.random() >= self._probability:
+        if key in OF_AIOKAFKA or exhausted or self._chance.random() >= self._probability:
             return None
         is_before = self._chance.random() < 0.3
         self.unsent += is_before
@@ -47,44 +62,23 @@ class FaultyWire:
         return is_before
 
 
-class _BreakingWire:
-    """A wire with these faults; it cannot be a subclass, because Wire may be compiled."""
+class _BreakingWriter:
+    """The writing side of a connection, with these faults."""
 
-    def __init__(self, connection: AIOKafkaConnection, faults: FaultyWire) -> None:
-        self.connection = connection
-        self._wire = Wire(connection)
+    def __init__(self, writer: Any, faults: FaultyWire) -> None:
+        self.lost: set[int] = set()
+        """Correlation ids of the requests whose response is lost."""
+        self._writer = writer
         self._faults = faults
-        self._loop = asyncio.get_running_loop()
 
-    def start(self, call: Call[Any], on_answer: OnAnswer) -> Exchange:
-        is_before = self._faults.breaks_before(call)
-        if is_before is None:
-            return self._wire.start(call, on_answer)
+    def write(self, frame: bytes) -> None:
+        key, _, correlation_id = unpack_from(">hhi", frame, 4)
+        is_before = self._faults.breaks_before(key)
         if is_before:
-            self._break()
-            return self._wire.start(call, on_answer)
+            raise ConnectionResetError("broken before the request was sent")
+        if is_before is False:
+            self.lost.add(correlation_id)
+        self._writer.write(frame)
 
-        def lose(answer: Any, fault: DisconnectedError | None) -> None:
-            self._loop.call_soon(self._break)
-            on_answer(None, fault or DisconnectedError("broken before the response arrived"))
-
-        return self._wire.start(call, lose)
-
-    async def ask(self, call: Call[Any]) -> Any:
-        future = self._loop.create_future()
-
-        def resolve(answer: Any, fault: DisconnectedError | None) -> None:
-            if not future.done():
-                future.set_result((answer, fault))
-
-        exchange = self.start(call, resolve)
-        try:
-            answer, fault = await future
-        finally:
-            exchange.forget()
-        if fault is not None:
-            raise fault
-        return answer
-
-    def _break(self) -> None:
-        self.connection.close(reason=CloseReason.CONNECTION_BROKEN)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
