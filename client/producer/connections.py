@@ -180,6 +180,8 @@ class Connections:
         """Close all connections."""
         self.is_open = False
         await close_client(self._client)
+        for link in self._links.values():
+            link.wire.close()
 
     def __del__(self) -> None:
         if getattr(self, "is_open", False):
@@ -223,9 +225,9 @@ class Connections:
             if is_authenticated(self._client) and (node_id := self.any_node()) is not None:
                 with suppress(DisconnectedError):
                     await self.link(node_id)  # aiokafka retries a refused connection for ever.
-            try:
+            with suppress(UnknownTopicOrPartitionError):  # Not within the time-out of one request.
                 await self._client._wait_on_metadata(topic)
-            except UnknownTopicOrPartitionError:  # Not within the time-out of one request.
+            if not self.partitions.of(topic):
                 await asyncio.sleep(self._client._retry_backoff)
         return self.partitions.of(topic)
 
@@ -275,7 +277,14 @@ class Connections:
                 await check_authentication(self._client, Address(broker.host, broker.port))
             raise DisconnectedError(f"no connection to broker {node_id}")
         read_without_task(connection)
-        link = self._links[node_id] = await self._introduce(connection)
+        link = await self._introduce(connection)
+        known = self._links.get(node_id)
+        if known is not None and known.wire.connection is connection:
+            link.wire.close()  # Another caller was faster.
+            return known
+        if known is not None:
+            known.wire.close()
+        self._links[node_id] = link
         return link
 
     async def _introduce(self, connection: AIOKafkaConnection) -> Link:

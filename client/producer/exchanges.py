@@ -65,7 +65,13 @@ class Wire:
         self._loop = asyncio.get_running_loop()
         self._client_id: bytes = connection._client_id.encode()
         self._timeout_s: float = connection._request_timeout
-        self._is_watched = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def close(self) -> None:
+        """Watch the connection no more, which is closed: a timer would keep it in memory."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def start(self, call: Call[Any], on_answer: OnAnswer) -> Exchange:
         """Send a request, and return at once. If that fails, the callback gets the reason."""
@@ -86,9 +92,8 @@ class Wire:
             exchange.set_exception(fault)
             return exchange
         connection._requests.append((correlation_id, call, exchange))
-        if not self._is_watched:
-            self._is_watched = True
-            self._loop.call_at(deadline_s, self._watch)
+        if self._timer is None:
+            self._timer = self._loop.call_at(deadline_s, self._watch)
         return exchange
 
     async def ask(self, call: Call[Answer]) -> Answer:
@@ -103,7 +108,7 @@ class Wire:
     def _watch(self) -> None:
         """End the connection if the oldest response is late, else wait for the time when it would be."""
         exchanges = [each for _, _, each in self.connection._requests if isinstance(each, Exchange) and not each.done()]
-        self._is_watched = bool(exchanges)
+        self._timer = None
         if not exchanges:
             return
         oldest = exchanges[0]
@@ -111,7 +116,7 @@ class Wire:
             oldest.set_exception(TimeoutError())
             self.connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
         else:
-            self._loop.call_at(oldest.deadline_s, self._watch)
+            self._timer = self._loop.call_at(oldest.deadline_s, self._watch)
 
 
 def _resolve(future: asyncio.Future[Answer], answer: Answer, fault: DisconnectedError | None) -> None:

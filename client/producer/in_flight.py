@@ -78,15 +78,20 @@ class InFlight:
 
     async def _connect_and_send(self, leader: int, batches: list[Batch]) -> None:
         try:
+            await asyncio.sleep(0)  # An eager task begins while the caller of `send` may hold a lock.
             link = await self._connections.link(leader)
         except Exception as fault:
             self._fail(batches, fault)
+            return
         except BaseException:
-            for batch in batches:
-                batch.mark_returned()
+            self._return(batches)
             raise
-        else:
-            self._send_over(link, batches)
+        # Others have expired meanwhile, and have no data any more.
+        live = [batch for batch in batches if not batch.is_resolved]
+        if live:
+            self._send_over(link, live)
+        if len(live) < len(batches):
+            self._return([batch for batch in batches if batch.is_resolved])
 
     def _send_over(self, link: Link, batches: list[Batch]) -> None:
         is_version_2 = self._session.is_version_2
@@ -131,7 +136,15 @@ class InFlight:
     def _fail(self, batches: list[Batch], fault: Exception) -> None:
         for batch in batches:
             batch.mark_returned()
-        self._on_failure(batches, fault)
+        try:
+            self._on_failure(batches, fault)
+        finally:
+            self._after()
+
+    def _return(self, batches: list[Batch]) -> None:
+        """End batches without a request."""
+        for batch in batches:
+            batch.mark_returned()
         self._after()
 
     def _after(self) -> None:

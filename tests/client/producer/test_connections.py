@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 from typing import Any
 
 import aiokafka.client
@@ -135,3 +136,17 @@ async def test_a_deleted_topic_is_created_again_by_a_record_and_not_by_a_refresh
         async with producer.transaction():
             await producer.send("once", b"second")
         assert await asyncio.to_thread(stuntbroker.values, "once") == [b"second"]
+
+
+async def test_connections_that_are_stopped_stay_in_no_timer(stuntbroker: Broker) -> None:
+    connections = Connections(bootstrap_servers=stuntbroker.bootstrap)
+    await connections.start()
+    links = await asyncio.gather(connections.link(1), connections.link(1))
+    assert links[0] is links[1]  # Both callers have opened it, one was faster.
+    connection = weakref.ref(links[0].wire.connection)
+    await connections.stop()
+    del links, connections
+    for _ in range(10):
+        await asyncio.sleep(0)
+    gc.collect()
+    assert connection() is None

@@ -22,6 +22,7 @@ from stuntbroker.client import (
     TransactionAbortableError,
     TransactionalProducer,
 )
+from stuntbroker.client.producer.connections import Connections, Link
 from tests.kit.transactions.repeated import repeated
 
 NOT_LEADER, TOO_LARGE, OUT_OF_ORDER, INVALID_RECORD, LOADING = 6, 10, 45, 87, 14
@@ -480,3 +481,42 @@ def test_what_waits_for_a_timer_is_sent_whatever_the_loops_clock_says_then(
         runner.run(run())
 
     assert broker.committed == [b"%d" % n for n in range(40)]
+
+
+async def test_a_batch_that_expires_while_its_connection_is_opened_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    link, may_open = Connections.link, asyncio.Event()
+
+    async def link_later(connections: Connections, node_id: int) -> Link:
+        await may_open.wait()
+        return await link(connections, node_id)
+
+    with ModelBroker(2) as broker:
+        async with in_transaction(broker, delivery_timeout_ms=30) as producer:
+            with monkeypatch.context() as patched:
+                patched.setattr(Connections, "open_link", lambda connections, node_id: None)
+                patched.setattr(Connections, "link", link_later)
+                expired = await producer.send("t", b"late", partition=0)
+                with pytest.raises(ProduceFailedError):
+                    await expired
+                may_open.set()
+                await producer.abort_transaction()
+            assert broker.counts["Produce"] == 0
+
+            await producer.begin_transaction()
+            await producer.send("t", b"next", partition=0)
+            await producer.commit_transaction()
+    assert broker.committed == [b"next"]
+
+
+async def test_metadata_with_a_topic_without_partitions_is_read_again_until_the_time_is_over() -> None:
+    class Empty(ModelBroker):
+        def metadata(self, request: Any, version: int) -> Any:
+            answer = super().metadata(request, version)
+            for topic in answer.topics:
+                topic.partitions = []
+            return answer
+
+    with Empty(2) as broker:
+        async with in_transaction(broker, max_block_ms=100) as producer:
+            with pytest.raises(TransactionAbortableError, match="topic 't' is not known"):
+                await producer.send("t", b"0", partition=0)
