@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from stuntbroker.client.blocking import Connections, TransactionalProducer
     from stuntbroker.client.security import Security
 
-"""Key types of FindCoordinator."""
 BACKOFF_S_MIN: Final = 0.02
 """First back-off of retries; Kafka's clients use the same for the first request of a transaction."""
 BACKOFF_S_MAX: Final = 1.0

@@ -23,8 +23,6 @@ from stuntbroker.protocol.messages.list_config_resources_request import ListConf
 from stuntbroker.protocol.messages.list_config_resources_response import ListConfigResourcesResponse
 from stuntbroker.protocol.request_values import DELETE, SET
 
-"""Operations of IncrementalAlterConfigs (KIP-339)."""
-
 
 class Source(IntEnum):
     """Where the value of a property comes from, by Kafka's numbers (DescribeConfigsResponse.ConfigSource)."""

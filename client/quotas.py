@@ -19,7 +19,6 @@ from stuntbroker.protocol.messages.describe_client_quotas_request import Compone
 from stuntbroker.protocol.messages.describe_client_quotas_response import DescribeClientQuotasResponse
 from stuntbroker.protocol.request_values import MATCH_DEFAULT, MATCH_EXACT, MATCH_SPECIFIED
 
-"""Match types of DescribeClientQuotas."""
 EVERY: Final = ""
 """In place of a name in `describe_quotas`: matches every name, and the default."""
 Entity = dict[str, str | None]

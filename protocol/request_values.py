@@ -17,7 +17,7 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
-"""ListOffsets: timestamps that stand for a place in the log."""
+"""ListOffsets: timestamps that stand for a place in the log; MAX_TIMESTAMP for the record with the largest (KIP-734)."""
 ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
 ACKS_ALL: Final = -1
@@ -26,7 +26,7 @@ SET: Final = 0
 DELETE: Final = 1
 APPEND: Final = 2
 SUBTRACT: Final = 3
-"""IncrementalAlterConfigs: what to do with a property."""
+"""IncrementalAlterConfigs: what to do with a property (KIP-339)."""
 MATCH_EXACT: Final = 0
 MATCH_DEFAULT: Final = 1
 MATCH_SPECIFIED: Final = 2

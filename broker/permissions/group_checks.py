@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from stuntbroker.broker.permissions.checks import CheckedRequest
     from stuntbroker.broker.requests.router import Handler
 
-"""Types of coordinators."""
 COORDINATED: Final = {OF_GROUP: Resource.GROUP, OF_TRANSACTION: Resource.TRANSACTIONAL_ID}
+"""Type of coordinator -> the resource that its keys name."""
 SHARE_FROM: Final = 6
 """First version of FindCoordinator with share groups."""
 NO_OFFSET: Final = -1

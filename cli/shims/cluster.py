@@ -17,7 +17,7 @@ UNREGISTER_BROKER: Final = 64
 """API key of UnregisterBroker, which this broker does not serve."""
 EVERY_PARTITION = range(2**31)
 TOPIC_PARTITIONS = re.compile(r"([^:,]*)(?::(?:([0-9]{1,9})|([0-9]{0,9})-([0-9]{0,9}))?)?")
-"""Timestamp of ListOffsets for the record with the largest timestamp (KIP-734)."""
+"""topic, and after a colon a partition or a range of partitions"""
 FROM_TIMES = {
     "-1": LATEST,
     "latest": LATEST,

@@ -20,6 +20,7 @@ from stuntbroker.protocol.topic_names import TopicPartition
 from stuntbroker.protocol.versions import PRODUCE_V2_FROM
 
 PRODUCE_FROM: Final = 3
+"""First version of Produce with record batches that can be transactional."""
 PRODUCE_NAMES_MAX: Final = 12
 """Later versions name topics by id."""
 

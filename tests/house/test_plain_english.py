@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,33 @@ def test_no_docstring_begins_in_the_middle_of_a_sentence() -> None:
         for line, text in docstrings_in(tree_of(path))
         if text.startswith(MIDDLE_OF_A_SENTENCE)
     ] == []
+
+
+def unattached_in(tree: ast.Module) -> list[tuple[int, str]]:
+    """Return (line, text) of texts that explain nothing, because they follow neither a definition nor an assignment."""
+    unattached = []
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        for before, statement in pairwise(body) if isinstance(body, list) else ():
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str(text))) if not isinstance(
+                    before, ast.Assign | ast.AnnAssign
+                ):
+                    unattached.append((statement.lineno, text))
+    return unattached
+
+
+def test_a_text_explains_what_stands_before_it() -> None:
+    """When a constant moves to another file, its text goes with it."""
+    assert [(str(path), *each) for path in FILES for each in unattached_in(tree_of(path))] == []
+
+
+def test_a_text_behind_something_else_is_seen() -> None:
+    tree = ast.parse(
+        '"""A."""\nimport a\n"""B."""\nb = 1\n"""C."""\nclass D:\n    """D."""\n    e: int\n    """E."""\n'
+    )
+
+    assert unattached_in(tree) == [(3, "B.")]
 
 
 def test_every_public_thing_has_a_docstring() -> None:

@@ -11,7 +11,7 @@ import aiokafka.client
 import pytest
 from model_broker import ModelBroker
 
-from stuntbroker.client import TransactionalProducer
+from stuntbroker.client import TransactionAbortableError, TransactionalProducer
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.producer.connections import Connections
 from stuntbroker.client.producer.errors import DisconnectedError
@@ -150,3 +150,20 @@ async def test_connections_that_are_stopped_stay_in_no_timer(stuntbroker: Broker
         await asyncio.sleep(0)
     gc.collect()
     assert connection() is None
+
+
+async def test_metadata_with_a_topic_without_partitions_is_read_again_until_the_time_is_over() -> None:
+    class Empty(ModelBroker):
+        def metadata(self, request: Any, version: int) -> Any:
+            answer = super().metadata(request, version)
+            for topic in answer.topics:
+                topic.partitions = []
+            return answer
+
+    options: dict[str, Any] = {"transactional_id": "id", "retry_backoff_ms": 1, "max_block_ms": 100}
+    with Empty(2) as broker:
+        async with TransactionalProducer(bootstrap_servers=str(broker.address), **options) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            with pytest.raises(TransactionAbortableError, match="topic 't' is not known"):
+                await producer.send("t", b"0", partition=0)

@@ -506,17 +506,3 @@ async def test_a_batch_that_expires_while_its_connection_is_opened_is_not_sent(m
             await producer.send("t", b"next", partition=0)
             await producer.commit_transaction()
     assert broker.committed == [b"next"]
-
-
-async def test_metadata_with_a_topic_without_partitions_is_read_again_until_the_time_is_over() -> None:
-    class Empty(ModelBroker):
-        def metadata(self, request: Any, version: int) -> Any:
-            answer = super().metadata(request, version)
-            for topic in answer.topics:
-                topic.partitions = []
-            return answer
-
-    with Empty(2) as broker:
-        async with in_transaction(broker, max_block_ms=100) as producer:
-            with pytest.raises(TransactionAbortableError, match="topic 't' is not known"):
-                await producer.send("t", b"0", partition=0)
