@@ -81,7 +81,6 @@ WITHOUT_ABORTED: Final = frozenset(
 
 def handle(request: Asking[Uses], body: FetchRequest, version: int) -> FetchResponse | None:
     """Return the response, or None while fewer than `min_bytes` are available."""
-    response: FetchResponse | None
     session, error = _session(request.broker, body, version)
     if error:
         return FetchResponse(error_code=error)
@@ -90,13 +89,7 @@ def handle(request: Asking[Uses], body: FetchRequest, version: int) -> FetchResp
         if session is not None and body.session_epoch == INITIAL_EPOCH:
             request.broker.fetch_sessions.close(session.id)
         return _unknown_isolation_level_response(body, version)
-    if fetch.is_long:
-        response = run_in_slices(request, fetch.first_steps())
-    else:
-        response, logs = fetch.read()
-        if response is None and request.is_open:
-            fetch.wait(logs)
-    return response
+    return fetch.answer()
 
 
 def _unknown_isolation_level_response(body: FetchRequest, version: int) -> FetchResponse:
@@ -151,16 +144,16 @@ class _Fetch:
     """A Fetch request: reads its logs again whenever one of them grows, until `min_bytes` or `max_wait_ms` is reached."""
 
     __slots__ = (
-        "_awake",
-        "_over",
-        "_reading",
-        "request",
-        "is_long",
-        "logs",
-        "partial",
+        "_has_grown",
+        "_is_long",
+        "_is_over",
+        "_is_reading",
+        "_logs",
+        "_timer",
         "body",
+        "partial",
+        "request",
         "session",
-        "timer",
         "version",
     )
 
@@ -171,15 +164,17 @@ class _Fetch:
         self.session = session
         self.partial = session is not None and body.session_epoch != INITIAL_EPOCH
         """Whether the fetch is incremental: the response has only the partitions that changed."""
-        self.logs: list[PartitionLog] = []
-        """Logs whose growth wakes the waiting request."""
-        self.timer: TimerHandle | None = None
-        self._awake = False
-        self._reading = False
-        """Whether a long request is being read in slices."""
-        self._over = False
+        self._logs: set[PartitionLog] = set()
+        """Logs that call `on_append`."""
+        self._timer: TimerHandle | None = None
+        """The end of `max_wait_ms`; None while the request does not wait."""
+        self._has_grown = False
+        """Whether one of the logs has grown since the last read began."""
+        self._is_reading = False
+        """Whether the request is being read in slices."""
+        self._is_over = False
         """Whether `max_wait_ms` has passed: the next read is the response, however small."""
-        self.is_long = len(self._wanted()) > PARTITIONS_AT_ONCE
+        self._is_long = len(self._wanted()) > PARTITIONS_AT_ONCE
         """Whether the request is read in slices, so that other requests are served meanwhile."""
 
     def _wanted(self) -> Collection[tuple[Key, FetchPartition]]:
@@ -217,9 +212,9 @@ class _Fetch:
             for (name, index), _ in self._wanted()
         )
 
-    def read(self) -> Read:
-        """Run all of `_steps` at once."""
-        steps = self._steps()
+    def _read(self) -> Read:
+        """Run all of `_read_in_steps` at once."""
+        steps = self._read_in_steps()
         while True:
             try:
                 next(steps)
@@ -227,7 +222,7 @@ class _Fetch:
                 result: Read = end.value
                 return result
 
-    def _steps(self) -> Steps[Read]:
+    def _read_in_steps(self) -> Steps[Read]:
         """Read the partitions, and return the response unless it has to wait."""
         body, broker = self.body, self.request.broker
         committed = body.isolation_level == READ_COMMITTED
@@ -261,6 +256,8 @@ class _Fetch:
             else:
                 log = topic.partitions[index]
                 logs.append(log)
+                if self._is_long:  # It may grow while the others are read.
+                    self._listen_to(log)
                 try:
                     data, taken, continues = _read_partition(
                         log, fetch_partition, committed, left, not size, self.version
@@ -281,7 +278,7 @@ class _Fetch:
             answered.append((key, data))
         # Unknown topics and partitions come last: first unknown topic ids, then the others.
         answered += sorted(unknown, key=lambda item: item[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
-        if not (self._over or is_due or size >= body.min_bytes or body.max_wait_ms <= 0 or not answered):
+        if not (self._is_over or is_due or size >= body.min_bytes or body.max_wait_ms <= 0 or not answered):
             return None, logs
         session = self.session
         topics: list[FetchableTopicResponse] = []
@@ -325,79 +322,76 @@ class _Fetch:
 
     # --- waiting
 
-    def first_steps(self) -> Steps[FetchResponse | None]:
-        """Read a long request for the first time."""
-        response, logs = yield from self._steps()
-        if response is not None:
+    def answer(self) -> FetchResponse | None:
+        """Read, and return the response; None if it comes later."""
+        if self._is_long:
+            return run_in_slices(self.request, self._answer_in_steps())
+        response, logs = self._read()
+        return self._response_or_wait(response, logs)
+
+    def _answer_in_steps(self) -> Steps[FetchResponse | None]:
+        """Read a long request, repeatedly if its partitions grow meanwhile."""
+        self._is_reading = True
+        self._wait()
+        response, logs = yield from self._read_in_steps()
+        while response is None and self.request.is_open and (self._has_grown or self._is_over):
+            self._has_grown = False
+            response, logs = yield from self._read_in_steps()
+        self._is_reading = False
+        return self._response_or_wait(response, logs)
+
+    def _response_or_wait(self, response: FetchResponse | None, logs: list[PartitionLog]) -> FetchResponse | None:
+        if response is not None or not self.request.is_open:
+            self.forget()
             return response
-        if self.request.is_open:
-            self.wait(logs)
+        self._wait()
+        for log in logs:
+            self._listen_to(log)
         return None
 
-    def wait(self, logs: list[PartitionLog]) -> None:
-        self._listen(logs)
-        timers = self.request.broker.timers
-        self.timer = timers.call_later(self.body.max_wait_ms, self.time_over)
-        self.request.on_close = self.forget
+    def _wait(self) -> None:
+        """Begin to wait for `max_wait_ms`, unless the request is waiting."""
+        if self._timer is None:
+            self._timer = self.request.broker.timers.call_later(self.body.max_wait_ms, self.time_over)
+            self.request.on_close = self.forget
 
-    def _listen(self, logs: list[PartitionLog]) -> None:
-        if logs != self.logs:  # On the first call, and when a topic was deleted and recreated.
-            for log in self.logs:
-                log.waiters.discard(self.on_append)
-            for log in logs:
-                log.waiters.add(self.on_append)
-            self.logs = logs
+    def _listen_to(self, log: PartitionLog) -> None:
+        if log not in self._logs:
+            self._logs.add(log)
+            log.waiters.add(self.on_append)
 
     def on_append(self) -> None:
-        """Schedule one `read_more` for the next turn of the event loop, however many of its partitions grow before that."""
-        if not self._awake:
-            self._awake = True
-            self.request.broker.timers.loop.call_soon(self.read_more)
-
-    def read_more(self) -> None:
-        """Read again, and send the response if there is enough."""
-        if self.timer is None or self._reading:
-            return
-        self._awake = False
-        try:
-            if self.is_long:
-                self._reading = True
-                run_in_slices(self.request, self._more_steps())
-            else:
-                self._finish_or_wait(*self.read())
-        except Exception as fault:  # As in Connection._frame: nothing else would end the request.
-            self.request.handle_fault(fault)
-
-    def _more_steps(self) -> Steps[None]:
-        """Read a waiting long request again."""
-        response, logs = yield from self._steps()
-        self._reading = False
-        if self.timer is not None:
-            self._finish_or_wait(response, logs)
-        return None
-
-    def _finish_or_wait(self, response: FetchResponse | None, logs: list[PartitionLog]) -> None:
-        if response is not None:
-            self.finish(response)
-            return
-        self._listen(logs)
-        if self._awake or self._over:  # A log grew, or the time was over, during the read.
-            self.read_more()
+        """Schedule one `read_again` for the next turn of the event loop, however many of its partitions grow before that."""
+        if not self._has_grown:
+            self._has_grown = True
+            if not self._is_reading:
+                self.request.broker.timers.loop.call_soon(self.read_again)
 
     def time_over(self) -> None:
-        self._over = True
-        self.read_more()
+        self._is_over = True
+        self.read_again()
 
-    def finish(self, response: FetchResponse) -> None:
-        self.forget()
-        self.request.reply(response)
+    def read_again(self) -> None:
+        """Read again, and send the response if there is enough."""
+        if self._timer is None or self._is_reading:
+            return  # It was answered, or its client has disconnected; or `_answer_in_steps` reads again.
+        self._has_grown = False
+        try:
+            response = self.answer()
+        except Exception as fault:  # As in Connection._frame: nothing else would end the request.
+            self.request.handle_fault(fault)
+            return
+        if response is not None:
+            self.request.reply(response)
 
     def forget(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
-        for log in self.logs:
+        """Wait no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for log in self._logs:
             log.waiters.discard(self.on_append)
+        self._logs.clear()
 
 
 def _read_partition(
