@@ -51,7 +51,7 @@ def handle(request: Asking[Uses], body: InitProducerIdRequest, version: int) -> 
             return _error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if (body.producer_id == -1) != (body.producer_epoch == -1):
         return _error(ErrorCode.INVALID_REQUEST)
-    claim = Claim(broker, body) if request.listener.profile == KIP_447_DRAFT else None
+    claim = Claim(request, body) if request.listener.profile == KIP_447_DRAFT else None
     if body.transactional_id is None:
         return _without_id(request, claim)
     if not body.transactional_id:

@@ -44,15 +44,19 @@ def _each(request: Asking[Uses], body: WriteTxnMarkersRequest) -> Steps[WriteTxn
     results: dict[int, dict[str, list[WritableTxnMarkerPartitionResult]]] = {}
     refused: dict[int, int] = {}
     for marker in body.markers:
+        has_ended = False
         topics = results.setdefault(marker.producer_id, {})
         for topic in marker.topics:
             partitions = topics.setdefault(topic.name, [])
             for index in topic.partition_indexes:
                 error = _write(request, marker, topic.name, index)
                 partitions.append(WritableTxnMarkerPartitionResult(index, error))
+                has_ended |= not error
                 if error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
                     refused[marker.producer_id] = marker.producer_epoch
                 yield MARKER_COST
+        if has_ended:
+            request.broker.transactions.fence_by_admin(request, marker.producer_id)
     for producer_id, producer_epoch in refused.items():
         yield from _note_refusal(request, Identity(producer_id, producer_epoch))
     return WriteTxnMarkersResponse(
@@ -95,9 +99,6 @@ def _write(request: Asking[Uses], marker: WritableTxnMarker, name: str, index: i
             marker.transaction_version,
             broker.clock.now_ms(),
         )
-        error = end_in_partition(broker, log, new)
+        return end_in_partition(broker, log, new)
     except StorageError:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    if not error:
-        broker.transactions.fence_by_admin(request, marker.producer_id)
-    return error

@@ -142,14 +142,20 @@ class Fences:
             _put(self._holders, transactional_id, Holder(client, self._clock.now_ms(), given))
 
     def add(self, txn: Txn, cause: str, request: Requester | None) -> None:
-        """Record that the current producer of a transaction was fenced by a client, or by the broker (`request` is None)."""
+        """Record that the current producer of a transaction was fenced by a client, or by the broker (`request` is None).
+
+        Do nothing if its latest fence has the same cause: an administrator ends a transaction in one partition after the other.
+        """
         transactional_id = txn.transactional_id
         by_client_id, by_client = ("", "") if request is None else (request.client_id, request.peer)
         holder = self._holders.get(transactional_id, UNKNOWN)
         last = Identity(txn.producer_id, txn.producer_epoch)
+        before = self._fences.get(transactional_id, [])
+        if before and (before[-1].cause, before[-1].last) == (cause, last):
+            return
         fence = Fence(cause, by_client_id, by_client, holder, last, self._clock.monotonic_ms())
         self._unknown.pop(transactional_id, None)
-        before = self._fences.pop(transactional_id, [])
+        self._fences.pop(transactional_id, None)  # The latest fence is the last to be forgotten.
         _put(self._fences, transactional_id, [*before[1 - FENCES_OF_AN_ID :], fence])
         if self.added is not None:
             self.added(transactional_id, fence, self._clock.now_ms())

@@ -8,15 +8,17 @@ RequireStable gets a retriable error for a partition with a pending transactiona
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from stuntbroker.coordinator.actor import Actor, OnReply
 from stuntbroker.coordinator.requests import InitProducerId, Reply
+from stuntbroker.coordinator.state import Txn
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import HasEvents, HasGroups, HasTransactions
+    from stuntbroker.broker.services import Asking, HasEvents, HasGroups, HasTransactions
     from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 
     class ClaimPorts(HasEvents, HasGroups, HasTransactions, Protocol):
@@ -26,10 +28,11 @@ if TYPE_CHECKING:
 class Claim:
     """The claim in an InitProducerId request: a group, its generation and the assigned partitions."""
 
-    __slots__ = ("broker", "generation", "group_id", "places", "transactional_id")
+    __slots__ = ("broker", "generation", "group_id", "places", "request", "transactional_id")
 
-    def __init__(self, broker: ClaimPorts, body: InitProducerIdRequest) -> None:
-        self.broker = broker
+    def __init__(self, request: Asking[ClaimPorts], body: InitProducerIdRequest) -> None:
+        self.request = request
+        self.broker = request.broker
         self.transactional_id = body.transactional_id
         self.group_id = body.consumer_group_id
         self.generation = body.generation_id
@@ -66,10 +69,12 @@ class Claim:
             return
         left, answer = len(holders), reply
 
-        def fenced(fence: Reply) -> None:
+        def fenced(txn: Txn, fence: Reply) -> None:
             nonlocal left, answer
             if fence.error:
                 answer = Reply(fence.error)  # The caller retries.
+            else:
+                self.broker.transactions.fences.add(txn, "group_generation", self.request)
             left -= 1
             if not left:
                 done(answer)
@@ -85,4 +90,4 @@ class Claim:
                 producer_epoch=txn.producer_epoch,
             )
             # As for a new instance: the abort bumps the epoch twice, so that the producer cannot recover its own epoch.
-            self.broker.transactions.ask(txn.transactional_id, InitProducerId(txn.timeout_ms), fenced)
+            self.broker.transactions.ask(txn.transactional_id, InitProducerId(txn.timeout_ms), partial(fenced, txn))

@@ -168,6 +168,24 @@ async def test_of_two_fences_of_one_epoch_the_last_is_reported(data_dir: Path) -
         assert [facts["cause"] for facts in described(rig)] == ["newer_instance"]
 
 
+@pytest.mark.parametrize("partitions_of_a_request", [1, 6])
+async def test_markers_in_many_partitions_are_one_fence(partitions_of_a_request: int, data_dir: Path) -> None:
+    """Of an id, only the latest fences are kept: the earlier one of the zombie must be among them."""
+    async with running_rig(data_dir) as rig:
+        topic = rig.topic(TOPIC, partitions=6)
+        zombie, successor = rig.client(peer=ZOMBIE), rig.client(peer=SUCCESSOR)
+        first, owner = pair(init(zombie, ID)), take_over(rig, b"worker-2")
+        assert not write(successor, ID, owner, "42 EUR")
+        for start in range(0, 6, partitions_of_a_request):
+            indexes = list(range(start, start + partitions_of_a_request))
+            marker = WritableTxnMarker(*owner, False, [WritableTxnMarkerTopic(topic.name, indexes)], 0)
+            rig.client().ask(WriteTxnMarkersRequest([marker]), 1)
+        take_over(rig, b"worker-3")
+        assert write(successor, ID, owner, "more", sequence=1) in FENCED
+        assert end(zombie, ID, first).error_code in FENCED
+        assert [facts["by_client_id"] for facts in described(rig)] == ["worker-3", "worker-2"]
+
+
 async def test_the_epoch_that_a_producer_has_is_not_called_late(data_dir: Path) -> None:
     """A partition may have seen a later one, by somebody who makes up epochs."""
     async with running_rig(data_dir) as rig:

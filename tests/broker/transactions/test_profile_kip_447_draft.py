@@ -101,6 +101,8 @@ async def test_the_successor_continues_where_the_zombie_left_off(data_dir: Path)
         assert commit_in_txn(client, "successor", owner, 8, topic=SOURCE) == OK
         assert end(client, "successor", owner).error_code == OK
         assert end(client, "zombie", zombie).error_code == E.PRODUCER_FENCED
+        causes = [facts["cause"] for name, facts in created.events.kept if name == "producer_fenced"]
+        assert causes == ["group_generation"]
         assert committed(client) == ["once"]
         assert fetch_offset(client, topic=SOURCE, stable=True) == (OK, 8)
 
