@@ -37,7 +37,7 @@ ADVICE: Final = {
     "transaction; if the abort is refused, as below transaction.version 2, create a new producer. "
     "If the work takes long, raise the time-out.",
     "group_generation": "The consumer has left its group, or the group has a newer generation: another member may have its "
-    "partitions. Abort, and continue from the committed offsets.",
+    "partitions. Abort, and continue from the committed offsets; if the abort is refused, create a new producer.",
     "admin": "An administrator ended the transaction or fenced its producer. Abort, or create a new producer.",
     "late_request": "The producer was not fenced: a delayed request of its earlier transaction was refused. Do nothing.",
     "id_expired": "The transactional id was not used for transactional.id.expiration.ms, and has expired. Create a new producer.",
