@@ -30,9 +30,8 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.produce_response import ProduceResponse
+from stuntbroker.protocol.versions import PRODUCE_NAMES_MAX
 
-PRODUCE_NAMES_MAX: Final = 12
-"""Later versions name topics by id."""
 TIMEOUT_MS: Final = 30_000
 BATCH_BYTES_MAX: Final = 512 << 10
 """Maximum bytes of records in a batch, unless a single record is larger; below the default of `max.message.bytes`."""

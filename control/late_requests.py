@@ -30,9 +30,8 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WriteTxnMarkersRequest,
 )
 from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX, Message
-from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM
 from stuntbroker.protocol.topic_names import TXN_STATE
-from stuntbroker.protocol.versions import SEVERAL_FROM
+from stuntbroker.protocol.versions import PRODUCE_IDS_FROM, SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import (
@@ -243,7 +242,7 @@ def request_of(broker: Uses, described: LateRequest) -> Message:
     )
     known = broker.topics.get(topic)
     data = TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])
-    if described.version >= TOPIC_IDS_FROM and known is not None:
+    if described.version >= PRODUCE_IDS_FROM and known is not None:
         data = TopicProduceData("", known.id, data.partition_data)
     return ProduceRequest(described.transactional_id, -1, round(ANSWER_S_MAX * 1_000), [data])
 

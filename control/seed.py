@@ -12,7 +12,7 @@ from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 from stuntbroker.protocol.topic_names import TXN_STATE
 from stuntbroker.protocol.transaction_states import EPOCH_LAST
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.producers import OPEN
+from stuntbroker.storage.producers import TXN_OPEN
 
 if TYPE_CHECKING:
     from stuntbroker.broker.cluster.moves import MovePorts
@@ -225,7 +225,7 @@ def _next_sequence(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     batch = build_batch(
         [(None, b"seeded")], broker.clock.now_ms(), producer_id=producer_id, producer_epoch=epoch, base_sequence=before
     )
-    if log.producers.txn_status(producer_id, epoch) == OPEN:
+    if log.producers.txn_status(producer_id, epoch) == TXN_OPEN:
         raise FaultError(
             f"the transaction of producer {producer_id} is open in {log.topic}-{log.index}", "end it before"
         )

@@ -24,7 +24,7 @@ from stuntbroker.coordinator.requests import (
     Request,
     WriteMarkers,
 )
-from stuntbroker.coordinator.state import EMPTY, NO_PARTITIONS, Txn, advance
+from stuntbroker.coordinator.state import Txn, with_identity
 from stuntbroker.protocol.errors import ErrorCode
 
 MAILBOX_LENGTH_MAX: Final = 1_000
@@ -171,19 +171,7 @@ class Actor:
 
     def set_ids(self, producer_id: int | None, producer_epoch: int, now_ms: int, ports: Ports) -> None:
         """Set producer id and epoch of an idle transactional id without an open transaction, for tests."""
-        timeout_ms = max(self.txn.timeout_ms, 0)
-        after = advance(
-            self.txn,
-            EMPTY,
-            now_ms,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            last_producer_epoch=-1,
-            timeout_ms=timeout_ms,
-            partitions=NO_PARTITIONS,
-            started_at_ms=-1,
-        )
-        self._append(after, ports, deferred=False)
+        self._append(with_identity(self.txn, producer_id, producer_epoch, now_ms), ports, deferred=False)
 
     def suspend(self, request: Request, effects: tuple[Effect, ...], position: int, ports: Ports) -> Suspended:
         """Recreate a request whose first `position` effects were performed; the returned object resumes it."""

@@ -31,22 +31,24 @@ from stuntbroker.coordinator.requests import (
     WriteMarkers,
 )
 from stuntbroker.coordinator.state import (
-    COMPLETE_ABORT,
-    COMPLETE_COMMIT,
     COMPLETED,
+    COMPLETION,
     EMPTY,
     NO_PARTITIONS,
     ONGOING,
+    PREPARE,
     PREPARE_ABORT,
-    PREPARE_COMMIT,
     PREPARED,
     NextPair,
     Phase,
     Txn,
     advance,
+    bumped_epoch,
+    has_expired,
+    has_timed_out,
 )
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.transaction_states import EPOCH_LAST, EPOCH_MAX, TIMEOUT_NONE
+from stuntbroker.protocol.transaction_states import EPOCH_LAST, TIMEOUT_NONE, TRANSACTION_V0, TRANSACTION_V2
 
 _FENCED: Final = Reply(ErrorCode.PRODUCER_FENCED)
 _CONCURRENT: Final = Reply(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -58,7 +60,7 @@ _OK: Final = Reply(OK)
 
 
 def decide(txn: Txn, request: Request, context: Context) -> Decision:
-    """Return the decision on a request. The only entry to the rules; deterministic."""
+    """Return the decision on a request; deterministic. The only way to a new state, except `with_identity` for tests."""
     return RULES[request.__class__](txn, request, context)
 
 
@@ -79,7 +81,7 @@ def _init_producer_id(txn: Txn, request: InitProducerId, context: Context) -> De
             return _recover(txn, request, context)
         # Unlike Kafka: Kafka replies CONCURRENT_TRANSACTIONS here, and the client retries until the markers are written.
         # This broker writes the markers and decides the request again; the resulting epochs are the same.
-        after, allocated = _fence_and_abort(txn, context)
+        after, allocated = _fence_and_abort(txn, context, remembers_time_out=False)
         return Decision(after, (Append(after), WriteMarkers(after), Redecide()), allocated)
     return _new_identity(txn, request, context)
 
@@ -198,7 +200,7 @@ def _producer_error(txn: Txn, producer_id: int, producer_epoch: int) -> Reply | 
     """Return the error of a producer that may not use the transaction; None if it may."""
     if producer_id == txn.producer_id and producer_epoch == txn.producer_epoch and not txn.is_recovered:
         return None
-    if _has_timed_out(txn, producer_id, producer_epoch):
+    if has_timed_out(txn, producer_id, producer_epoch):
         return _TIMED_OUT
     if txn.is_recovered:
         if (producer_id, producer_epoch) == txn.client_pair:
@@ -206,11 +208,6 @@ def _producer_error(txn: Txn, producer_id: int, producer_epoch: int) -> Reply | 
         known = (txn.producer_id, txn.previous_producer_id, txn.next_producer_id)
         return _FENCED if producer_id in known else _WRONG_PRODUCER_ID
     return _FENCED if producer_id == txn.producer_id else _WRONG_PRODUCER_ID
-
-
-def _has_timed_out(txn: Txn, producer_id: int, producer_epoch: int) -> bool:
-    """Profile kip-588: whether the producer was fenced because its transaction timed out."""
-    return producer_epoch == txn.timed_out_epoch != -1 and producer_id == txn.previous_producer_id
 
 
 def _add_partitions(txn: Txn, request: AddPartitions, context: Context) -> Decision:
@@ -254,21 +251,31 @@ def _verify(txn: Txn, request: Verify, context: Context) -> Decision:
 
 
 def _end_txn(txn: Txn, request: EndTxn, context: Context) -> Decision:
-    if request.client_version >= 2:
+    if request.client_version == TRANSACTION_V2:
         return _end_txn_v2(txn, request, context)
     if error := _producer_error(txn, request.producer_id, request.producer_epoch):
         return _unchanged(txn, error)
-    prepare, complete = OUTCOME[request.commit]
+    prepare = PREPARE[request.commit]
     if txn.phase is ONGOING:
         if txn.is_recovered:
             # The client keeps its producer id and epoch: the epoch is newer than that of the markers.
             following = NextPair(*txn.client_pair)
-            after = _prepare_recovered(txn, prepare, context.now_ms, txn.producer_epoch, following, client_version=0)
+            after = _prepare_recovered(
+                txn,
+                prepare,
+                context.now_ms,
+                txn.producer_epoch,
+                following,
+                client_version=TRANSACTION_V0,
+                last_epoch=txn.last_producer_epoch,
+                timed_out_epoch=txn.timed_out_epoch,
+            )
         else:
             after = _prepare(
-                txn, prepare, context.now_ms, txn.producer_epoch, txn.last_producer_epoch, client_version=0
+                txn, prepare, context.now_ms, txn.producer_epoch, txn.last_producer_epoch, client_version=TRANSACTION_V0
             )
         return _prepared(after, _OK)
+    complete = COMPLETION[prepare]
     if txn.phase is complete:
         return _unchanged(txn, _OK)  # A retry after the transaction was completed.
     return _unchanged(txn, _CONCURRENT if txn.phase is prepare else _INVALID_STATE)
@@ -276,12 +283,12 @@ def _end_txn(txn: Txn, request: EndTxn, context: Context) -> Decision:
 
 def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
     """KIP-890: every end bumps the epoch, a retry is recognised by its epoch, and an abort without partitions is legal."""
-    prepare, complete = OUTCOME[request.commit]
+    prepare = PREPARE[request.commit]
     requested_id, requested, stored, phase = request.producer_id, request.producer_epoch, txn.producer_epoch, txn.phase
     is_current = stored == requested and requested_id == txn.producer_id
     if is_current and phase is ONGOING and not txn.is_recovered and txn.timed_out_epoch == -1:
         return _prepare_with_bump(txn, prepare, context)
-    if _has_timed_out(txn, requested_id, requested):
+    if has_timed_out(txn, requested_id, requested):
         return _unchanged(txn, _TIMED_OUT)
     if txn.is_recovered:
         return _end_recovered_v2(txn, request, context)
@@ -301,6 +308,7 @@ def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
             # a bump (EndTxn v4), that epoch belongs to another producer.
             is_retry = False
         if is_retry:
+            complete = COMPLETION[prepare]
             return _unchanged(txn, Reply(OK, txn.producer_id, stored) if phase is complete else _INVALID_STATE)
     if not is_current:
         return _unchanged(txn, _FENCED)
@@ -312,13 +320,22 @@ def _end_recovered_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
 
     The request carries the client's producer id and epoch, the markers those of the transaction; the client gets the next pair.
     """
-    prepare, _ = OUTCOME[request.commit]
+    prepare = PREPARE[request.commit]
     requested = request.producer_id, request.producer_epoch
     if txn.phase is ONGOING:
         if error := _producer_error(txn, *requested):
             return _unchanged(txn, error)
         following = _pair_after(txn, context)
-        after = _prepare_recovered(txn, prepare, context.now_ms, _marker_epoch(txn), following, client_version=2)
+        after = _prepare_recovered(
+            txn,
+            prepare,
+            context.now_ms,
+            bumped_epoch(txn),
+            following,
+            client_version=TRANSACTION_V2,
+            last_epoch=request.producer_epoch,
+            timed_out_epoch=txn.timed_out_epoch,
+        )
         return _prepared(after, Reply(OK, following.producer_id, following.producer_epoch), following.is_allocated)
     if requested == (txn.previous_producer_id, txn.last_producer_epoch):
         return _unchanged(txn, _CONCURRENT if txn.phase is prepare else _INVALID_STATE)
@@ -329,20 +346,21 @@ def _prepare_with_bump(txn: Txn, prepare: Phase, context: Context) -> Decision:
     """Prepare under transaction version 2: the markers carry the next epoch, and the client uses it from then on."""
     epoch = txn.producer_epoch
     if epoch < EPOCH_LAST:
-        after = _prepare(txn, prepare, context.now_ms, epoch + 1, epoch, client_version=2)
+        after = _prepare(txn, prepare, context.now_ms, epoch + 1, epoch, client_version=TRANSACTION_V2)
         return _prepared(after, Reply(OK, txn.producer_id, epoch + 1))
     # An epoch beyond the last one, left by an earlier overflow, is accepted without a bump.
     last_epoch = epoch if epoch == EPOCH_LAST else txn.last_producer_epoch
     allocated_id = context.next_producer_id
     after = _prepare(
-        txn, prepare, context.now_ms, _marker_epoch(txn), last_epoch, client_version=2, next_id=allocated_id
+        txn,
+        prepare,
+        context.now_ms,
+        bumped_epoch(txn),
+        last_epoch,
+        client_version=TRANSACTION_V2,
+        next_id=allocated_id,
     )
     return _prepared(after, Reply(OK, allocated_id, 0), allocated=True)
-
-
-def _marker_epoch(txn: Txn) -> int:
-    """Return the epoch of markers under transaction version 2 and of fencing markers: above the transaction's records."""
-    return min(txn.producer_epoch + 1, EPOCH_MAX)
 
 
 def _prepare(
@@ -380,13 +398,11 @@ def _prepare_recovered(
     following: NextPair,
     *,
     client_version: int,
-    last_epoch: int | None = None,
-    timed_out_epoch: int | None = None,
+    last_epoch: int,
+    timed_out_epoch: int,
 ) -> Txn:
     """Return the prepared state of a recovered transaction. `epoch`: of the markers; `following`: the client's next pair."""
-    client_id, client_epoch = txn.client_pair
-    if last_epoch is None:
-        last_epoch = client_epoch if client_version == 2 else txn.last_producer_epoch
+    client_id, _ = txn.client_pair
     return advance(
         txn,
         prepare,
@@ -397,7 +413,7 @@ def _prepare_recovered(
         next_producer_epoch=following.producer_epoch,
         last_producer_epoch=last_epoch,
         client_version=client_version,
-        timed_out_epoch=txn.timed_out_epoch if timed_out_epoch is None else timed_out_epoch,
+        timed_out_epoch=timed_out_epoch,
     )
 
 
@@ -405,37 +421,38 @@ def _prepared(after: Txn, reply: Reply, allocated: bool = False) -> Decision:
     return Decision(after, (Append(after), WriteMarkers(after), reply), allocated)
 
 
-def _fence_and_abort(txn: Txn, context: Context, timed_out_epoch: int | None = None) -> tuple[Txn, bool]:
+def _fence_and_abort(txn: Txn, context: Context, *, remembers_time_out: bool) -> tuple[Txn, bool]:
     """Return the prepared state of an abort that fences the producer, after a take-over or a time-out.
 
-    Also return whether the next producer id was allocated. `timed_out_epoch`: the epoch to remember (profile kip-588).
+    Also return whether the next producer id was allocated. `remembers_time_out`: whether the producer may claim its epoch
+    afterwards (profile kip-588).
     """
-    version = 2 if context.transaction_version == 2 else 0
+    version = TRANSACTION_V2 if context.transaction_version == TRANSACTION_V2 else TRANSACTION_V0
+    _, client_epoch = txn.client_pair
+    last_epoch = client_epoch if version == TRANSACTION_V2 or remembers_time_out else -1
     if txn.is_recovered:
         following = _pair_after(txn, context)
-        last_epoch = timed_out_epoch if version == 2 else -1 if timed_out_epoch is None else timed_out_epoch
         after = _prepare_recovered(
             txn,
             PREPARE_ABORT,
             context.now_ms,
-            _marker_epoch(txn),
+            bumped_epoch(txn),
             following,
             client_version=version,
             last_epoch=last_epoch,
-            timed_out_epoch=timed_out_epoch,
+            timed_out_epoch=client_epoch if remembers_time_out else txn.timed_out_epoch,
         )
         return after, following.is_allocated
-    epoch = txn.producer_epoch
-    allocated = version == 2 and epoch >= EPOCH_LAST
+    allocated = version == TRANSACTION_V2 and client_epoch >= EPOCH_LAST
     after = _prepare(
         txn,
         PREPARE_ABORT,
         context.now_ms,
-        _marker_epoch(txn),
-        epoch if version == 2 or timed_out_epoch is not None else -1,
+        bumped_epoch(txn),
+        last_epoch,
         client_version=version,
         next_id=context.next_producer_id if allocated else -1,
-        timed_out_epoch=-1 if timed_out_epoch is None else timed_out_epoch,
+        timed_out_epoch=client_epoch if remembers_time_out else -1,
     )
     return after, allocated
 
@@ -443,22 +460,8 @@ def _fence_and_abort(txn: Txn, context: Context, timed_out_epoch: int | None = N
 def _time_out(txn: Txn, request: TimeOut, context: Context) -> Decision:
     if not has_expired(txn, context.now_ms):
         return Decision(txn, ())
-    timed_out_epoch = txn.client_pair[1] if txn.init_version != -1 else None
-    after, allocated = _fence_and_abort(txn, context, timed_out_epoch)
+    after, allocated = _fence_and_abort(txn, context, remembers_time_out=txn.init_version != -1)
     return Decision(after, (Append(after), WriteMarkers(after)), allocated)
-
-
-def expires_at_ms(txn: Txn) -> int | None:
-    """Return the first time in ms since 1970 at which the transaction has expired; None if it cannot expire."""
-    if txn.phase is not ONGOING or txn.timeout_ms == TIMEOUT_NONE:
-        return None
-    return txn.started_at_ms + txn.timeout_ms + 1
-
-
-def has_expired(txn: Txn, now_ms: int) -> bool:
-    """Whether the transaction has been open for longer than its time-out."""
-    at_ms = expires_at_ms(txn)
-    return at_ms is not None and at_ms <= now_ms
 
 
 # --- completion
@@ -483,10 +486,6 @@ def _markers_written(txn: Txn, request: MarkersWritten, context: Context) -> Dec
     )
     return Decision(after, (Append(after),))
 
-
-OUTCOME: Final = {True: (PREPARE_COMMIT, COMPLETE_COMMIT), False: (PREPARE_ABORT, COMPLETE_ABORT)}
-"""The prepared and the completed phase of a commit (True) and of an abort (False)."""
-COMPLETION: Final = {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}
 
 RULES: Final[dict[type, Callable[[Txn, Any, Context], Decision]]] = {
     InitProducerId: _init_producer_id,

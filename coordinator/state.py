@@ -24,7 +24,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from stuntbroker.protocol.topic_names import TopicPartition
-from stuntbroker.protocol.transaction_states import STATES
+from stuntbroker.protocol.transaction_states import EPOCH_MAX, STATES, TIMEOUT_NONE
 
 NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
@@ -70,10 +70,14 @@ SUCCESSORS: Final[dict[Phase, frozenset[Phase]]] = {
     COMPLETE_ABORT: frozenset({EMPTY, ONGOING, PREPARE_ABORT}),
 }
 """The phases that may follow each phase."""
+PREPARE: Final = {True: PREPARE_COMMIT, False: PREPARE_ABORT}
+"""The prepared phase of a commit (True) and of an abort (False)."""
+COMPLETION: Final = {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}
+"""The completed phase that follows each prepared one."""
 
 COMPLETED: Final = frozenset({COMPLETE_COMMIT, COMPLETE_ABORT})
 PREPARED: Final = frozenset({PREPARE_COMMIT, PREPARE_ABORT})
-OPEN: Final = frozenset({ONGOING, *PREPARED})
+OPEN_PHASES: Final = frozenset({ONGOING, *PREPARED})
 """Phases of a transaction that is not complete."""
 MAY_EXPIRE: Final = frozenset({EMPTY, *COMPLETED})
 
@@ -276,3 +280,44 @@ def advance(
         timed_out_epoch,
         before.init_version if init_version is None else init_version,
     )
+
+
+def with_identity(txn: Txn, producer_id: int | None, producer_epoch: int, now_ms: int) -> Txn:
+    """Return the state of an idle transactional id whose next producer continues from another epoch, for tests.
+
+    `producer_id`: None keeps the id.
+    """
+    return advance(
+        txn,
+        EMPTY,
+        now_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        last_producer_epoch=-1,
+        timeout_ms=max(txn.timeout_ms, 0),
+        partitions=NO_PARTITIONS,
+        started_at_ms=-1,
+    )
+
+
+def bumped_epoch(txn: Txn) -> int:
+    """Return the epoch of markers under transaction version 2 and of fencing markers: above the transaction's records."""
+    return min(txn.producer_epoch + 1, EPOCH_MAX)
+
+
+def has_timed_out(txn: Txn, producer_id: int, producer_epoch: int) -> bool:
+    """Profile kip-588: whether the producer was fenced because its transaction timed out."""
+    return producer_epoch == txn.timed_out_epoch != -1 and producer_id == txn.previous_producer_id
+
+
+def expires_at_ms(txn: Txn) -> int | None:
+    """Return the first time in ms since 1970 at which the transaction has expired; None if it cannot expire."""
+    if txn.phase is not ONGOING or txn.timeout_ms == TIMEOUT_NONE:
+        return None
+    return txn.started_at_ms + txn.timeout_ms + 1
+
+
+def has_expired(txn: Txn, now_ms: int) -> bool:
+    """Whether the transaction has been open for longer than its time-out."""
+    at_ms = expires_at_ms(txn)
+    return at_ms is not None and at_ms <= now_ms

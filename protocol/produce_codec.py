@@ -11,13 +11,14 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final
 
+from stuntbroker.protocol.api_keys import APIS, PRODUCE
 from stuntbroker.protocol.caches import keep
 from stuntbroker.protocol.messages.produce_request import ProduceRequest
 from stuntbroker.protocol.messages.produce_response import ProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.primitives import ZERO_UUID, Buffer
+from stuntbroker.protocol.versions import PRODUCE_IDS_FROM
 
-FLEXIBLE_FROM: Final = 9
-TOPIC_IDS_FROM: Final = 13
+FLEXIBLE_FROM: Final = APIS[PRODUCE].flexible_from
 ONE: Final = 2
 """Encoding of the compact count 1."""
 COUNT_MAX: Final = 0x7F
@@ -56,11 +57,11 @@ def _read_one_topic(buf: Buffer, version: int, pos: int) -> ProduceFields | None
         return None
     try:
         named = pos + (buf[pos] or 1) + ACKS_TO_TOPICS
-        start = named + (TOPIC_ID_AND_COUNT if version >= TOPIC_IDS_FROM else buf[named] + 1)
+        start = named + (TOPIC_ID_AND_COUNT if version >= PRODUCE_IDS_FROM else buf[named] + 1)
         if start > len(buf):
             return None
         head = buf[pos:start]
-        known = heads_by_id if version >= TOPIC_IDS_FROM else heads_by_name
+        known = heads_by_id if version >= PRODUCE_IDS_FROM else heads_by_name
         head_fields = known.get(head) if head.__class__ is bytes else None
         if head_fields is None:
             head_fields = _read_head(bytes(head), version)
@@ -104,7 +105,7 @@ def _read_head(head: bytes, version: int) -> Head | None:
     pos = stop + ACKS_TO_TOPICS
     if size > COUNT_MAX or topics != ONE:
         return None
-    if version >= TOPIC_IDS_FROM:
+    if version >= PRODUCE_IDS_FROM:
         name, (topic_id, count) = "", _unpack_topic(head, pos)
     else:
         size = head[pos]
@@ -114,7 +115,7 @@ def _read_head(head: bytes, version: int) -> Head | None:
         count = head[pos + size]
     if not 1 < count <= COUNT_MAX:
         return None
-    known = heads_by_id if version >= TOPIC_IDS_FROM else heads_by_name
+    known = heads_by_id if version >= PRODUCE_IDS_FROM else heads_by_name
     return keep(known, head, (transactional_id, acks, name, topic_id, count - 1))
 
 
@@ -132,7 +133,7 @@ def _from_message(request: ProduceRequest) -> ProduceFields:
 class OneTopicAnswer:
     """A Produce response for one topic, from version FLEXIBLE_FROM, whose partitions have no messages and no record errors.
 
-    `topic`: its name, or its id from version TOPIC_IDS_FROM. `partitions`: fewer than COUNT_MAX results of `pack_partition`.
+    `topic`: its name, or its id from version PRODUCE_IDS_FROM. `partitions`: fewer than COUNT_MAX results of `pack_partition`.
     """
 
     def __init__(self, topic: bytes, partitions: list[bytes]) -> None:
@@ -142,7 +143,7 @@ class OneTopicAnswer:
     def encode(self, out: bytearray, version: int) -> None:
         """Append the response to `out`."""
         topic, partitions = self.topic, self.partitions
-        sized = b"\x02" if version >= TOPIC_IDS_FROM else bytes((ONE, len(topic) + 1))
+        sized = b"\x02" if version >= PRODUCE_IDS_FROM else bytes((ONE, len(topic) + 1))
         out += b"".join((sized, topic, bytes((len(partitions) + 1,)), *partitions, _LAST))
 
 
@@ -162,7 +163,7 @@ class Answer:
 def _write_one_topic(out: bytearray, version: int, topic: TopicProduceResponse) -> bool:
     """Append the response for one topic; return False and write nothing if it needs the generated encoder."""
     partitions = topic.partition_responses
-    head = topic.topic_id if version >= TOPIC_IDS_FROM else topic.name.encode()
+    head = topic.topic_id if version >= PRODUCE_IDS_FROM else topic.name.encode()
     parts = []
     for partition in partitions:
         if partition.error_message is not None or partition.record_errors or partition.current_leader is not None:

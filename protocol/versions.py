@@ -12,12 +12,23 @@ from stuntbroker.protocol.api_keys import (
     METADATA,
     OFFSET_COMMIT,
     OFFSET_FETCH,
+    PRODUCE,
 )
 
 SEVERAL_FROM: Final = {FIND_COORDINATOR: 4, ADD_PARTITIONS_TO_TXN: 4, OFFSET_FETCH: 8}
 """API -> first version with several keys, transactions or groups in one request."""
-TOPIC_IDS_FROM: Final = {METADATA: 12, FETCH: 13, OFFSET_COMMIT: 10, OFFSET_FETCH: 10, DELETE_TOPICS: 6}
-"""API -> first version with ids of topics; that of Produce is in `produce_codec`."""
+TOPIC_IDS_FROM: Final = {
+    PRODUCE: 13,
+    FETCH: 13,
+    METADATA: 12,
+    OFFSET_COMMIT: 10,
+    OFFSET_FETCH: 10,
+    DELETE_TOPICS: 6,
+}
+"""API -> first version with ids of topics."""
+PRODUCE_IDS_FROM: Final = TOPIC_IDS_FROM[PRODUCE]
+PRODUCE_NAMES_MAX: Final = PRODUCE_IDS_FROM - 1
+"""Last version of Produce with names of topics."""
 TWO_PHASE_FROM: Final = 6
 """First version of InitProducerId for two-phase commit (KIP-939)."""
 PRODUCE_V2_FROM: Final = 12

@@ -15,17 +15,17 @@ from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.producer_snapshot import ProducerEntry, ProducerSnapshot
 from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.transaction_states import EPOCH_MAX
+from stuntbroker.protocol.transaction_states import EPOCH_MAX, TRANSACTION_V2
 
 BATCHES_REMEMBERED: Final = 5
 SNAPSHOT_VERSION: Final = 1
 
 OK = ErrorCode.NONE
-OPEN: Final = 0
+TXN_OPEN: Final = 0
 """The producer's transaction is open in this partition and accepts its records without verification."""
-STALE: Final = 1
+TXN_STALE_EPOCH: Final = 1
 """The partition has seen a newer epoch of the producer."""
-NOT_OPEN: Final = 2
+TXN_NOT_OPEN: Final = 2
 """The partition has no open transaction that accepts records of this epoch."""
 _NO_BATCH: Final = (-1, -1, -1, -1, -1)
 
@@ -72,10 +72,10 @@ class Producer:
         return self.txn_first_offset >= 0
 
     def txn_status(self, epoch: int) -> int:
-        """Return OPEN, STALE or NOT_OPEN, as `ProducerStates.txn_status`."""
+        """Return TXN_OPEN, TXN_STALE_EPOCH or TXN_NOT_OPEN, as `ProducerStates.txn_status`."""
         if self.epoch != epoch:
-            return STALE if self.epoch > epoch else NOT_OPEN
-        return NOT_OPEN if self.txn_first_offset < 0 or self.rejects_new_records else OPEN
+            return TXN_STALE_EPOCH if self.epoch > epoch else TXN_NOT_OPEN
+        return TXN_NOT_OPEN if self.txn_first_offset < 0 or self.rejects_new_records else TXN_OPEN
 
     def remember(self, sequence: int, delta: int, base_offset: int, timestamp: int) -> None:
         """Remember an appended batch of `delta` + 1 records."""
@@ -224,9 +224,9 @@ class ProducerStates:
         return producer is not None and producer.has_open_txn and producer.epoch == header.producer_epoch
 
     def txn_status(self, producer_id: int, epoch: int) -> int:
-        """Return OPEN, STALE or NOT_OPEN: whether the producer may append without its coordinator's verification."""
+        """Return TXN_OPEN (the producer may append without asking its coordinator), TXN_STALE_EPOCH or TXN_NOT_OPEN."""
         producer = self.producers.get(producer_id)
-        return NOT_OPEN if producer is None else producer.txn_status(epoch)
+        return TXN_NOT_OPEN if producer is None else producer.txn_status(epoch)
 
     def continues(self, producer: Producer | None, header: BatchHeader) -> bool:
         """Whether a transactional batch continues the sequence of `producer` in its epoch, so that `admit` would return OK."""
@@ -278,7 +278,7 @@ class ProducerStates:
         producer = self.producers.get(producer_id)
         if producer is None:
             return OK
-        if transaction_version >= 2:
+        if transaction_version >= TRANSACTION_V2:
             repeats = epoch == producer.epoch and (not producer.has_open_txn or epoch == EPOCH_MAX)
             if epoch <= producer.epoch and not repeats:
                 return ErrorCode.INVALID_PRODUCER_EPOCH

@@ -24,10 +24,10 @@ from stuntbroker.protocol.messages.produce_response import (
     PartitionProduceResponse,
     TopicProduceResponse,
 )
-from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, ProduceFields
+from stuntbroker.protocol.produce_codec import ProduceFields
 from stuntbroker.protocol.request_values import ACKS_ALL
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
-from stuntbroker.protocol.versions import SEVERAL_FROM
+from stuntbroker.protocol.versions import PRODUCE_IDS_FROM, SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientRequest
@@ -203,7 +203,7 @@ class NodeGate:
         node_id, topics = request.listener.node_id, self._broker.topics
         own, refused = [], []
         for name, topic_id, parts in topic_batches:
-            topic = topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
+            topic = topics.find(name, topic_id, version >= PRODUCE_IDS_FROM)
             errors = {index: self._produce_error(topic, index, node_id, acks) for index in parts}
             accepted = {index: records for index, records in parts.items() if not errors[index]}
             if accepted or not parts:

@@ -26,12 +26,13 @@ from stuntbroker.protocol.batches.records import LOG_OVERHEAD, TRANSACTIONAL, Ba
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, ProduceFields, TopicBatches, read_request
+from stuntbroker.protocol.produce_codec import Answer, ProduceFields, TopicBatches, read_request
 from stuntbroker.protocol.request_values import ACKS_ALL, ACKS_LEADER, ACKS_NONE
-from stuntbroker.protocol.versions import PRODUCE_V2_FROM
+from stuntbroker.protocol.transaction_states import TRANSACTION_V2
+from stuntbroker.protocol.versions import PRODUCE_IDS_FROM, PRODUCE_V2_FROM
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.producers import NOT_OPEN, OPEN, STALE
+from stuntbroker.storage.producers import TXN_NOT_OPEN, TXN_OPEN, TXN_STALE_EPOCH
 
 if TYPE_CHECKING:
     from stuntbroker.broker.metadata.topics import Topic
@@ -79,7 +80,7 @@ def _new_logs(broker: ProducePorts, topic_batches: TopicBatches, version: int) -
     """Return the logs of the request that have no file yet."""
     new = []
     for name, topic_id, parts in topic_batches:
-        topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
+        topic = broker.topics.find(name, topic_id, version >= PRODUCE_IDS_FROM)
         if topic is not None and not topic.is_internal:
             logs = topic.partitions
             new += [logs[index] for index in parts if 0 <= index < len(logs) and not logs[index].segments]
@@ -135,9 +136,9 @@ class _Batches:
         elif producer_id != self.first.producer_id or epoch != self.first.producer_epoch:
             self.is_mixed = True
         txn_status = batch.log.producers.txn_status(producer_id, epoch)
-        if txn_status == STALE:
+        if txn_status == TXN_STALE_EPOCH:
             self.stale.append(batch)
-        elif txn_status == NOT_OPEN and producer_id >= 0:  # A batch without a producer id is in no transaction.
+        elif txn_status == TXN_NOT_OPEN and producer_id >= 0:  # A batch without a producer id is in no transaction.
             self.to_add.append(batch)
 
     def are_of_several_producers(self) -> bool:
@@ -177,7 +178,7 @@ def _check(broker: ProducePorts, fields: ProduceFields, version: int, now_ms: in
     batches.failed = acks_wrong = acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER)
     budget: ReadBudget | None = None  # For batches that are not plain.
     for name, topic_id, parts in topic_batches:
-        topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
+        topic = broker.topics.find(name, topic_id, version >= PRODUCE_IDS_FROM)
         logs = () if topic is None or topic.is_internal else topic.partitions
         partitions: list[PartitionProduceResponse] = []
         batches.responses.append(TopicProduceResponse(name, topic_id, partitions))
@@ -219,7 +220,7 @@ def _accept(
     A batch with a valid header and invalid content still counts for its transaction; its response has the error already.
     """
     if topic is None or not 0 <= index < len(topic.partitions):
-        response.error_code = unknown_topic(by_id=topic is None and version >= TOPIC_IDS_FROM)
+        response.error_code = unknown_topic(by_id=topic is None and version >= PRODUCE_IDS_FROM)
         return None
     log = topic.partitions[index]
     if topic.is_internal:
@@ -366,7 +367,9 @@ class _PendingProduce:
         if question is Question.ADD:
             partitions = frozenset([batch.log.name for batch in to_add])
             self.asking_since_ms = now_ms
-            broker.transactions.ask(transactional_id, AddPartitions(producer_id, epoch, partitions, 2), self._added)
+            broker.transactions.ask(
+                transactional_id, AddPartitions(producer_id, epoch, partitions, TRANSACTION_V2), self._added
+            )
             self.asking_since_ms = -1
         elif question is Question.VERIFY:
             self.unanswered = len(to_add)
@@ -405,7 +408,7 @@ class _PendingProduce:
             and batch.header.producer_id >= 0
         ]
         if all(
-            batch.log.producers.txn_status(batch.header.producer_id, batch.header.producer_epoch) == OPEN
+            batch.log.producers.txn_status(batch.header.producer_id, batch.header.producer_epoch) == TXN_OPEN
             for batch in others
         ):
             return False

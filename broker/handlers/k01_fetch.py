@@ -361,17 +361,17 @@ class _Fetch:
             log.waiters.add(self.on_append)
 
     def on_append(self) -> None:
-        """Schedule one `read_again` for the next turn of the event loop, however many of its partitions grow before that."""
+        """Schedule one `read_more` for the next turn of the event loop, however many of its partitions grow before that."""
         if not self._has_grown:
             self._has_grown = True
             if not self._is_reading:
-                self.request.broker.timers.loop.call_soon(self.read_again)
+                self.request.broker.timers.loop.call_soon(self.read_more)
 
     def time_over(self) -> None:
         self._is_over = True
-        self.read_again()
+        self.read_more()
 
-    def read_again(self) -> None:
+    def read_more(self) -> None:
         """Read again, and send the response if there is enough."""
         if self._timer is None or self._is_reading:
             return  # It was answered, or its client has disconnected; or `_answer_in_steps` reads again.

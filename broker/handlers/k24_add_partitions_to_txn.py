@@ -27,6 +27,7 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from stuntbroker.protocol.transaction_states import TRANSACTION_V0, TRANSACTION_V2
 from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _add(
         answer(_results(transaction.topics, lambda name, index: error))
 
     partitions = frozenset((topic.name, index) for topic in transaction.topics for index in topic.partitions)
-    client_version = 2 if version >= MANY_FROM else 0
+    client_version = TRANSACTION_V2 if version >= MANY_FROM else TRANSACTION_V0
     add = AddPartitions(transaction.producer_id, transaction.producer_epoch, partitions, client_version)
     broker.transactions.ask(transaction.transactional_id, add, done)
 

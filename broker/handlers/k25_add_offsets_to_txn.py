@@ -13,6 +13,7 @@ from stuntbroker.coordinator.requests import AddPartitions, Reply
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from stuntbroker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from stuntbroker.protocol.topic_names import OFFSETS
+from stuntbroker.protocol.transaction_states import TRANSACTION_V0
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasTopics, HasTransactions
@@ -38,6 +39,6 @@ def handle(request: Asking[Uses], body: AddOffsetsToTxnRequest, version: int) ->
         request.reply(AddOffsetsToTxnResponse(0, error))
 
     index = broker.topics.internal_topic(OFFSETS).partition_of(body.group_id)
-    add = AddPartitions(body.producer_id, body.producer_epoch, frozenset({(OFFSETS, index)}), 0)
+    add = AddPartitions(body.producer_id, body.producer_epoch, frozenset({(OFFSETS, index)}), TRANSACTION_V0)
     broker.transactions.ask(transactional_id, add, done)
     return None

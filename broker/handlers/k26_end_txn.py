@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import EndTxn, Reply
+from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.transaction_states import TRANSACTION_V0, TRANSACTION_V2
 from stuntbroker.protocol.versions import END_TXN_V2_FROM
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 KEY: Final = 26
 VERSIONS = range(0, 6)
-FLEXIBLE_FROM: Final = 3
+FLEXIBLE_FROM: Final = APIS[KEY].flexible_from
 
 
 class EndTxnFields(NamedTuple):
@@ -53,7 +55,7 @@ def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
 def handle(request: Asking[HasTransactions], fields: EndTxnFields, version: int) -> EndTxnResponse | None:
     """Commit or abort a transaction; None when the response comes later, or was sent by the coordinator."""
     transactional_id, producer_id, producer_epoch, committed = fields
-    client_version = 2 if version >= END_TXN_V2_FROM else 0
+    client_version = TRANSACTION_V2 if version >= END_TXN_V2_FROM else TRANSACTION_V0
     end = EndTxn(producer_id, producer_epoch, committed, client_version)
     transactions = request.broker.transactions
     reply = transactions.try_immediately(transactional_id, end)

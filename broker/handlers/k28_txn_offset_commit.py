@@ -31,8 +31,9 @@ from stuntbroker.protocol.messages.txn_offset_commit_response import (
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
 from stuntbroker.protocol.topic_names import OFFSETS
+from stuntbroker.protocol.transaction_states import TRANSACTION_V2
 from stuntbroker.protocol.versions import OFFSETS_V2_FROM
-from stuntbroker.storage.producers import OPEN, STALE
+from stuntbroker.storage.producers import TXN_OPEN, TXN_STALE_EPOCH
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import (
@@ -140,11 +141,11 @@ class _Commit:
         log = broker.topics.internal_topic(OFFSETS).partitions[index]
         id_and_epoch = body.producer_id, body.producer_epoch
         txn_status = log.producers.txn_status(*id_and_epoch)
-        if txn_status == STALE:
+        if txn_status == TXN_STALE_EPOCH:
             self._fail(ErrorCode.INVALID_PRODUCER_EPOCH)
             return
         question = Question.NONE
-        if txn_status != OPEN:
+        if txn_status != TXN_OPEN:
             question = question_for(
                 self.request,
                 body.transactional_id,
@@ -153,7 +154,7 @@ class _Commit:
                 offsets=True,
             )
         if question is Question.ADD:
-            add = AddPartitions(*id_and_epoch, frozenset({(OFFSETS, index)}), 2)
+            add = AddPartitions(*id_and_epoch, frozenset({(OFFSETS, index)}), TRANSACTION_V2)
             broker.transactions.ask(body.transactional_id, add, self._transaction_answered)
         elif question is Question.VERIFY:
             verify = Verify(*id_and_epoch, (OFFSETS, index))

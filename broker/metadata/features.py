@@ -16,7 +16,7 @@ from stuntbroker.broker.configuration.properties import BROKER
 from stuntbroker.protocol.features import TRANSACTION_VERSION
 
 LEVEL_MAX: Final = 2
-FIRST_EPOCH: Final = 1
+FIRST_FEATURES_EPOCH: Final = 1
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 UPGRADE_TYPES: Final = (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE)
 
@@ -28,13 +28,13 @@ class Features:
         """Create the features with values of the journal; `known` is empty if the level was never changed."""
         self._journal = journal
         self.transaction_version: int = known.get("transaction_version", BROKER[TRANSACTION_VERSION].default)
-        self.epoch: int = known.get("features_epoch", FIRST_EPOCH)
+        self.epoch: int = known.get("features_epoch", FIRST_FEATURES_EPOCH)
         self.changed: Callable[[int], None] | None = None
         """Called with each new level, before any response uses it."""
 
     def as_changes(self) -> list[dict[str, Any]]:
         """Return the changes to keep when the journal is rewritten."""
-        if self.epoch == FIRST_EPOCH:
+        if self.epoch == FIRST_FEATURES_EPOCH:
             return []
         return [{"transaction_version": self.transaction_version, "features_epoch": self.epoch}]
 

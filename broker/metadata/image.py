@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER
-from stuntbroker.broker.metadata.features import FIRST_EPOCH, LEVEL_MAX
+from stuntbroker.broker.metadata.features import FIRST_FEATURES_EPOCH, LEVEL_MAX
 from stuntbroker.broker.metadata.quotas import ENTITY_TYPES, Entity, Values, entity_of
 from stuntbroker.protocol.acls import AclFields
 from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
@@ -128,7 +128,9 @@ def _apply(image: Image, change: dict[str, Any]) -> None:
             image.others["producer_ids_below"] = _number(number, image.others.get("producer_ids_below", 0), INT64_MAX)
         case {"transaction_version": level, "features_epoch": epoch, **others} if not others:
             image.others["transaction_version"] = _number(level, 0, LEVEL_MAX)
-            image.others["features_epoch"] = _number(epoch, image.others.get("features_epoch", FIRST_EPOCH), INT64_MAX)
+            image.others["features_epoch"] = _number(
+                epoch, image.others.get("features_epoch", FIRST_FEATURES_EPOCH), INT64_MAX
+            )
         case {"quotas": entity_names, "set": values, **others} if not others:
             _apply_quotas(image, _entity(entity_names), _texts(values))
         case {"acl": [*parts], "exists": bool(exists), **others} if not others:

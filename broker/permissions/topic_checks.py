@@ -42,10 +42,9 @@ from stuntbroker.protocol.messages.produce_response import (
     TopicProduceResponse,
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
-from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM as PRODUCE_IDS_FROM
 from stuntbroker.protocol.produce_codec import ProduceFields, TopicBatches
 from stuntbroker.protocol.topic_names import CLUSTER_METADATA
-from stuntbroker.protocol.versions import CREATED_TOPICS_DESCRIBED_FROM, TOPIC_IDS_FROM
+from stuntbroker.protocol.versions import CREATED_TOPICS_DESCRIBED_FROM, PRODUCE_IDS_FROM, TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.permissions.checks import CheckedRequest

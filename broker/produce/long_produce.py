@@ -15,8 +15,9 @@ from stuntbroker.broker.requests.slices import SLICE_COST, Steps
 from stuntbroker.protocol.batches.check import records_fill_in_steps
 from stuntbroker.protocol.batches.records import CODEC_MASK, LOG_OVERHEAD, read_header
 from stuntbroker.protocol.messages.produce_response import TopicProduceResponse
-from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, ProduceFields, TopicBatches
+from stuntbroker.protocol.produce_codec import Answer, ProduceFields, TopicBatches
 from stuntbroker.protocol.request_values import ACKS_NONE
+from stuntbroker.protocol.versions import PRODUCE_IDS_FROM
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, LargeBatch
 from stuntbroker.storage.partition import PartitionLog
@@ -81,7 +82,7 @@ def _write_ahead(
     A batch that cannot be written ahead is written by its append, which returns the error if that fails too.
     """
     for name, topic_id, batches in topic_batches:
-        topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
+        topic = broker.topics.find(name, topic_id, version >= PRODUCE_IDS_FROM)
         if topic is None or topic.is_internal:
             continue
         for index, records in batches.items():

@@ -20,12 +20,14 @@ from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader
 from stuntbroker.protocol.caches import keep
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.produce_codec import COUNT_MAX, TOPIC_IDS_FROM, OneTopicAnswer, ProduceFields, pack_partition
+from stuntbroker.protocol.produce_codec import COUNT_MAX, OneTopicAnswer, ProduceFields, pack_partition
 from stuntbroker.protocol.request_values import ACKS_ALL
 from stuntbroker.protocol.topic_names import TopicPartition
+from stuntbroker.protocol.transaction_states import TRANSACTION_V2
+from stuntbroker.protocol.versions import PRODUCE_IDS_FROM
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.producers import NOT_OPEN, STALE, Producer
+from stuntbroker.storage.producers import TXN_NOT_OPEN, TXN_STALE_EPOCH, Producer
 
 if TYPE_CHECKING:
     from stuntbroker.broker.produce.produce_ports import ProducePorts
@@ -60,10 +62,10 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
         return False
     name, topic_id, parts = topic_batches[0]
     broker = request.broker
-    topic = broker.topics.find(name, topic_id, version >= TOPIC_IDS_FROM)
+    topic = broker.topics.find(name, topic_id, version >= PRODUCE_IDS_FROM)
     if topic is None or topic.is_internal or len(name) >= COUNT_MAX or len(parts) >= COUNT_MAX:
         return False
-    head = name.encode() if version < TOPIC_IDS_FROM else topic_id
+    head = name.encode() if version < PRODUCE_IDS_FROM else topic_id
     now_ms = broker.clock.now_ms()
     logs = topic.partitions
     count, config = len(logs), logs[0].config
@@ -88,10 +90,10 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
             return False
         producers = log.producers
         producer = producers.producers.get(producer_id)
-        txn_status = NOT_OPEN if producer is None else producer.txn_status(epoch)
-        if txn_status == STALE:
+        txn_status = TXN_NOT_OPEN if producer is None else producer.txn_status(epoch)
+        if txn_status == TXN_STALE_EPOCH:
             return False
-        if txn_status == NOT_OPEN:
+        if txn_status == TXN_NOT_OPEN:
             new.append(log.name)
         if all_in_sequence and not producers.continues(producer, header):
             all_in_sequence = False
@@ -103,7 +105,8 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
         return False  # In the other partitions, the transaction may end while this request waits for the coordinator.
     names = tuple(new)
     transactions = broker.transactions
-    added = AddPartitions(producer_id, epoch, known_sets.get(names) or keep(known_sets, names, frozenset(names)), 2)
+    partitions = known_sets.get(names) or keep(known_sets, names, frozenset(names))
+    added = AddPartitions(producer_id, epoch, partitions, TRANSACTION_V2)
     reply = transactions.try_immediately(transactional_id, added)
     if reply is not None:
         refused = _refusal(request, transactional_id, accepted_batches[0].header, reply.error, version)

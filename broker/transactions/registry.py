@@ -13,7 +13,6 @@ from stuntbroker.broker.transactions.marker_slices import MarkerSlices
 from stuntbroker.broker.transactions.producer_ids import ProducerIds
 from stuntbroker.broker.transactions.txn_markers import end_in_partition
 from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, Actor, AfterMarkers, Hold, OnReply
-from stuntbroker.coordinator.machine import expires_at_ms, has_expired
 from stuntbroker.coordinator.records import (
     batch_at_level_0,
     batch_of,
@@ -25,7 +24,17 @@ from stuntbroker.coordinator.records import (
     updated_at_ms_of,
 )
 from stuntbroker.coordinator.requests import AddPartitions, Context, EndTxn, InitProducerId, Reply, Request, TimeOut
-from stuntbroker.coordinator.state import MAY_EXPIRE, OPEN, PREPARE_COMMIT, PREPARED, IdSummary, Txn, new_txn
+from stuntbroker.coordinator.state import (
+    MAY_EXPIRE,
+    OPEN_PHASES,
+    PREPARE_COMMIT,
+    PREPARED,
+    IdSummary,
+    Txn,
+    expires_at_ms,
+    has_expired,
+    new_txn,
+)
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.topic_names import TXN_STATE, TopicPartition
@@ -213,7 +222,7 @@ class Transactions:
     def set_ids(self, transactional_id: str, producer_id: int | None, producer_epoch: int) -> Txn | None:
         """Set producer id and epoch of an id, for tests; do nothing and return None during a transaction. Raises StorageError."""
         actor = self.actor_of(transactional_id) or self._new_actor(transactional_id)
-        if actor.busy or actor.txn.phase in OPEN:
+        if actor.busy or actor.txn.phase in OPEN_PHASES:
             return None
         actor.set_ids(producer_id, producer_epoch, self.broker.clock.now_ms(), self)
         return actor.txn
@@ -317,7 +326,7 @@ class Transactions:
 
     def phase_changed(self, actor: Actor, before: Txn) -> None:
         """Update the set of open transactions after a change of phase."""
-        if actor.txn.phase in OPEN:
+        if actor.txn.phase in OPEN_PHASES:
             self.open.add(actor)
         else:
             self.open.discard(actor)

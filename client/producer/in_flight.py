@@ -17,12 +17,10 @@ from stuntbroker.client.requests import Call
 from stuntbroker.protocol.api_keys import PRODUCE
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
 from stuntbroker.protocol.topic_names import TopicPartition
-from stuntbroker.protocol.versions import PRODUCE_V2_FROM
+from stuntbroker.protocol.versions import PRODUCE_NAMES_MAX, PRODUCE_V2_FROM
 
 PRODUCE_FROM: Final = 3
 """First version of Produce with record batches that can be transactional."""
-PRODUCE_NAMES_MAX: Final = 12
-"""Later versions name topics by id."""
 
 OnResponse = Callable[[Batch, PartitionProduceResponse], None]
 OnFailure = Callable[[list[Batch], Exception], None]

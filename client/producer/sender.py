@@ -50,8 +50,6 @@ from stuntbroker.protocol.topic_names import TopicPartition
 
 IN_FLIGHT_MAX: Final = 5
 """Maximum batches in flight per partition: a broker remembers as many to detect duplicates (KIP-98)."""
-PRODUCE_NAMES_MAX: Final = 12
-"""Later versions name topics by id."""
 SENDING_STATES: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stuntbroker.broker.metadata.topics import coordinator_of
-from stuntbroker.coordinator.state import OPEN, Txn
+from stuntbroker.coordinator.state import OPEN_PHASES, Txn
 from stuntbroker.protocol.primitives import ZERO_UUID
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
@@ -40,7 +40,7 @@ def transaction(broker: StatePorts, transactional_id: str) -> dict[str, Any] | N
 
 
 def _transaction(broker: StatePorts, txn: Txn) -> dict[str, Any]:
-    is_open = txn.phase in OPEN
+    is_open = txn.phase in OPEN_PHASES
     shown: dict[str, Any] = {
         "transactional_id": txn.transactional_id,
         "phase": txn.phase.kafka_name,

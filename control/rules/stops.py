@@ -41,7 +41,7 @@ from stuntbroker.control.rules.points import (
 )
 from stuntbroker.control.rules.rule_ids import RuleIds
 from stuntbroker.coordinator.requests import Append, Effect, MarkersWritten, Reply, Request, WriteMarkers
-from stuntbroker.coordinator.state import PREPARE_COMMIT, Txn
+from stuntbroker.coordinator.state import COMPLETION, Txn
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE, TopicPartition
 from stuntbroker.storage.errors import StorageError
@@ -488,7 +488,7 @@ class _MarkerWriting:
         if index < len(self._places):
             self._apply("before", index, partial(self._finish, index))
             return
-        complete = "txn.CompleteCommit.before" if self._txn.phase is PREPARE_COMMIT else "txn.CompleteAbort.before"
+        complete = f"txn.{COMPLETION[self._txn.phase].kafka_name}.before"
         request = type(self._transaction.request).__name__
         transaction = replace(self._transaction, marker=(index, False))
         if not self._stops.apply_to_transaction(transaction, [complete], request, None, self._on_written):

@@ -15,7 +15,7 @@ from txn_faults import FAULTS, Seed
 from txn_scenes import DEEP, LAST, ONCE, REMEMBERED, SCENES, TROUBLE, TV1, TV2, TWO_PHASE, two
 from txn_world import Budget, Log, Rules
 
-from stuntbroker.storage.producers import OPEN
+from stuntbroker.storage.producers import TXN_OPEN
 
 
 def described(actual: Exploration) -> str:
@@ -56,7 +56,7 @@ def test_a_partition_is_open_to_whom_it_is_open_in_the_broker() -> None:
             log = log.seal(1)
             states.reject_new_records(1)
 
-        assert (states.txn_status(1, request) == OPEN) == log.takes((1, request))
+        assert (states.txn_status(1, request) == TXN_OPEN) == log.takes((1, request))
 
 
 # --- what Kafka's rules let happen: the explorer must see it
