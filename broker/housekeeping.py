@@ -97,7 +97,7 @@ class Housekeeping:
                 self._slices = None
             broker.timers.soon(self._step)
 
-    def retain(self) -> None:
+    def delete_expired_segments(self) -> None:
         """Delete the segments that have outlived their topic's retention."""
         from stuntbroker.storage.retention import apply_retention  # Not loaded before the broker is ready.
 
@@ -114,7 +114,7 @@ class Housekeeping:
             except StorageError as fault:  # Written again with the next deletion, and at shutdown.
                 self.broker.events.error("start_offsets_not_written", fault=str(fault))
 
-    def retain_wanted_at_ms(self) -> int | None:
+    def deletion_wanted_at_ms(self) -> int | None:
         """Return the monotonic ms before which `retain` has nothing to do; None: nothing until a log changes."""
         from stuntbroker.storage.retention import retention_due_ms  # Not loaded before the broker is ready.
 
@@ -143,7 +143,7 @@ class Housekeeping:
         age_ms = self.broker.config["producer.id.expiration.ms"]
         return self._earliest_ms(log.producers.expiry_due_ms(age_ms) for log in self._logs())
 
-    def idle_connections(self) -> None:
+    def check_connections(self) -> None:
         """Close connections that were idle for `connections.max.idle.ms`, and free the large buffers of silent ones."""
         now_ms, idle_ms = self.broker.clock.client_ms(), self.broker.config["connections.max.idle.ms"]
         for connection in list(self.broker.connections):

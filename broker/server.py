@@ -274,13 +274,17 @@ class Broker:
             transactions.expire_wanted_at_ms,
         )
         every(lambda: config["log.cleaner.backoff.ms"], housekeeping.clean, housekeeping.clean_wanted_at_ms)
-        every(config["log.retention.check.interval.ms"], housekeeping.retain, housekeeping.retain_wanted_at_ms)
+        every(
+            config["log.retention.check.interval.ms"],
+            housekeeping.delete_expired_segments,
+            housekeeping.deletion_wanted_at_ms,
+        )
         every(
             config["producer.id.expiration.check.interval.ms"],
             housekeeping.expire_producers,
             housekeeping.expire_producers_wanted_at_ms,
         )
-        every(IDLE_CHECK_MS, housekeeping.idle_connections, lambda: None)  # Idle time is measured by the system clock.
+        every(IDLE_CHECK_MS, housekeeping.check_connections, lambda: None)  # Idle time is measured by the system clock.
         every(DESCRIPTORS_CHECK_MS, housekeeping.check_file_descriptors, lambda: None)
 
     async def abandon(self) -> None:

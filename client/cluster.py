@@ -14,6 +14,7 @@ from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
+from stuntbroker.client.backoff import next_backoff_s
 from stuntbroker.client.connection import (
     CLIENT_ID,
     REQUEST_S_MAX,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 BACKOFF_S_MIN: Final = 0.02
 """First back-off of retries; Kafka's clients use the same for the first request of a transaction."""
-BACKOFF_S_MAX: Final = 1.0
 TIMEOUT_S: Final = 30.0
 PRODUCER_CLIENT_ID: Final = f"{CLIENT_ID}-producer"
 """Differs from the client id of administration: by the client id, a broker recognises fences by an administrator."""
@@ -211,7 +211,7 @@ class Cluster:
                     if self._deadline.left_s() <= backoff_s:
                         raise TimedOut(f"{fault}; given up after {self._timeout_s:g} s") from fault
                 self._sleep(backoff_s)
-                backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+                backoff_s = next_backoff_s(backoff_s)
 
     def version(self, node_id: int, key: int, least: int = 0) -> int:
         """Return the highest version of an API, from `least` on, that broker and client have. Raises UnsupportedVersion."""

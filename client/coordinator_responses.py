@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest
 
+from stuntbroker.client.backoff import next_backoff_s
 from stuntbroker.client.producer.errors import UnsupportedVersionError
 from stuntbroker.client.requests import Call
 from stuntbroker.protocol.api_keys import OFFSET_FETCH
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 STABLE_VERSION: Final = 7
 """The first version with RequireStable, and the last that names a single group."""
 BACKOFF_S: Final = 0.02
-BACKOFF_S_MAX: Final = 1.0
 NO_OFFSET: Final = -1
 _LOADING: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 _RETRIED: Final[tuple[tuple[type, ErrorCode, ErrorCode], ...]] = (
@@ -75,7 +75,7 @@ async def fetch_stable_offsets(
         if ErrorCode.UNSTABLE_OFFSET_COMMIT not in codes:
             return offsets
         await asyncio.sleep(backoff_s)
-        backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+        backoff_s = next_backoff_s(backoff_s)
 
 
 def _as_aiokafka_reads(

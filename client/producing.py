@@ -17,7 +17,9 @@ from stuntbroker.client.monotonic import monotonic_s
 from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
 from stuntbroker.protocol.batches.records import (
     CODEC_NAMES,
+    EPOCH_AT,
     HEADER_SIZE,
+    LENGTH_AT,
     LOG_OVERHEAD,
     Headers,
     build_batch,
@@ -205,7 +207,7 @@ def _batch(records: Sequence[NewRecord], time_ms: int, compression: str) -> byte
         from stuntbroker.protocol.batches.compression import compress
 
         batch[HEADER_SIZE:] = compress(codec, bytes(batch[HEADER_SIZE:]))
-        batch[8:12] = (len(batch) - LOG_OVERHEAD).to_bytes(4, "big")
+        batch[LENGTH_AT:EPOCH_AT] = (len(batch) - LOG_OVERHEAD).to_bytes(4, "big")
         seal(batch)
     return batch
 

@@ -35,7 +35,9 @@ from stuntbroker.protocol.topic_names import TopicPartition
 encoded_keys: dict[str, tuple[bytes, int]] = {}
 encoded_partitions: dict[frozenset[TopicPartition], tuple[bytes, bytes, int]] = {}
 """Caches: a transaction writes three records with the same key, and many transactions have the same partitions."""
+_KEY_VERSION = b"\x00\x00"
 _VALUE_VERSIONS = (b"\x00\x01", b"\x00\x00")
+"""Records with other versions of keys and values, which Kafka has not defined yet, are ignored."""
 _PHASES = tuple(Phase)
 _IDLE = frozenset(int(phase) for phase in MAY_EXPIRE)
 _PRODUCER_ID_AT, _PHASE_AT, _PARTITIONS_AT = 2, 16, 17
@@ -46,7 +48,7 @@ _unpack_q = Struct(">q").unpack_from
 def key_of(transactional_id: str) -> bytes:
     """Return the key of a record: version 0 and the transactional id."""
     text = transactional_id.encode()
-    return b"\x00\x00" + _pack_h(len(text)) + text
+    return _KEY_VERSION + _pack_h(len(text)) + text
 
 
 def value_of(txn: Txn, version: int) -> bytes:
@@ -204,7 +206,7 @@ def last_values(batches: Iterable[tuple[BatchHeader, bytes]]) -> dict[str, bytes
 
     Raises DecodeError for a record whose sizes contradict each other, and for an unknown phase.
     """
-    last: dict[bytes | None, bytes] = {}
+    last: dict[bytes, bytes] = {}
     for header, batch in batches:
         if header.attributes & CONTROL:  # A marker of WriteTxnMarkers is not about a transactional id.
             continue
@@ -213,17 +215,17 @@ def last_values(batches: Iterable[tuple[BatchHeader, bytes]]) -> dict[str, bytes
             (record,) if record is not None else [(r.key, r.value) for r in read_records(header, batch, HEADER_SIZE)]
         )
         for key, value in records:
+            if key is None or key[:2] != _KEY_VERSION:
+                continue
             if value is None:
                 last.pop(key, None)
-            elif value[:2] in _VALUE_VERSIONS or key not in last:
+            elif value[:2] in _VALUE_VERSIONS:
                 last[key] = value
     values = {}
     for key, value in last.items():
-        # Kafka has not defined other versions of keys and values yet.
-        if key is not None and key[:2] == b"\x00\x00" and value[:2] in _VALUE_VERSIONS:
-            if int.from_bytes(key[2:4], "big") != len(key) - 4:
-                raise DecodeError("the key of a transaction has a wrong size", 2)
-            values[key[4:].decode()] = value
+        if int.from_bytes(key[2:4], "big") != len(key) - 4:
+            raise DecodeError("the key of a transaction has a wrong size", 2)
+        values[key[4:].decode()] = value
     return values
 
 
@@ -299,7 +301,7 @@ def state_of(
 def read_record(record: Record) -> tuple[str, Txn | None] | None:
     """Return (transactional id, state, or None for a tombstone); None for a record of another kind or version."""
     key, value = record.key, record.value
-    if key is None or key[:2] != b"\x00\x00":
+    if key is None or key[:2] != _KEY_VERSION:
         return None
     transactional_id = TransactionLogKey.decode(key, 0, 2).transactional_id
     if value is None:

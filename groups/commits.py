@@ -12,6 +12,7 @@ from stuntbroker.groups.offset_requests import FetchedOffset, FetchedTopic, Offs
 from stuntbroker.groups.offsets import OffsetStore, StoredOffset
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import ZERO_UUID
+from stuntbroker.protocol.versions import GROUP_ID_NOT_FOUND_FROM
 
 COMMITTED_AT_ONCE: Final = 1_000
 """Maximum number of offsets of a long request that are written in one batch."""
@@ -44,7 +45,7 @@ def missing_group_error(generation: int, transactional: bool, version: int) -> E
     """Return the error of a commit for a group that does not exist; NONE if the commit creates a simple group."""
     if generation < 0:
         return ErrorCode.NONE
-    names_missing_group = version >= (6 if transactional else 9)
+    names_missing_group = not transactional and version >= GROUP_ID_NOT_FOUND_FROM
     return ErrorCode.GROUP_ID_NOT_FOUND if names_missing_group else ErrorCode.ILLEGAL_GENERATION
 
 

@@ -14,6 +14,7 @@ from stuntbroker.protocol.batches.records import (
     EPOCH_AT,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    MAGIC_AT,
     TRANSACTIONAL,
     BatchHeader,
     one_record_batch,
@@ -84,7 +85,6 @@ class PartitionLog(SegmentedLog):
         "register_unsynced",
         "topic",
         "turn",
-        "waiters",
     )
 
     def __init__(
@@ -119,8 +119,6 @@ class PartitionLog(SegmentedLog):
         """Whether the turn knows of buffered appends, or the syncer of writes that are not on the disk."""
         self.register_unsynced: Callable[[PartitionLog], None] | None = None
         """Called with the log at its first write after a sync; None if writes need no sync."""
-        self.waiters: set[Callable[[], None]] = set()
-        """Called when there are more records to read, some before the producers are updated: a waiter may only note that."""
         self.failed: Callable[[StorageError], None] = _ignore_fault
         """Called with the error of every failed write."""
         self.check_writable: Callable[[], None] = allow_writing
@@ -203,9 +201,9 @@ class PartitionLog(SegmentedLog):
         base_offset = self.next_offset
         size = length + LOG_OVERHEAD
         if batch.__class__ is bytes:
-            batch = _stamped(base_offset, length, self.leader_epoch) + batch[16:]
+            batch = _stamped(base_offset, length, self.leader_epoch) + batch[MAGIC_AT:]
         elif size < BUFFERED_BELOW:  # The batch may be in a buffer that is reused before the end of the turn.
-            batch = _stamped(base_offset, length, self.leader_epoch) + bytes(batch[16:])
+            batch = _stamped(base_offset, length, self.leader_epoch) + bytes(batch[MAGIC_AT:])
         else:
             _stamp.pack_into(batch, 0, base_offset)
             _stamp_epoch.pack_into(batch, EPOCH_AT, self.leader_epoch)
@@ -238,7 +236,7 @@ class PartitionLog(SegmentedLog):
             assert self.turn is not None
             self.turn.flush()
             self.take_deferred()
-        self.records.append((key, value, timestamp_ms))
+        self.own_records.append((key, value, timestamp_ms))
         if self.turn is None:
             self.batch_records()
         elif not self.is_registered:
@@ -259,12 +257,12 @@ class PartitionLog(SegmentedLog):
 
     def take_deferred(self) -> None:
         """Append the deferred records after everything that was written in this turn."""
-        self.records += self.deferred.values()
+        self.own_records += self.deferred.values()
         self.deferred = {}
 
     def batch_records(self) -> None:
         """Put the broker's own buffered records into batches with offsets. Raises StorageError."""
-        records, self.records = self.records, []
+        records, self.own_records = self.own_records, []
         for key, value, timestamp_ms in records:
             offset = self.next_offset
             batch = self.batch_of(offset, self.leader_epoch, timestamp_ms, key, value)
@@ -276,7 +274,7 @@ class PartitionLog(SegmentedLog):
             self.turn.flush()
             self.take_deferred()
         try:
-            if self.records:
+            if self.own_records:
                 self.batch_records()
             self.active.flush()
         except StorageError as fault:
@@ -329,7 +327,7 @@ class PartitionLog(SegmentedLog):
         else:
             segment, config = self._segment_for(size, last_offset, max_timestamp), self.config
             segment.pending_batches.append(batch)
-            segment.note(size, last_offset, max_timestamp)
+            segment.update_indexes(size, last_offset, max_timestamp)
             # Until one of these limits is exceeded, the fast path above is taken.
             segment.fast_path_size_max = min(config.segment_bytes, segment.indexed_to + INDEX_INTERVAL)
             segment.fast_path_timestamp_max = segment.first_timestamp + config.segment_ms
@@ -361,9 +359,7 @@ class PartitionLog(SegmentedLog):
         if self.register_unsynced is not None and not self.is_registered:
             self.is_registered = True
             self.register_unsynced(self)
-        if self.waiters:
-            for waiter in self.waiters:
-                waiter()
+        self.wake_waiters()
 
     def find_large(self, batch: Buffer) -> LargeBatch | None:
         """Return the LargeBatch of this buffer, if its request writes the batch ahead; else None."""
@@ -388,7 +384,7 @@ class PartitionLog(SegmentedLog):
     def flush(self) -> None:
         """Write everything that was appended in this turn. Raises StorageError."""
         self.is_registered = False
-        if self.records:
+        if self.own_records:
             self.batch_records()
         self.active.flush()
 
@@ -496,4 +492,4 @@ class PartitionLog(SegmentedLog):
         self.is_deleted = True
         for segment in self.segments:
             segment.delete()
-        self.segments, self.active, self.records = [], NO_SEGMENT, []
+        self.segments, self.active, self.own_records = [], NO_SEGMENT, []

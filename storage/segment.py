@@ -139,8 +139,8 @@ class Segment:
         try:
             self.disk.write_all(self.open(), batch, self.size)
         except OSError as fault:
-            raise self._undone(self.size, fault) from fault
-        self.note(size, last_offset, max_timestamp)
+            raise self._undo_write(self.size, fault) from fault
+        self.update_indexes(size, last_offset, max_timestamp)
 
     def take_file(self, batch: LargeBatch, last_offset: int, max_timestamp: int) -> bool:
         """Use the file of a large batch as the log file of this segment, which must be empty.
@@ -156,7 +156,7 @@ class Segment:
         self.fd, self.is_new = fd, True
         OPEN_FILES.opened(self)
         self.first_timestamp = -1
-        self.note(batch.size, last_offset, max_timestamp)
+        self.update_indexes(batch.size, last_offset, max_timestamp)
         return True
 
     def flush(self) -> None:
@@ -170,9 +170,9 @@ class Segment:
             try:
                 self.disk.write_all(fd if fd >= 0 else self.open(), data, position)
             except OSError as fault:
-                raise self._undone(position, fault) from fault
+                raise self._undo_write(position, fault) from fault
 
-    def _undone(self, position: int, fault: OSError) -> StorageError:
+    def _undo_write(self, position: int, fault: OSError) -> StorageError:
         with contextlib.suppress(OSError):  # If this fails, the remains are overwritten, or cut off at the next start.
             self.disk.truncate(self.fd, position)
         return StorageError(f"cannot write to {self.path}.log: {fault.strerror}")
@@ -184,7 +184,7 @@ class Segment:
             return self.max_timestamp
         return self.disk.modified_ns(self.path + ".log") // 1_000_000
 
-    def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
+    def update_indexes(self, size: int, last_offset: int, max_timestamp: int) -> None:
         """Update size and indexes for a batch that was written or buffered at position `self.size`."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
@@ -287,7 +287,7 @@ class Segment:
             taken = at + header.size - position
         return taken
 
-    def bound_behind(self, position: int, size: int, end_offset: int) -> int | None:
+    def fetch_upper_bound_offset(self, position: int, size: int, end_offset: int) -> int | None:
         """Return the offset of the first index entry after `size` bytes from `position`, or after `end_offset` if that is first.
 
         None if there is no such entry.
@@ -299,7 +299,7 @@ class Segment:
         slot = bisect_left(self.index_positions, stop)
         return self.index_offsets[slot] if slot < len(self.index_offsets) else None
 
-    def offset_for_time(self, timestamp: int, from_offset: int = 0) -> int | None:
+    def position_for_timestamp(self, timestamp: int, from_offset: int = 0) -> int | None:
         """Return the position of the first batch from `from_offset` on whose max timestamp is not below `timestamp`; or None."""
         if self.max_timestamp < timestamp:
             return None
@@ -344,7 +344,7 @@ class Segment:
             if header.base_offset < next_offset or next_offset < header.base_offset > gaps_below:
                 break
             next_offset = header.next_offset
-            self.note(size, header.last_offset, header.max_timestamp)
+            self.update_indexes(size, header.last_offset, header.max_timestamp)
         self.is_checked, self.has_producers = True, has_producers
         return length - self.size
 
@@ -401,7 +401,7 @@ class Segment:
             entries = list(INDEX_ENTRY.iter_unpack(data[0]))
             times = list(TIME_ENTRY.iter_unpack(data[1]))
             aborted = [AbortedTxn(*entry[1:]) for entry in TXN_ENTRY.iter_unpack(data[2])]
-            if not self._are_right(b"".join(data), entries):
+            if not self._indexes_are_intact(b"".join(data), entries):
                 return False
         except (OSError, struct.error):  # A file is missing, or its size is not a multiple of the entry size.
             return False
@@ -420,7 +420,7 @@ class Segment:
             break
         return self._ends_as_indexed()
 
-    def _are_right(self, indexes: bytes, entries: list[tuple[int, int]]) -> bool:
+    def _indexes_are_intact(self, indexes: bytes, entries: list[tuple[int, int]]) -> bool:
         """Whether the CRC of the indexes is correct; without a CRC file, whether the offset index rises."""
         try:
             return self.disk.read_file(self.path + ".crc") == _CRC.pack(crc32c(indexes))

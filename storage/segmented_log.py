@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -31,7 +31,7 @@ class ReadResult(NamedTuple):
 class SegmentedLog:
     """Segments in order of offset; appends go to the last one."""
 
-    __slots__ = ("aborted", "active", "log_start_offset", "next_offset", "records", "segments")
+    __slots__ = ("aborted", "active", "log_start_offset", "next_offset", "own_records", "segments", "waiters")
 
     def __init__(self) -> None:
         self.segments: list[Segment] = []
@@ -41,8 +41,15 @@ class SegmentedLog:
         self.next_offset = 0
         """Offset that the next record gets; also the high watermark."""
         self.aborted: list[AbortedTxn] = []
-        self.records: list[OwnRecord] = []
+        self.own_records: list[OwnRecord] = []
         """The broker's own records that are appended but not in a batch yet; they follow all batches."""
+        self.waiters: set[Callable[[], None]] = set()
+        """Called when there are more records to read, some before the producers are updated: a waiter may only note that."""
+
+    def wake_waiters(self) -> None:
+        """Call those who wait for more records."""
+        for waiter in self.waiters:
+            waiter()
 
     def flush_buffered(self) -> None:
         """Write everything that is buffered. Raises StorageError."""
@@ -50,7 +57,7 @@ class SegmentedLog:
 
     def assign_offsets(self) -> None:
         """Give the broker's own buffered records their offsets: then `next_offset` is the end of the log. Raises StorageError."""
-        if self.records:
+        if self.own_records:
             self.flush_buffered()
 
     @property
@@ -67,7 +74,7 @@ class SegmentedLog:
 
         `at_least_one`: return the first batch even if it is larger than `max_bytes`.
         """
-        if self.active.pending_batches or self.records:
+        if self.active.pending_batches or self.own_records:
             self.flush_buffered()
         for at in range(self._segment_at(offset), len(self.segments)):
             segment = self.segments[at]
@@ -95,7 +102,7 @@ class SegmentedLog:
                 segment = self.segments[at]
                 if position_and_header := segment.find(offset):
                     position, _ = position_and_header
-                    bound = segment.bound_behind(position, size, end_offset)
+                    bound = segment.fetch_upper_bound_offset(position, size, end_offset)
                     return aborted_between(self.aborted, offset, self.end_of(at) if bound is None else bound)
         return []
 
@@ -103,7 +110,7 @@ class SegmentedLog:
         """Yield the batches from `offset` on whose max timestamp is not below `timestamp`."""
         self.flush_buffered()
         for segment in list(self.segments):
-            position = segment.offset_for_time(timestamp, offset)
+            position = segment.position_for_timestamp(timestamp, offset)
             if position is None:
                 continue
             for at, header in segment.headers(position):

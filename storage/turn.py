@@ -31,6 +31,9 @@ class BufferedLog(Protocol):
     """True for the transaction log, which is written before all other logs."""
     waiters: set[Callable[[], None]]
 
+    def wake_waiters(self) -> None:
+        """Call those who wait for more records."""
+
     def batch_records(self) -> None:
         """Put the broker's own records into batches. Raises StorageError."""
 
@@ -61,8 +64,7 @@ def _wake(logs: list[BufferedLog]) -> None:
     """Call those who wait for more records in these logs."""
     for log in logs:
         if log.waiters:
-            for waiter in log.waiters:
-                waiter()
+            log.wake_waiters()
 
 
 class Turn:

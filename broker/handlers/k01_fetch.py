@@ -378,7 +378,7 @@ class _Fetch:
         self._has_grown = False
         try:
             response = self.answer()
-        except Exception as fault:  # As in Connection._frame: nothing else would end the request.
+        except Exception as fault:  # Nothing else would end the request.
             self.request.handle_fault(fault)
             return
         if response is not None:

@@ -368,8 +368,7 @@ class Topics:
                     self.data_dir.delete_partition(log)
                 except StorageError as fault:
                     left = fault
-                for waiter in log.waiters:
-                    waiter()
+                log.wake_waiters()
                 yield
         finally:
             self._being_removed.discard(topic.name)

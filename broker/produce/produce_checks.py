@@ -11,7 +11,17 @@ from typing import Final, NamedTuple
 
 from stuntbroker.protocol.batches.budget import BYTES_MAX, BudgetExceeded, ReadBudget
 from stuntbroker.protocol.batches.check import READ_MAX, records_fill, small_records_wrong
-from stuntbroker.protocol.batches.records import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader
+from stuntbroker.protocol.batches.records import (
+    CODEC_MASK,
+    FLAGS_AT,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    MAGIC,
+    MAGIC_AT,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    BatchHeader,
+)
 from stuntbroker.protocol.batches.walk import ANY_TIME, FAULTS_MAX, Walked, walk
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import BatchIndexAndErrorMessage
@@ -24,12 +34,11 @@ OPENED_BELOW: Final = 16_384
 """Bytes below which a compressed batch is decompressed and read."""
 OPENED_MAX: Final = 1 << 20
 """Maximum decompressed bytes of such a batch; one that expands to more is stored unread too."""
-NO_TIMESTAMP: Final = -1
 
 _OK: Final = ErrorCode.NONE
 
 
-class Verdict(NamedTuple):
+class ContentVerdict(NamedTuple):
     """Result of validating a batch's content: NONE, or an error, a message and the invalid records."""
 
     error: ErrorCode = _OK
@@ -37,13 +46,15 @@ class Verdict(NamedTuple):
     record_errors: Sequence[BatchIndexAndErrorMessage] = ()
 
 
-_FINE: Final = Verdict()
+_FINE: Final = ContentVerdict()
 
 
 def has_transactional(topic_batches: TopicBatches) -> bool:
     """Return whether any partition's first batch is flagged as transactional, even for a partition that does not exist."""
     batches = [records for _, _, parts in topic_batches for records in parts.values() if records is not None]
-    return any(len(each) >= HEADER_SIZE and each[16] == 2 and each[22] & TRANSACTIONAL for each in batches)
+    return any(
+        len(each) >= HEADER_SIZE and each[MAGIC_AT] == MAGIC and each[FLAGS_AT] & TRANSACTIONAL for each in batches
+    )
 
 
 def check_content(
@@ -53,7 +64,7 @@ def check_content(
     now_ms: int,
     budget: ReadBudget,
     is_filled: bool | None = None,
-) -> Verdict:
+) -> ContentVerdict:
     """Validate the records of a batch against its header and the topic's configuration, as far as they are read.
 
     `is_filled`: result of `records_fill` for an uncompressed batch if it was already computed, else None.
@@ -80,17 +91,21 @@ def check_content(
             return _too_much(whole)
         walked = None
     except ValueError as fault:
-        return Verdict(ErrorCode.UNKNOWN_SERVER_ERROR, str(fault))
+        return ContentVerdict(ErrorCode.UNKNOWN_SERVER_ERROR, str(fault))
     if walked is not None:
         verdict = _verdict_of(walked, header, times, bool(stamped))
         if verdict.error is not _OK:
             return verdict
     elif not codec and not (records_fill(batch, header) if is_filled is None else is_filled):
-        return Verdict(ErrorCode.INVALID_RECORD, "the lengths of the records do not add up to the size of the batch")
+        return ContentVerdict(
+            ErrorCode.INVALID_RECORD, "the lengths of the records do not add up to the size of the batch"
+        )
     if too_late:
-        return Verdict(ErrorCode.INVALID_TIMESTAMP, f"the timestamp {header.max_timestamp} is too far in the future")
+        return ContentVerdict(
+            ErrorCode.INVALID_TIMESTAMP, f"the timestamp {header.max_timestamp} is too far in the future"
+        )
     return (
-        Verdict(ErrorCode.INVALID_TIMESTAMP, "a producer cannot set the timestamp type LogAppendTime")
+        ContentVerdict(ErrorCode.INVALID_TIMESTAMP, "a producer cannot set the timestamp type LogAppendTime")
         if stamped
         else _FINE
     )
@@ -106,10 +121,10 @@ def _read(batch: Buffer, header: BatchHeader, compact: bool, times: tuple[int, i
     return walked
 
 
-def _verdict_of(walked: Walked, header: BatchHeader, times: tuple[int, int], stamped: bool) -> Verdict:
+def _verdict_of(walked: Walked, header: BatchHeader, times: tuple[int, int], stamped: bool) -> ContentVerdict:
     """Return the error that Kafka returns for the findings, with the records concerned."""
     if walked.wrong is not None:
-        return Verdict(ErrorCode.INVALID_RECORD, walked.wrong)
+        return ContentVerdict(ErrorCode.INVALID_RECORD, walked.wrong)
     faults = walked.faults
     if stamped:
         blamed = dict(faults)
@@ -128,19 +143,21 @@ def _verdict_of(walked: Walked, header: BatchHeader, times: tuple[int, int], sta
                 )
             errors.append(BatchIndexAndErrorMessage(number, why))
         if any(timestamp is not None for _, timestamp in faults):
-            return Verdict(ErrorCode.INVALID_TIMESTAMP, "records have a timestamp that is out of range", errors)
-        return Verdict(ErrorCode.INVALID_RECORD, "a compacted topic does not accept records without a key", errors)
+            return ContentVerdict(ErrorCode.INVALID_TIMESTAMP, "records have a timestamp that is out of range", errors)
+        return ContentVerdict(
+            ErrorCode.INVALID_RECORD, "a compacted topic does not accept records without a key", errors
+        )
     if walked.misplaced is not None and header.attributes & CODEC_MASK:
-        return Verdict(ErrorCode.UNKNOWN_SERVER_ERROR, walked.misplaced)  # Kafka fails to rewrite such a batch.
+        return ContentVerdict(ErrorCode.UNKNOWN_SERVER_ERROR, walked.misplaced)  # Kafka fails to rewrite such a batch.
     return _FINE
 
 
-def _too_much(whole: bool) -> Verdict:
+def _too_much(whole: bool) -> ContentVerdict:
     """Return the error of a batch for a compacted topic whose keys cannot all be checked within the budget.
 
     If the batch alone exceeds the budget (`whole`), the client splits it on MESSAGE_TOO_LARGE; if other batches of its request
     have used up the budget, the client retries.
     """
     if whole:
-        return Verdict(ErrorCode.MESSAGE_TOO_LARGE, "the batch is too large for a compacted topic: split it")
-    return Verdict(ErrorCode.NOT_ENOUGH_REPLICAS, "the batches of the request are too large together: retry")
+        return ContentVerdict(ErrorCode.MESSAGE_TOO_LARGE, "the batch is too large for a compacted topic: split it")
+    return ContentVerdict(ErrorCode.NOT_ENOUGH_REPLICAS, "the batches of the request are too large together: retry")

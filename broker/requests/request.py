@@ -94,7 +94,7 @@ class Request:
             if self.route.reads and self.broker.turn.armed:
                 self.broker.turn.flush()
             response = handle(self, body, version)
-        except Exception as fault:  # As in Connection._frame: a failing request ends its connection, not the broker.
+        except Exception as fault:  # A failing request ends its connection, not the broker.
             self.handle_fault(fault)
             return
         if response is not None:

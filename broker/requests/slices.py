@@ -107,7 +107,7 @@ class LongRequests:
         response = None
         try:
             response = _slice(steps)
-        except Exception as fault:  # As in Connection._frame: a failing request ends its connection, not the broker.
+        except Exception as fault:  # A failing request ends its connection, not the broker.
             request.handle_fault(fault)
         waiting.popleft()
         if response is UNFINISHED:

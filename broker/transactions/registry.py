@@ -338,7 +338,7 @@ class Transactions:
 
     def sweep_wanted_at_ms(self) -> int | None:
         """Return the monotonic time in ms before which `sweep` has nothing to do; None until the next request of a client."""
-        if any(log.records for log in self._log):
+        if any(log.own_records for log in self._log):
             return 0
         soonest_ms = None
         for txn in [actor.txn for actor in self._idle()]:

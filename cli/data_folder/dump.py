@@ -24,11 +24,11 @@ from stuntbroker.protocol.batches.records import (
     LOG_OVERHEAD,
     BatchHeader,
     Record,
+    crc_of,
     marker_of,
     read_header,
     read_records,
 )
-from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.data_folder import UNFINISHED_SUFFIXES
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
@@ -128,7 +128,7 @@ def lines(data: bytes, topic: str) -> Iterator[str]:
         if header.magic != 2 or header.size < HEADER_SIZE or len(batch) < header.size:
             yield f"! position {pos}: not a complete batch of format v2"
             return
-        right = crc32c(batch[21:]) == header.crc
+        right = crc_of(batch) == header.crc
         yield _batch_line(pos, header, right)
         if not right:
             yield f"! position {pos}: wrong CRC"

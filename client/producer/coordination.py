@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from stuntbroker.client.backoff import next_backoff_s
 from stuntbroker.client.prepared_state import (
     NO_PRODUCER,
     PAIR_FROM,
@@ -70,7 +71,6 @@ OFFSETS_NAMES_MAX: Final = 5
 """Later versions name topics by id."""
 CONCURRENT_BACKOFF_S: Final = 0.02
 """Back-off while the coordinator completes the previous transaction, as in Apache Kafka's producer."""
-BACKOFF_S_MAX: Final = 1.0
 
 
 GroupKey = str | None
@@ -415,7 +415,7 @@ class Coordination:
             self._check_still_needed(kind)
             await asyncio.sleep(backoff_s)
             self._check_still_needed(kind)
-            backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+            backoff_s = next_backoff_s(backoff_s)
 
     @property
     def _late_end_is_dangerous(self) -> bool:

@@ -331,7 +331,7 @@ class Injector:
         async def work_first() -> None:
             try:
                 await work()
-            except Exception as fault:  # As in Connection._frame: nothing else would end the request.
+            except Exception as fault:  # Nothing else would end the request.
                 intercepted.request.handle_fault(fault)
                 return
             intercepted.handle_later()

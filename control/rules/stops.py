@@ -325,7 +325,7 @@ class Stops:
     def _end_process(self) -> None:
         log_of_ids = self._broker.topics.get(TXN_STATE)
         for log in log_of_ids.partitions if log_of_ids is not None else ():
-            if log.records or log.deferred:
+            if log.own_records or log.deferred:
                 log.flush_buffered()  # Complete records otherwise wait for the next write to their file.
         self._broker.turn.flush()  # Writes the appends of this turn, and sends no answers.
         self._kill()

@@ -134,11 +134,7 @@ class GroupActor:
     def touch(self, member_id: str) -> None:
         """Restart the session time-out of a member that sent a request."""
         at_ms = self._ports.timers.now_ms() + self.group.members[member_id].session_timeout_ms
-        deadline = self._deadlines.get(session_of(member_id))
-        if deadline is not None and deadline.wakes_at_ms <= at_ms:
-            deadline.at_ms = at_ms
-        else:
-            self._arm(session_of(member_id), at_ms, SessionExpired(member_id))
+        self._arm(session_of(member_id), at_ms, SessionExpired(member_id))
 
     def unload(self) -> None:
         """Cancel all timers, and answer waiting requests with NOT_COORDINATOR."""

@@ -371,6 +371,7 @@ def _session_expired(group: Group, member_id: str, work: Work) -> Group:
         group = remove_members(group, (member_id,), work)
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             return rebalance_or_complete(group, work)
+    # As in Kafka, an expired session also ends the initial delay; a member that leaves does not (`complete_if_all_joined`).
     if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
         return complete_join(group, work)
     return group

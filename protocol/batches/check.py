@@ -12,9 +12,14 @@ from typing import Final
 from stuntbroker.protocol.batches.records import (
     CODEC_MASK,
     CONTROL,
+    CRC_FROM,
+    EPOCH_AT,
     HEADER_SIZE,
+    LENGTH_AT,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
     BatchHeader,
     read_header,
     unzigzag,
@@ -31,7 +36,6 @@ LENGTH_MIN: Final = 14
 """Length below which Kafka treats a batch as corrupt."""
 LENGTH_MAX: Final = 2**31 - 1 - LOG_OVERHEAD
 """Length above which Kafka's sum of length and overhead overflows."""
-MAGIC_MAX: Final = 2
 NOT_PLAIN: Final = CODEC_MASK | CONTROL | LOG_APPEND_TIME
 # Unlike Kafka: Kafka reads every record of every batch.
 READ_MAX: Final = 2
@@ -55,17 +59,17 @@ shapes: dict[int, Shape] = {}
 Key: batch bytes * 16 + number of records, which clients tend to repeat.
 """
 
-Verdict = tuple[BatchHeader | None, ErrorCode, str | None]
+HeaderVerdict = tuple[BatchHeader | None, ErrorCode, str | None]
 """(header, error, message); the header is None if the batch is refused for its form, before its transaction is checked."""
 
 _OK = ErrorCode.NONE
 
 
-def _refuse(error: ErrorCode, message: str) -> Verdict:
+def _refuse(error: ErrorCode, message: str) -> HeaderVerdict:
     return None, error, message
 
 
-def check_batch(records: Buffer | None, version: int, size_max: int) -> Verdict:
+def check_batch(records: Buffer | None, version: int, size_max: int) -> HeaderVerdict:
     """Validate everything in a client's batch but its records. `version`: of the Produce request.
 
     An incomplete batch may follow, which the caller must drop.
@@ -89,7 +93,7 @@ def check_batch(records: Buffer | None, version: int, size_max: int) -> Verdict:
         count,
     ) = header
     size = length + LOG_OVERHEAD
-    if length < LENGTH_MIN or size > len(records) or magic != 2 or size < HEADER_SIZE:
+    if length < LENGTH_MIN or size > len(records) or magic != MAGIC or size < HEADER_SIZE:
         return _check_short(records)
     if attributes & CODEC_MASK >= ZSTD:
         if attributes & CODEC_MASK > ZSTD:
@@ -102,7 +106,7 @@ def check_batch(records: Buffer | None, version: int, size_max: int) -> Verdict:
         return header, ErrorCode.INVALID_RECORD, f"the base offset must be 0, it is {base_offset}"
     if size > size_max:
         return header, ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {size} bytes, {size_max} are allowed"
-    if crc32c(memoryview(records)[21:size]) != crc:
+    if crc32c(memoryview(records)[CRC_FROM:size]) != crc:
         return header, ErrorCode.CORRUPT_MESSAGE, "the record batch has a wrong CRC"
     if attributes & CONTROL:
         return header, ErrorCode.INVALID_RECORD, "clients cannot write control batches"
@@ -141,14 +145,14 @@ def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> BatchHea
     ) = header
     if (
         length + LOG_OVERHEAD != size
-        or magic != 2
+        or magic != MAGIC
         or attributes & NOT_PLAIN
         or base_offset
         or size > size_max
         or timestamp > timestamp_max
         or last_offset_delta + 1 != count
         or (base_sequence < 0 and producer_id >= 0)
-        or crc32c(records[21:]) != crc
+        or crc32c(records[CRC_FROM:]) != crc
     ):
         return None
     if count > READ_MAX:
@@ -156,28 +160,30 @@ def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> BatchHea
     return None if count <= 0 or small_records_wrong(records, header) else header
 
 
-def _check_short(records: Buffer | None) -> Verdict:
+def _check_short(records: Buffer | None) -> HeaderVerdict:
     """Return the verdict on bytes that are not a complete batch of format v2."""
     if not records or len(records) < LOG_OVERHEAD + 5:
         return _refuse(ErrorCode.INVALID_RECORD, "the request has no record batch for this partition")
-    length = int.from_bytes(records[8:12], "big", signed=True)
+    length = int.from_bytes(records[LENGTH_AT:EPOCH_AT], "big", signed=True)
     if length < LENGTH_MIN:
         return _refuse(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {length}")
     if length > LENGTH_MAX:
         return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, f"a batch cannot have the length {length}")
     if length + LOG_OVERHEAD > len(records):
         return _refuse(ErrorCode.INVALID_RECORD, "the record batch for this partition is incomplete")
-    if records[16] > 2:
-        return _refuse(ErrorCode.CORRUPT_MESSAGE, f"magic {records[16]} does not exist")
-    if records[16] != 2:
-        return _refuse(ErrorCode.INVALID_RECORD, f"only record batches of magic 2 are supported, not {records[16]}")
+    if records[MAGIC_AT] > MAGIC:
+        return _refuse(ErrorCode.CORRUPT_MESSAGE, f"magic {records[MAGIC_AT]} does not exist")
+    if records[MAGIC_AT] != MAGIC:
+        return _refuse(
+            ErrorCode.INVALID_RECORD, f"only record batches of magic 2 are supported, not {records[MAGIC_AT]}"
+        )
     return _refuse(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {length}")
 
 
 def _another_batch(records: Buffer, at: int) -> ErrorCode:
     """Return the error for the bytes after the batch, which are enough for a length and a magic byte."""
-    length = int.from_bytes(records[at + 8 : at + 12], "big", signed=True)
-    if length < LENGTH_MIN or records[at + 16] > MAGIC_MAX:
+    length = int.from_bytes(records[at + LENGTH_AT : at + EPOCH_AT], "big", signed=True)
+    if length < LENGTH_MIN or records[at + MAGIC_AT] > MAGIC:
         return ErrorCode.CORRUPT_MESSAGE
     if length > LENGTH_MAX:
         return ErrorCode.UNKNOWN_SERVER_ERROR

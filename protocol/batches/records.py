@@ -34,9 +34,17 @@ HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
 LENGTH_AT: Final = 8
 EPOCH_AT: Final = 12
-"""Position of the partition leader epoch in a batch; the magic byte follows it."""
+"""Position of the partition leader epoch in a batch."""
+MAGIC_AT: Final = 16
+MAGIC: Final = 2
+_CRC_AT: Final = 17
 CRC_FROM: Final = 21
-"""Position of the first byte that the CRC covers."""
+"""Position of the first byte that the CRC covers: the attributes."""
+FLAGS_AT: Final = 22
+"""Position of the low byte of the attributes, which has the codec and the flags."""
+_COUNT_LOW_AT: Final = 60
+"""Position of the low byte of the record count."""
+NO_TIMESTAMP: Final = -1
 LOG_OVERHEAD: Final = 12
 """Bytes of base offset and length, which the length of a batch does not include."""
 
@@ -254,10 +262,9 @@ def build_batch(
 
 def seal(batch: bytearray | memoryview) -> None:
     """Compute the CRC of a batch and write it into the header."""
-    batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")
+    batch[_CRC_AT:CRC_FROM] = crc_of(batch).to_bytes(4, "big")
 
 
-_ATTRIBUTES_AT: Final = 21
 _PRODUCER_AT: Final = 43
 _read_int16 = Struct(">h").unpack_from
 _write_int16 = Struct(">h").pack_into
@@ -269,8 +276,8 @@ def stamp_producer(
 ) -> None:
     """Write producer id, epoch, base sequence and additional attributes into a batch, in place, and update its CRC."""
     if attributes:
-        (present,) = _read_int16(batch, _ATTRIBUTES_AT)
-        _write_int16(batch, _ATTRIBUTES_AT, present | attributes)
+        (present,) = _read_int16(batch, CRC_FROM)
+        _write_int16(batch, CRC_FROM, present | attributes)
     _write_producer(batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     seal(batch)
 
@@ -282,7 +289,7 @@ _stamp_time = Struct(">q").pack_into
 def with_append_time(batch: Buffer, header: BatchHeader, now_ms: int) -> Buffer:
     """Return the batch with log append time `now_ms`; a writable memoryview is changed in place."""
     stamped = batch if isinstance(batch, memoryview) and not batch.readonly else bytearray(batch)
-    stamped[21:23] = (header.attributes | LOG_APPEND_TIME).to_bytes(2, "big", signed=True)
+    _write_int16(stamped, CRC_FROM, header.attributes | LOG_APPEND_TIME)
     _stamp_time(stamped, _MAX_TIMESTAMP_AT, now_ms)
     seal(stamped)
     return stamped
@@ -423,7 +430,7 @@ def only_record(batch: bytes) -> tuple[bytes, bytes | None] | None:
     """
     pos = HEADER_SIZE
     try:
-        if batch[60] != 1 or batch[22] & CODEC_MASK:
+        if batch[_COUNT_LOW_AT] != 1 or batch[FLAGS_AT] & CODEC_MASK:
             return None
         length = batch[pos]
         if length > 0x7F:

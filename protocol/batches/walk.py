@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from stuntbroker.protocol.batches.records import LOG_APPEND_TIME, BatchHeader, unzigzag, unzigzag32
+from stuntbroker.protocol.batches.records import LOG_APPEND_TIME, NO_TIMESTAMP, BatchHeader, unzigzag, unzigzag32
 from stuntbroker.protocol.primitives import Buffer, DecodeError
 
 NEAR_MS: Final = 1 << 20
@@ -22,7 +22,6 @@ LONG_HEADER_STEPS: Final = 4
 FAULTS_MAX: Final = 1_000
 """Maximum number of invalid records that are reported one by one, which limits the size of the response."""
 ANY_TIME: Final = (-(1 << 70), 1 << 70)
-NO_TIMESTAMP: Final = -1
 
 
 class Walked(NamedTuple):

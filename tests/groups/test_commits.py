@@ -73,7 +73,6 @@ def test_who_may_commit_is_decided_for_every_state() -> None:
         (1, False, 9, E.GROUP_ID_NOT_FOUND),
         (-1, True, 3, E.NONE),
         (1, True, 5, E.ILLEGAL_GENERATION),
-        (1, True, 6, E.GROUP_ID_NOT_FOUND),
     ],
 )
 def test_a_commit_to_a_group_that_does_not_exist(

@@ -102,7 +102,7 @@ def test_who_reads_a_log_finds_a_record_that_has_no_batch_yet(tmp_path: Path) ->
     log.append_record(b"a", b"1", NOW_MS)
     log.append_deferred(b"a", b"2", NOW_MS)
     log.turn.end()
-    assert log.records and not log.active.pending_batches
+    assert log.own_records and not log.active.pending_batches
 
     assert read_header(log.read(1, 1 << 20, 2).records).size
     killed(log)
