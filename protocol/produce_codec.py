@@ -35,8 +35,10 @@ heads_by_id: dict[bytes, Head] = {}
 _unpack_acks = Struct(">hiB").unpack_from
 _unpack_topic = Struct(">16sB").unpack_from
 _unpack_partition = Struct(">iBBB").unpack_from
-pack_partition = Struct(">ihqqqBBB").pack
-"""Encodes index, error, base offset, log append time in ms, log start offset, and 1, 0, 0: no record errors, message, tags."""
+pack_partition = Struct(">ihqqq3s").pack
+"""Encodes index, error, base offset, log append time in ms, log start offset, and NO_DETAILS."""
+NO_DETAILS: Final = b"\x01\x00\x00"
+"""No record errors, no message, no tagged fields."""
 _LAST = bytes(6)
 """Tags of the topic, throttle time, tags of the response."""
 
@@ -130,7 +132,7 @@ def _from_message(request: ProduceRequest) -> ProduceFields:
     return request.transactional_id, request.acks, topic_batches
 
 
-class OneTopicAnswer:
+class OneTopicResponse:
     """A Produce response for one topic, from version FLEXIBLE_FROM, whose partitions have no messages and no record errors.
 
     `topic`: its name, or its id from version PRODUCE_IDS_FROM. `partitions`: fewer than COUNT_MAX results of `pack_partition`.
@@ -147,7 +149,7 @@ class OneTopicAnswer:
         out += b"".join((sized, topic, bytes((len(partitions) + 1,)), *partitions, _LAST))
 
 
-class Answer:
+class QuickProduceResponse:
     """A Produce response, encoded by hand if it has the usual form."""
 
     def __init__(self, responses: list[TopicProduceResponse]) -> None:
@@ -175,12 +177,10 @@ def _write_one_topic(out: bytearray, version: int, topic: TopicProduceResponse) 
                 partition.base_offset,
                 partition.log_append_time_ms,
                 partition.log_start_offset,
-                1,
-                0,
-                0,
+                NO_DETAILS,
             )
         )
     if len(parts) >= COUNT_MAX or len(head) >= COUNT_MAX:
         return False
-    OneTopicAnswer(head, parts).encode(out, version)
+    OneTopicResponse(head, parts).encode(out, version)
     return True

@@ -71,7 +71,6 @@ class Turn:
     """Appends and responses of the current turn of the event loop."""
 
     __slots__ = (
-        "_answers",
         "_arm",
         "_deferred",
         "_failed",
@@ -79,6 +78,7 @@ class Turn:
         "_flushed_after",
         "_flushed_first",
         "_refused",
+        "_responses",
         "armed",
         "points",
     )
@@ -104,7 +104,7 @@ class Turn:
         self._flushed_first: list[BufferedLog] = []
         self._flushed_after: list[BufferedLog] = []
         self._deferred: list[BufferedLog] = []
-        self._answers: dict[Receiver, bytes | bytearray] = {}
+        self._responses: dict[Receiver, bytes | bytearray] = {}
 
     def register(self, log: BufferedLog) -> None:
         """Register a log with its first buffered append."""
@@ -124,11 +124,11 @@ class Turn:
 
     def answer(self, receiver: Receiver, out: bytes | bytearray) -> None:
         """Send a response once everything that was appended so far is written."""
-        answers = self._answers
-        if receiver not in answers:
-            answers[receiver] = out
+        responses = self._responses
+        if receiver not in responses:
+            responses[receiver] = out
         else:
-            answers[receiver] += out  # The responses to several requests of one connection are sent together.
+            responses[receiver] += out  # The responses to several requests of one connection are sent together.
 
     def deliver(self, receiver: Receiver, out: Buffer) -> None:
         """Write a response to a client's transport; close the connection if that fails, so that other clients are unaffected."""
@@ -182,7 +182,7 @@ class Turn:
 
     def fail(self, fault: StorageError) -> None:
         """Handle a failed write: drop all responses and prevent further writes."""
-        self._answers.clear()
+        self._responses.clear()
         self.armed = True  # Permanently, so that no later response is sent.
         if self._fault is None:
             self._fault = fault
@@ -196,10 +196,10 @@ class Turn:
             return
         finally:
             self.armed = self._fault is not None
-        answers, self._answers = self._answers, {}
+        responses, self._responses = self._responses, {}
         deferred, self._deferred = self._deferred, []
         for log in deferred:  # No response waits for these: they are written with the next append to their log.
             log.take_deferred()
         _wake(deferred)
-        for receiver, out in answers.items():
+        for receiver, out in responses.items():
             self.deliver(receiver, out)

@@ -26,7 +26,7 @@ from stuntbroker.protocol.batches.records import LOG_OVERHEAD, TRANSACTIONAL, Ba
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.produce_codec import Answer, ProduceFields, TopicBatches, read_request
+from stuntbroker.protocol.produce_codec import ProduceFields, QuickProduceResponse, TopicBatches, read_request
 from stuntbroker.protocol.request_values import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from stuntbroker.protocol.transaction_states import TRANSACTION_V2
 from stuntbroker.protocol.versions import PRODUCE_IDS_FROM, PRODUCE_V2_FROM
@@ -152,7 +152,7 @@ def _produce(
 ) -> Any:
     """Append the batches of a request, or of a part of it, after asking the coordinator where necessary."""
     transactional_id, acks, topic_batches = fields
-    answer = Answer(batches.responses)
+    answer = QuickProduceResponse(batches.responses)
     if batches.first is not None:
         if transactional_id is None:
             return _refuse_all(request, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -295,7 +295,7 @@ def _refuse(response: PartitionProduceResponse, error: int) -> None:
     response.log_start_offset = -1
 
 
-def _refuse_all(request: AskingPart[ProducePorts], acks: int, answer: Answer, error: ErrorCode) -> Any:
+def _refuse_all(request: AskingPart[ProducePorts], acks: int, answer: QuickProduceResponse, error: ErrorCode) -> Any:
     for topic in answer.responses:
         for part in topic.partition_responses:
             part.error_code = error
@@ -325,7 +325,7 @@ class _PendingProduce:
         request: AskingPart[ProducePorts],
         acks: int,
         version: int,
-        answer: Answer,
+        answer: QuickProduceResponse,
         batches: _Batches,
     ) -> None:
         self.request = request

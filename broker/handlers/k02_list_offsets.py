@@ -63,10 +63,10 @@ def handle(request: Asking[Uses], body: ListOffsetsRequest, version: int) -> Lis
     """Look up one offset for each partition; None when the response comes later."""
     if body.isolation_level not in (0, 1):
         return _unknown_isolation_level_response(body)
-    return run_in_slices(request, _each(request, body, version))
+    return run_in_slices(request, _steps(request, body, version))
 
 
-def _each(request: Asking[Uses], body: ListOffsetsRequest, version: int) -> Steps[ListOffsetsResponse]:
+def _steps(request: Asking[Uses], body: ListOffsetsRequest, version: int) -> Steps[ListOffsetsResponse]:
     topics = request.broker.topics
     committed = body.isolation_level == READ_COMMITTED
     responses = []

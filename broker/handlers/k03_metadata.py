@@ -61,7 +61,7 @@ def handle(request: Asking[Uses], body: MetadataRequest, version: int) -> Metada
             error_code=error,
         )
     else:
-        steps = _each(request, each_once(topics), body, operations)
+        steps = _steps(request, each_once(topics), body, operations)
     return run_in_slices(request, steps)
 
 
@@ -77,7 +77,7 @@ def _each_known(
     return _response(request, body, answers)
 
 
-def _each(
+def _steps(
     request: Asking[Uses], topics: list[MetadataRequestTopic], body: MetadataRequest, operations: int
 ) -> Steps[MetadataResponse]:
     broker = request.broker

@@ -34,10 +34,10 @@ VERSIONS = range(2, 11)
 
 def handle(request: Asking[Uses], body: OffsetCommitRequest, version: int) -> OffsetCommitResponse | None:
     """Store the offsets of a group; None when the response comes later."""
-    return run_in_slices(request, _each(request, body, version))
+    return run_in_slices(request, _steps(request, body, version))
 
 
-def _each(request: Asking[Uses], body: OffsetCommitRequest, version: int) -> Steps[OffsetCommitResponse]:
+def _steps(request: Asking[Uses], body: OffsetCommitRequest, version: int) -> Steps[OffsetCommitResponse]:
     topics, by_id = request.broker.topics, version >= TOPIC_IDS_FROM[KEY]
     commits: list[OffsetCommit] = []
     answered: list[OffsetCommitResponsePartition] = []

@@ -48,7 +48,7 @@ RETRY_LATER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 def handle(request: Asking[Uses], body: OffsetFetchRequest, version: int) -> OffsetFetchResponse | None:
     """Return the committed offsets of one group or several; None when the response comes later."""
-    steps = _single(request, body, version) if version < SEVERAL_FROM[KEY] else _each(request, body, version)
+    steps = _single(request, body, version) if version < SEVERAL_FROM[KEY] else _steps(request, body, version)
     return run_in_slices(request, steps)
 
 
@@ -75,7 +75,7 @@ def _single(request: Asking[Uses], body: OffsetFetchRequest, version: int) -> St
     )
 
 
-def _each(request: Asking[Uses], body: OffsetFetchRequest, version: int) -> Steps[OffsetFetchResponse]:
+def _steps(request: Asking[Uses], body: OffsetFetchRequest, version: int) -> Steps[OffsetFetchResponse]:
     answered = []
     # Unlike Kafka: a repeated request for all offsets of a group is answered once; a response may be 1,000 times as long.
     whole = {requested.group_id: requested for requested in body.groups if requested.topics is None}

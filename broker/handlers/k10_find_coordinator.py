@@ -31,7 +31,7 @@ VERSIONS = range(0, 7)
 def handle(request: Asking[Uses], body: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse | None:
     """Return the coordinators of groups or transactional ids; None when the response comes later."""
     if version >= SEVERAL_FROM[KEY]:
-        return run_in_slices(request, _each(request, body))
+        return run_in_slices(request, _steps(request, body))
     coordinator = _find(request, body.key_type, body.key)
     return FindCoordinatorResponse(
         0,
@@ -43,7 +43,7 @@ def handle(request: Asking[Uses], body: FindCoordinatorRequest, version: int) ->
     )
 
 
-def _each(request: Asking[Uses], body: FindCoordinatorRequest) -> Steps[FindCoordinatorResponse]:
+def _steps(request: Asking[Uses], body: FindCoordinatorRequest) -> Steps[FindCoordinatorResponse]:
     coordinators = []
     for key in body.coordinator_keys:
         yield ELEMENT_COST

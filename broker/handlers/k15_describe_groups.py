@@ -38,10 +38,10 @@ REPEATED_MEMBERS_MAX: Final = 10
 
 def handle(request: Asking[Uses], body: DescribeGroupsRequest, version: int) -> DescribeGroupsResponse | None:
     """Describe groups with their members; None when the response comes later."""
-    return run_in_slices(request, _each(request, body, version))
+    return run_in_slices(request, _steps(request, body, version))
 
 
-def _each(request: Asking[Uses], body: DescribeGroupsRequest, version: int) -> Steps[DescribeGroupsResponse]:
+def _steps(request: Asking[Uses], body: DescribeGroupsRequest, version: int) -> Steps[DescribeGroupsResponse]:
     described = []
     large: set[str] = set()
     for group_id in body.groups:

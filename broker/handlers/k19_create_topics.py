@@ -46,10 +46,10 @@ def handle(request: Asking[Uses], body: CreateTopicsRequest, version: int) -> Cr
     counts = (len(topic.assignments) or topic.num_partitions for topic in body.topics)
     if sum(default if count == -1 else max(0, count) for count in counts) > PARTITIONS_MAX:
         return _too_many(names)
-    return run_in_slices(request, _each(request.broker, body, names, version))
+    return run_in_slices(request, _steps(request.broker, body, names, version))
 
 
-def _each(broker: Uses, body: CreateTopicsRequest, names: Counter[str], version: int) -> Steps[CreateTopicsResponse]:
+def _steps(broker: Uses, body: CreateTopicsRequest, names: Counter[str], version: int) -> Steps[CreateTopicsResponse]:
     results: dict[str, CreatableTopicResult] = {}
     colliding = {name: broker.topics.colliding(name) for name in names}  # With existing topics, not with each other.
     cost = 0

@@ -55,10 +55,10 @@ def handle(request: Asking[Uses], body: DeleteTopicsRequest, version: int) -> De
         return DeleteTopicsResponse(
             responses=[DeletableTopicResult(w.name, w.topic_id, timed_out, None) for w in wanted]
         )
-    return run_in_slices(request, _each(broker, wanted))
+    return run_in_slices(request, _steps(broker, wanted))
 
 
-def _each(broker: Uses, wanted: list[DeleteTopicState]) -> Steps[DeleteTopicsResponse]:
+def _steps(broker: Uses, wanted: list[DeleteTopicState]) -> Steps[DeleteTopicsResponse]:
     results, accepted = _reject_duplicates(broker, wanted)
     cost = 0
     for topic in accepted:

@@ -31,10 +31,10 @@ HIGH_WATERMARK: Final = -1
 
 def handle(request: Asking[Uses], body: DeleteRecordsRequest, version: int) -> DeleteRecordsResponse | None:
     """Move the log starts of partitions; None when the response comes later."""
-    return run_in_slices(request, _each(request.broker, body.topics))
+    return run_in_slices(request, _steps(request.broker, body.topics))
 
 
-def _each(broker: Uses, topics: Sequence[DeleteRecordsTopic]) -> Steps[DeleteRecordsResponse]:
+def _steps(broker: Uses, topics: Sequence[DeleteRecordsTopic]) -> Steps[DeleteRecordsResponse]:
     results: list[DeleteRecordsTopicResult] = []
     advanced: list[DeleteRecordsPartitionResult] = []
     for topic in topics:

@@ -33,10 +33,10 @@ def handle(
     request: Asking[Uses], body: OffsetForLeaderEpochRequest, version: int
 ) -> OffsetForLeaderEpochResponse | None:
     """Return the end offset of a leader epoch of each partition; None when the response comes later."""
-    return run_in_slices(request, _each(request, body))
+    return run_in_slices(request, _steps(request, body))
 
 
-def _each(request: Asking[Uses], body: OffsetForLeaderEpochRequest) -> Steps[OffsetForLeaderEpochResponse]:
+def _steps(request: Asking[Uses], body: OffsetForLeaderEpochRequest) -> Steps[OffsetForLeaderEpochResponse]:
     topics = request.broker.topics
     results = []
     for topic in body.topics:

@@ -72,12 +72,12 @@ def _done(request: Asking[HasTransactions], end: EndTxn, transactional_id: str, 
         identity = Identity(end.producer_id, end.producer_epoch)
         error = coordinator_code(request, transactional_id, identity, error, KEY, version)
     if version >= END_TXN_V2_FROM:
-        request.reply(BumpedAnswer(error, producer_id, producer_epoch))
+        request.reply(BumpedEndTxnResponse(error, producer_id, producer_epoch))
     else:
         request.reply(EndTxnResponse(0, error))
 
 
-class BumpedAnswer:
+class BumpedEndTxnResponse:
     """A response with the producer id and epoch of the next transaction, from version END_TXN_V2_FROM; encoded by hand for speed.
 
     A test compares it with the generated codec's.

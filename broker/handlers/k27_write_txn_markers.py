@@ -37,10 +37,10 @@ VERSIONS = range(1, 3)
 
 def handle(request: Asking[Uses], body: WriteTxnMarkersRequest, version: int) -> WriteTxnMarkersResponse | None:
     """Write the markers of a request; None when the response comes later."""
-    return run_in_slices(request, _each(request, body))
+    return run_in_slices(request, _steps(request, body))
 
 
-def _each(request: Asking[Uses], body: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:
+def _steps(request: Asking[Uses], body: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:
     results: dict[int, dict[str, list[WritableTxnMarkerPartitionResult]]] = {}
     refused: dict[int, int] = {}
     for marker in body.markers:

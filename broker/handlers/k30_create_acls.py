@@ -28,10 +28,10 @@ VERSIONS = range(1, 4)
 
 def handle(request: Asking[Uses], body: CreateAclsRequest, version: int) -> CreateAclsResponse | None:
     """Create each ACL, or refuse it; None when the response comes later, or the connection is closed."""
-    return run_in_slices(request, _each(request, body))
+    return run_in_slices(request, _steps(request, body))
 
 
-def _each(request: Asking[Uses], body: CreateAclsRequest) -> Steps[CreateAclsResponse | None]:
+def _steps(request: Asking[Uses], body: CreateAclsRequest) -> Steps[CreateAclsResponse | None]:
     broker = request.broker
     for new in body.creations:
         yield ELEMENT_COST

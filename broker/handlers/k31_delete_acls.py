@@ -32,10 +32,10 @@ VERSIONS = range(1, 4)
 
 def handle(request: Asking[Uses], body: DeleteAclsRequest, version: int) -> DeleteAclsResponse | None:
     """Delete the ACLs of each filter; None when the response comes later, or the connection is closed."""
-    return run_in_slices(request, _each(request, body))
+    return run_in_slices(request, _steps(request, body))
 
 
-def _each(request: Asking[Uses], body: DeleteAclsRequest) -> Steps[DeleteAclsResponse | None]:
+def _steps(request: Asking[Uses], body: DeleteAclsRequest) -> Steps[DeleteAclsResponse | None]:
     broker = request.broker
     for each in body.filters:
         yield ELEMENT_COST

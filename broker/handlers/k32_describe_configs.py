@@ -52,11 +52,11 @@ def handle(request: Asking[Uses], body: DescribeConfigsRequest, version: int) ->
         (resource.resource_type, resource.resource_name, tuple(resource.configuration_keys or ())): resource
         for resource in body.resources
     }
-    steps = _each(broker, request.listener.node_id, list(unique.values()), body)
+    steps = _steps(broker, request.listener.node_id, list(unique.values()), body)
     return run_in_slices(request, steps)
 
 
-def _each(
+def _steps(
     broker: Uses, node_id: int, resources: Iterable[DescribeConfigsResource], body: DescribeConfigsRequest
 ) -> Steps[DescribeConfigsResponse]:
     results = []

@@ -26,14 +26,14 @@ VERSIONS = range(0, 3)
 
 def handle(request: Asking[Uses], body: AlterConfigsRequest, version: int) -> AlterConfigsResponse | None:
     """Replace the configuration of each resource; None when the response comes later."""
-    return run_in_slices(request, _each(request.broker, body))
+    return run_in_slices(request, _steps(request.broker, body))
 
 
 def _replaced_by(wanted: dict[str, str | None], _before: object) -> dict[str, str | None]:
     return wanted
 
 
-def _each(broker: Uses, body: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
+def _steps(broker: Uses, body: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
     responses = []
     times = Counter((resource.resource_type, resource.resource_name) for resource in body.resources)
     for resource in body.resources:

@@ -27,10 +27,10 @@ VERSIONS = range(1, 6)
 
 def handle(request: Asking[Uses], body: DescribeLogDirsRequest, version: int) -> DescribeLogDirsResponse | None:
     """Return the sizes of partitions; None when the response comes later."""
-    return run_in_slices(request, _each(request, body))
+    return run_in_slices(request, _steps(request, body))
 
 
-def _each(request: Asking[Uses], body: DescribeLogDirsRequest) -> Steps[DescribeLogDirsResponse]:
+def _steps(request: Asking[Uses], body: DescribeLogDirsRequest) -> Steps[DescribeLogDirsResponse]:
     broker, node_id = request.broker, request.listener.node_id
     wanted = None
     if body.topics is not None:

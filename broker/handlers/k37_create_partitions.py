@@ -34,10 +34,10 @@ def handle(request: Asking[Uses], body: CreatePartitionsRequest, version: int) -
         return CreatePartitionsResponse(
             results=[CreatePartitionsTopicResult(topic.name, timed_out, None) for topic in body.topics]
         )
-    return run_in_slices(request, _each(request.broker, body))
+    return run_in_slices(request, _steps(request.broker, body))
 
 
-def _each(broker: Uses, body: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
+def _steps(broker: Uses, body: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
     times = Counter(topic.name for topic in body.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     cost = 0

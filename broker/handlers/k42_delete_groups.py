@@ -28,10 +28,10 @@ VERSIONS = range(3)
 
 def handle(request: Asking[Uses], body: DeleteGroupsRequest, version: int) -> DeleteGroupsResponse | None:
     """Delete groups with their offsets; None when the response comes later."""
-    return run_in_slices(request, _each(request.broker.groups, body))
+    return run_in_slices(request, _steps(request.broker.groups, body))
 
 
-def _each(groups: GroupCoordinator, body: DeleteGroupsRequest) -> Steps[DeleteGroupsResponse]:
+def _steps(groups: GroupCoordinator, body: DeleteGroupsRequest) -> Steps[DeleteGroupsResponse]:
     results = []
     for name in dict.fromkeys(body.groups_names):  # A repeated group is deleted once.
         results.append(DeletableGroupResult(name, groups.delete_group(name)))

@@ -48,10 +48,10 @@ def handle(
     request: Asking[Uses], body: IncrementalAlterConfigsRequest, version: int
 ) -> IncrementalAlterConfigsResponse | None:
     """Change single properties of each resource; None when the response comes later."""
-    return run_in_slices(request, _each(request.broker, body))
+    return run_in_slices(request, _steps(request.broker, body))
 
 
-def _each(broker: Uses, body: IncrementalAlterConfigsRequest) -> Steps[IncrementalAlterConfigsResponse]:
+def _steps(broker: Uses, body: IncrementalAlterConfigsRequest) -> Steps[IncrementalAlterConfigsResponse]:
     responses = []
     times = Counter((resource.resource_type, resource.resource_name) for resource in body.resources)
     for resource in body.resources:

@@ -30,10 +30,10 @@ VERSIONS = range(1)
 
 def handle(request: Asking[Uses], body: OffsetDeleteRequest, version: int) -> OffsetDeleteResponse | None:
     """Delete committed offsets of a group; None when the response comes later."""
-    return run_in_slices(request, _each(request, body))
+    return run_in_slices(request, _steps(request, body))
 
 
-def _each(request: Asking[Uses], body: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse]:
+def _steps(request: Asking[Uses], body: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse]:
     places: list[Place] = []
     answered: list[OffsetDeleteResponsePartition] = []
     topics = []

@@ -28,10 +28,10 @@ VERSIONS = range(0, 1)
 
 def handle(request: Asking[Uses], body: DescribeProducersRequest, version: int) -> DescribeProducersResponse | None:
     """Describe the producers of partitions; None when the response comes later."""
-    return run_in_slices(request, _each(request, body))
+    return run_in_slices(request, _steps(request, body))
 
 
-def _each(request: Asking[Uses], body: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
+def _steps(request: Asking[Uses], body: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
     broker, node_id = request.broker, request.listener.node_id
     topics = []
     for topic in body.topics:

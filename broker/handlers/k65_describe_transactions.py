@@ -34,10 +34,10 @@ def handle(
     request: Asking[Uses], body: DescribeTransactionsRequest, version: int
 ) -> DescribeTransactionsResponse | None:
     """Describe transactions by their ids; None when the response comes later."""
-    return run_in_slices(request, _each(request.broker, body.transactional_ids))
+    return run_in_slices(request, _steps(request.broker, body.transactional_ids))
 
 
-def _each(broker: Uses, transactional_ids: Sequence[str]) -> Steps[DescribeTransactionsResponse]:
+def _steps(broker: Uses, transactional_ids: Sequence[str]) -> Steps[DescribeTransactionsResponse]:
     states = []
     large: set[str] = set()
     for transactional_id in transactional_ids:

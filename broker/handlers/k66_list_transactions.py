@@ -82,7 +82,7 @@ def handle(request: Asking[Uses], body: ListTransactionsRequest, version: int) -
         except PatternError as fault:
             request.broker.events.info("pattern_refused", client=request.peer, reason=str(fault))
             return ListTransactionsResponse(0, ErrorCode.INVALID_REGULAR_EXPRESSION)
-    return run_in_slices(request, _each(request, body, pattern))
+    return run_in_slices(request, _steps(request, body, pattern))
 
 
 def _coordinated(request: Asking[Uses], ids: list[str]) -> list[str]:
@@ -92,7 +92,7 @@ def _coordinated(request: Asking[Uses], ids: list[str]) -> list[str]:
     return ids if topic is None else [each for each in ids if coordinator_of(topic, each).leader == node_id]
 
 
-def _each(request: Asking[Uses], body: ListTransactionsRequest, pattern: Pattern | None) -> Steps[_Listing]:
+def _steps(request: Asking[Uses], body: ListTransactionsRequest, pattern: Pattern | None) -> Steps[_Listing]:
     transactions = request.broker.transactions
     listing = _Listing([name for name in body.state_filters if name not in NAMES and name not in NEVER_SHOWN])
     phases = {NAMES[name] for name in body.state_filters if name in NAMES} if body.state_filters else set(Phase)

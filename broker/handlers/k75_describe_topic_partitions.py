@@ -35,10 +35,10 @@ def handle(
     request: Asking[Uses], body: DescribeTopicPartitionsRequest, version: int
 ) -> DescribeTopicPartitionsResponse | None:
     """Describe the partitions of topics, from a cursor on; None when the response comes later."""
-    return run_in_slices(request, _each(request, body))
+    return run_in_slices(request, _steps(request, body))
 
 
-def _each(request: Asking[Uses], body: DescribeTopicPartitionsRequest) -> Steps[DescribeTopicPartitionsResponse]:
+def _steps(request: Asking[Uses], body: DescribeTopicPartitionsRequest) -> Steps[DescribeTopicPartitionsResponse]:
     broker = request.broker
     stopped = broker.nodes.stopped
     requested = [topic.name for topic in body.topics]

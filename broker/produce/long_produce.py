@@ -15,7 +15,7 @@ from stuntbroker.broker.requests.slices import SLICE_COST, Steps
 from stuntbroker.protocol.batches.check import records_fill_in_steps
 from stuntbroker.protocol.batches.records import CODEC_MASK, LOG_OVERHEAD, read_header
 from stuntbroker.protocol.messages.produce_response import TopicProduceResponse
-from stuntbroker.protocol.produce_codec import Answer, ProduceFields, TopicBatches
+from stuntbroker.protocol.produce_codec import ProduceFields, QuickProduceResponse, TopicBatches
 from stuntbroker.protocol.request_values import ACKS_NONE
 from stuntbroker.protocol.versions import PRODUCE_IDS_FROM
 from stuntbroker.storage.errors import StorageError
@@ -71,7 +71,7 @@ def long_steps(
         if answer is not NO_RESPONSE:
             _add(topics, answer.responses)
         yield SLICE_COST
-    return NO_RESPONSE if acks == ACKS_NONE else Answer(topics)
+    return NO_RESPONSE if acks == ACKS_NONE else QuickProduceResponse(topics)
 
 
 def _write_ahead(

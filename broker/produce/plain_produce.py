@@ -20,7 +20,7 @@ from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader
 from stuntbroker.protocol.caches import keep
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.produce_codec import COUNT_MAX, OneTopicAnswer, ProduceFields, pack_partition
+from stuntbroker.protocol.produce_codec import COUNT_MAX, NO_DETAILS, OneTopicResponse, ProduceFields, pack_partition
 from stuntbroker.protocol.request_values import ACKS_ALL
 from stuntbroker.protocol.topic_names import TopicPartition
 from stuntbroker.protocol.transaction_states import TRANSACTION_V2
@@ -99,7 +99,7 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
             all_in_sequence = False
         accepted_batches.append(PlainBatch(index, log, records, header, producer))
     if not new:
-        _write(request, head, accepted_batches, False, all_in_sequence, OK, now_ms)
+        _write(request, head, accepted_batches, now_ms, may_be_first=False, all_in_sequence=all_in_sequence, refusal=OK)
         return True
     if len(new) != len(accepted_batches):
         return False  # In the other partitions, the transaction may end while this request waits for the coordinator.
@@ -109,8 +109,10 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
     added = AddPartitions(producer_id, epoch, partitions, TRANSACTION_V2)
     reply = transactions.try_immediately(transactional_id, added)
     if reply is not None:
-        refused = _refusal(request, transactional_id, accepted_batches[0].header, reply.error, version)
-        _write(request, head, accepted_batches, True, all_in_sequence, refused, now_ms)
+        refusal = _refusal(request, transactional_id, accepted_batches[0].header, reply.error, version)
+        _write(
+            request, head, accepted_batches, now_ms, may_be_first=True, all_in_sequence=all_in_sequence, refusal=refusal
+        )
     else:
         transactions.ask(
             transactional_id, added, partial(_added, request, transactional_id, version, head, accepted_batches)
@@ -127,8 +129,9 @@ def _added(
     reply: Reply,
 ) -> None:
     """Append the batches after a reply of the coordinator that came later: the sequences are checked again."""
-    refused = _refusal(request, transactional_id, accepted_batches[0].header, reply.error, version)
-    _write(request, head, accepted_batches, True, False, refused, request.broker.clock.now_ms())
+    refusal = _refusal(request, transactional_id, accepted_batches[0].header, reply.error, version)
+    now_ms = request.broker.clock.now_ms()
+    _write(request, head, accepted_batches, now_ms, may_be_first=True, all_in_sequence=False, refusal=refusal)
 
 
 def _refusal(
@@ -148,33 +151,34 @@ def _write(
     request: Asking[ProducePorts],
     head: bytes,
     accepted_batches: list[PlainBatch],
-    first: bool,
-    all_in_sequence: bool,
-    refused: int,
     now_ms: int,
+    *,
+    may_be_first: bool,
+    all_in_sequence: bool,
+    refusal: int,
 ) -> None:
-    """Append the batches, unless `refused` is an error of the coordinator, and answer.
+    """Append the batches, unless the coordinator has refused them (`refusal` is its error), and answer.
 
-    `first`: the batches may be the first of the transaction in their partitions.
+    `may_be_first`: the batches may be the first of the transaction in their partitions.
     """
     rows = []
-    if all_in_sequence and not refused:
+    if all_in_sequence and not refusal:
         try:
             for accepted in accepted_batches:
                 log = accepted.log
                 base_offset = log.append_admitted(accepted.records, accepted.header, accepted.producer)
-                rows.append(pack_partition(accepted.index, 0, base_offset, -1, log.log_start_offset, 1, 0, 0))
+                rows.append(pack_partition(accepted.index, 0, base_offset, -1, log.log_start_offset, NO_DETAILS))
         except StorageError:
             all_in_sequence = False  # The append below will fail again and return the error.
     for accepted in accepted_batches[len(rows) :]:
         log, header = accepted.log, accepted.header
-        if refused:
-            error, base_offset, stamped_ms, log_start_offset = refused, -1, -1, -1
+        if refusal:
+            error, base_offset, stamped_ms, log_start_offset = refusal, -1, -1, -1
             log.producers.mark_unresolved(header, True, now_ms)
         else:
-            append = append_first if first else append_or_error
+            append = append_first if may_be_first else append_or_error
             error, base_offset, stamped_ms, log_start_offset = append(
                 request.broker.events, log, accepted.records, header, now_ms, True
             )
-        rows.append(pack_partition(accepted.index, error, base_offset, stamped_ms, log_start_offset, 1, 0, 0))
-    request.reply(OneTopicAnswer(head, rows))
+        rows.append(pack_partition(accepted.index, error, base_offset, stamped_ms, log_start_offset, NO_DETAILS))
+    request.reply(OneTopicResponse(head, rows))

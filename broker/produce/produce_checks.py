@@ -71,8 +71,10 @@ def check_content(
     """
     codec, by_client = header.attributes & CODEC_MASK, not config.log_append_time
     too_late = by_client and header.max_timestamp - now_ms > config.timestamp_after_ms_max
-    stamped = header.attributes & LOG_APPEND_TIME and (not by_client or header.max_timestamp == NO_TIMESTAMP)
-    if config.compact or too_late or stamped or config.timestamp_before_ms_max < NO_LIMIT:
+    sets_log_append_time = header.attributes & LOG_APPEND_TIME and (
+        not by_client or header.max_timestamp == NO_TIMESTAMP
+    )
+    if config.compact or too_late or sets_log_append_time or config.timestamp_before_ms_max < NO_LIMIT:
         read = True
     elif codec:
         read = len(batch) < OPENED_BELOW
@@ -93,7 +95,7 @@ def check_content(
     except ValueError as fault:
         return ContentVerdict(ErrorCode.UNKNOWN_SERVER_ERROR, str(fault))
     if walked is not None:
-        verdict = _verdict_of(walked, header, times, bool(stamped))
+        verdict = _verdict_of(walked, header, times, bool(sets_log_append_time))
         if verdict.error is not _OK:
             return verdict
     elif not codec and not (records_fill(batch, header) if is_filled is None else is_filled):
@@ -106,7 +108,7 @@ def check_content(
         )
     return (
         ContentVerdict(ErrorCode.INVALID_TIMESTAMP, "a producer cannot set the timestamp type LogAppendTime")
-        if stamped
+        if sets_log_append_time
         else _FINE
     )
 
@@ -121,12 +123,14 @@ def _read(batch: Buffer, header: BatchHeader, compact: bool, times: tuple[int, i
     return walked
 
 
-def _verdict_of(walked: Walked, header: BatchHeader, times: tuple[int, int], stamped: bool) -> ContentVerdict:
+def _verdict_of(
+    walked: Walked, header: BatchHeader, times: tuple[int, int], sets_log_append_time: bool
+) -> ContentVerdict:
     """Return the error that Kafka returns for the findings, with the records concerned."""
     if walked.wrong is not None:
         return ContentVerdict(ErrorCode.INVALID_RECORD, walked.wrong)
     faults = walked.faults
-    if stamped:
+    if sets_log_append_time:
         blamed = dict(faults)
         faults = tuple((n, blamed.get(n, header.max_timestamp)) for n in range(min(header.count, FAULTS_MAX)))
     if faults:
@@ -134,7 +138,7 @@ def _verdict_of(walked: Walked, header: BatchHeader, times: tuple[int, int], sta
         for number, timestamp in faults:
             if timestamp is None:
                 why = "Compacted topic cannot accept message without key"
-            elif stamped:
+            elif sets_log_append_time:
                 why = "Invalid timestamp type: a producer should not set it to LogAppendTime"
             else:
                 why = (

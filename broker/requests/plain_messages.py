@@ -14,7 +14,7 @@ from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import ProduceResponse
 from stuntbroker.protocol.primitives import ZERO_UUID, Message
-from stuntbroker.protocol.produce_codec import Answer as ProduceAnswer
+from stuntbroker.protocol.produce_codec import QuickProduceResponse
 
 ALL: Final = 1 << 31
 UUID_SIZE: Final = 16
@@ -112,7 +112,7 @@ def whole_answer(key: int, version: int, answer: Any) -> Any:
     """
     if answer is NO_RESPONSE or isinstance(answer, Message):
         return answer
-    if isinstance(answer, ProduceAnswer):
+    if isinstance(answer, QuickProduceResponse):
         return ProduceResponse(answer.responses)
     out = bytearray()
     answer.encode(out, version)

@@ -12,7 +12,6 @@ from typing import Any, Final, Protocol, assert_never
 
 from stuntbroker.groups.classic.membership import decide
 from stuntbroker.groups.classic.requests import (
-    Answer,
     Arm,
     Complete,
     Decision,
@@ -20,6 +19,7 @@ from stuntbroker.groups.classic.requests import (
     JoinReply,
     Park,
     Request,
+    Respond,
     SessionExpired,
     SyncReply,
     TimerKey,
@@ -123,7 +123,7 @@ class GroupActor:
                 case Complete():
                     waiting = self.waiting_joins if isinstance(effect.reply, JoinReply) else self.waiting_syncs
                     answers.append((waiting.pop(effect.member_id), effect.reply))
-                case Answer():
+                case Respond():
                     assert reply is not None
                     answers.append((reply, effect.reply))
                 case _:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from stuntbroker.groups.classic.requests import (
     JOIN_TIMER,
     SYNC_TIMER,
-    Answer,
     Arm,
     Complete,
     Disarm,
@@ -23,6 +22,7 @@ from stuntbroker.groups.classic.requests import (
     JoinReply,
     Park,
     Reply,
+    Respond,
     SessionExpired,
     SyncDeadline,
     SyncReply,
@@ -55,8 +55,8 @@ class Work:
         self.effects: list[Effect] = []
 
     def answer(self, reply: Reply) -> None:
-        """Answer the request that is being decided."""
-        self.effects.append(Answer(reply))
+        """Respond the request that is being decided."""
+        self.effects.append(Respond(reply))
 
     def park_join(self, member_id: str) -> None:
         """Keep the request as the member's waiting JoinGroup."""
@@ -67,7 +67,7 @@ class Work:
         self.effects.append(Park(member_id, joins=False))
 
     def complete(self, member_id: str, reply: JoinReply | SyncReply) -> None:
-        """Answer a member's waiting request."""
+        """Respond a member's waiting request."""
         self.effects.append(Complete(member_id, reply))
 
     def arm_session(self, member_id: str, timeout_ms: int) -> None:

@@ -181,8 +181,8 @@ def session_of(member_id: str) -> TimerKey:
     return TimerKey(TimerKind.SESSION, member_id)
 
 
-class Answer(NamedTuple):
-    """Answer the current request."""
+class Respond(NamedTuple):
+    """Respond the current request."""
 
     reply: Reply
 
@@ -196,7 +196,7 @@ class Park(NamedTuple):
 
 
 class Complete(NamedTuple):
-    """Answer the parked request of a member: its JoinGroup or its SyncGroup, depending on the reply."""
+    """Respond the parked request of a member: its JoinGroup or its SyncGroup, depending on the reply."""
 
     member_id: str
     reply: JoinReply | SyncReply
@@ -216,7 +216,7 @@ class Disarm(NamedTuple):
     key: TimerKey
 
 
-Effect = Answer | Park | Complete | Arm | Disarm
+Effect = Respond | Park | Complete | Arm | Disarm
 
 
 class Decision(NamedTuple):

@@ -70,7 +70,7 @@ def walk(
                     break
             if steps < UNUSUAL_STEPS:
                 return Walked(0, True, None, tuple(faults), misplaced)
-            pos, delta, offset_delta, has_key, steps = _any(payload, pos, end, steps - UNUSUAL_STEPS)
+            pos, delta, offset_delta, has_key, steps = _check_record(payload, pos, end, steps - UNUSUAL_STEPS)
             timestamp = header.max_timestamp if fixed else base + delta
             if keys_needed and not has_key:
                 fault: tuple[int, int | None] | None = number, None
@@ -157,7 +157,7 @@ def _skip_simple_records(payload: Buffer, pos: int, number: int, limit: int, key
     return number, pos
 
 
-def _any(payload: Buffer, pos: int, end: int, steps: int) -> tuple[int, int, int, bool, int]:
+def _check_record(payload: Buffer, pos: int, end: int, steps: int) -> tuple[int, int, int, bool, int]:
     """Return (end, timestamp delta, offset delta, whether it has a key, remaining steps) for the record at `pos`."""
     length, pos = unzigzag32(payload, pos)
     stop = pos + length

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.groups.classic.membership import decide, heartbeat, member_error
-from stuntbroker.groups.classic.requests import Answer, Decision, JoinReply, LeaveGroup, Leaver, LeaveReply, SyncReply
+from stuntbroker.groups.classic.requests import Decision, JoinReply, LeaveGroup, Leaver, LeaveReply, Respond, SyncReply
 from stuntbroker.groups.classic.state import GroupState
 from stuntbroker.protocol.errors import ErrorCode
 from tests.kit.groups.group_states import S, group, member
@@ -21,7 +21,7 @@ E = ErrorCode
 
 def answer_of(decision: Decision) -> Any:
     """The error of the answer, None while the request waits."""
-    answers = [effect.reply for effect in decision.effects if isinstance(effect, Answer)]
+    answers = [effect.reply for effect in decision.effects if isinstance(effect, Respond)]
     return answers[0].error if answers else None
 
 
@@ -122,7 +122,7 @@ LEAVES = [
 def test_leave_takes_out_who_is_named(leaver: Leaver, error: ErrorCode, gone: str | None) -> None:
     decision = decide(group(S.STABLE), LeaveGroup("g", (leaver,)), 0, DEFAULTS)
 
-    assert Answer(LeaveReply(E.NONE, (error,))) in decision.effects
+    assert Respond(LeaveReply(E.NONE, (error,))) in decision.effects
     assert set(decision.group.members) == {"l", "f", "s"} - {gone}
     assert decision.group.state is (S.STABLE if gone is None else S.PREPARING_REBALANCE)
 
@@ -131,7 +131,7 @@ def test_leave_of_several_answers_for_each() -> None:
     leavers = (Leaver("f", None), Leaver("x", None), Leaver("", "i"))
     decision = decide(group(S.STABLE), LeaveGroup("g", leavers), 0, DEFAULTS)
 
-    assert Answer(LeaveReply(E.NONE, (E.NONE, E.UNKNOWN_MEMBER_ID, E.NONE))) in decision.effects
+    assert Respond(LeaveReply(E.NONE, (E.NONE, E.UNKNOWN_MEMBER_ID, E.NONE))) in decision.effects
     assert list(decision.group.members) == ["l"]
 
 
@@ -140,7 +140,7 @@ def test_a_member_leaves_once_a_request() -> None:
     decision = decide(group(S.STABLE), LeaveGroup("g", leavers), 0, DEFAULTS)
 
     errors = (E.NONE, E.UNKNOWN_MEMBER_ID, E.NONE, E.UNKNOWN_MEMBER_ID, E.UNKNOWN_MEMBER_ID)
-    assert Answer(LeaveReply(E.NONE, errors)) in decision.effects
+    assert Respond(LeaveReply(E.NONE, errors)) in decision.effects
 
 
 def test_a_leader_that_leaves_with_others_is_followed_by_a_member_that_stays() -> None:
@@ -215,8 +215,8 @@ def test_join_again_tells_the_members_to_the_leader_only() -> None:
     (to_leader,) = decide(completing, join("l"), 0, DEFAULTS).effects
     (to_follower,) = decide(completing, join("f"), 0, DEFAULTS).effects
 
-    assert isinstance(to_leader, Answer) and isinstance(to_leader.reply, JoinReply)
-    assert isinstance(to_follower, Answer) and isinstance(to_follower.reply, JoinReply)
+    assert isinstance(to_leader, Respond) and isinstance(to_leader.reply, JoinReply)
+    assert isinstance(to_follower, Respond) and isinstance(to_follower.reply, JoinReply)
     assert [each.member_id for each in to_leader.reply.members] == ["l", "f", "s"]
     assert to_follower.reply.members == ()
     assert to_follower.reply.leader_id == "l"

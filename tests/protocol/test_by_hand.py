@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stuntbroker.broker.handlers import k26_end_txn
-from stuntbroker.broker.handlers.k26_end_txn import BumpedAnswer
+from stuntbroker.broker.handlers.k26_end_txn import BumpedEndTxnResponse
 from stuntbroker.broker.produce.produce_checks import check_content
 from stuntbroker.protocol import produce_codec
 from stuntbroker.protocol.batches import check as batch_check
@@ -41,7 +41,7 @@ from stuntbroker.protocol.messages.produce_response import (
     TopicProduceResponse,
 )
 from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.produce_codec import Answer, ProduceFields, read_request
+from stuntbroker.protocol.produce_codec import ProduceFields, QuickProduceResponse, read_request
 from tests.kit.logs import log_config
 from tests.kit.message_samples import encoded
 
@@ -106,7 +106,7 @@ def test_the_usual_request_and_its_answer_need_no_generated_codec(
     monkeypatch.setattr(ProduceResponse, "encode", None)
 
     assert listed(read_request(wire, version, 0)) == said
-    assert encoded(Answer([TopicProduceResponse("orders", topic_id, outcome)]), version) == answer
+    assert encoded(QuickProduceResponse([TopicProduceResponse("orders", topic_id, outcome)]), version) == answer
 
 
 ONE_TAG = b"\x01\x05\x01\xff"
@@ -174,7 +174,7 @@ def test_any_byte_of_a_usual_request_may_be_another_or_the_last(version: int) ->
 def test_an_answer_for_many_partitions_has_a_longer_count(version: int, count: int, name: str) -> None:
     topics = [TopicProduceResponse(name, NO_TOPIC_ID, [PartitionProduceResponse(n, 0, n) for n in range(count)])]
 
-    assert encoded(Answer(topics), version) == encoded(ProduceResponse(topics), version)
+    assert encoded(QuickProduceResponse(topics), version) == encoded(ProduceResponse(topics), version)
 
 
 texts = st.none() | names
@@ -196,7 +196,7 @@ answered = st.builds(
 def test_a_produce_response_is_written_as_the_generated_codec_writes_it(
     version: int, responses: list[TopicProduceResponse]
 ) -> None:
-    assert encoded(Answer(responses), version) == encoded(ProduceResponse(responses), version)
+    assert encoded(QuickProduceResponse(responses), version) == encoded(ProduceResponse(responses), version)
 
 
 # --- EndTxn
@@ -209,7 +209,7 @@ def test_a_produce_response_is_written_as_the_generated_codec_writes_it(
 def test_the_answer_to_end_txn_has_the_generated_codecs_bytes(
     error: ErrorCode, producer_id: int, producer_epoch: int
 ) -> None:
-    answer = BumpedAnswer(error, producer_id, producer_epoch)
+    answer = BumpedEndTxnResponse(error, producer_id, producer_epoch)
     assert encoded(answer, 5) == encoded(EndTxnResponse(0, error, producer_id, producer_epoch), 5)
 
 
