@@ -1,0 +1,39 @@
+"""Every field of a transaction's state has its own place through a transition."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from stuntbroker.coordinator.state import COMPLETE_COMMIT, FIELDS, ONGOING, Txn, advance
+
+NOW_MS = 5_000
+BEFORE: dict[str, Any] = {name: 100 + number for number, name in enumerate(FIELDS)} | {
+    "transactional_id": "txn",
+    "phase": COMPLETE_COMMIT,
+    "partitions": frozenset({("orders", 0)}),
+}
+AFTER: dict[str, Any] = BEFORE | {
+    "phase": ONGOING,
+    "updated_at_ms": NOW_MS,
+    "previous_producer_id": BEFORE["producer_id"],
+    "next_producer_id": -1,
+    "next_producer_epoch": -1,
+    "timed_out_epoch": -1,
+}
+"""The state after a transition without any argument."""
+ARGUMENTS = [
+    name for name, each in inspect.signature(advance).parameters.items() if each.kind is inspect.Parameter.KEYWORD_ONLY
+]
+
+
+def test_a_transition_keeps_the_fields_that_are_not_given() -> None:
+    assert advance(Txn(**BEFORE), ONGOING, NOW_MS).as_dict() == AFTER
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_a_transition_sets_the_field_that_is_given_and_no_other(name: str) -> None:
+    value: Any = frozenset({("payments", 1)}) if name == "partitions" else 900
+    assert advance(Txn(**BEFORE), ONGOING, NOW_MS, **{name: value}).as_dict() == AFTER | {name: value}
