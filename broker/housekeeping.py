@@ -115,7 +115,7 @@ class Housekeeping:
                 self.broker.events.error("start_offsets_not_written", fault=str(fault))
 
     def deletion_wanted_at_ms(self) -> int | None:
-        """Return the monotonic ms before which `retain` has nothing to do; None: nothing until a log changes."""
+        """Return the monotonic ms before which `delete_expired_segments` has nothing to do; None: nothing until a log changes."""
         from stuntbroker.storage.retention import retention_due_ms  # Not loaded before the broker is ready.
 
         return self._earliest_ms(retention_due_ms(log) for log in self._logs())
