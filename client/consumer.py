@@ -23,12 +23,12 @@ from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGro
 from stuntbroker.client.consumer_calls import CheckedConsumer
 from stuntbroker.client.consumer_types import ConsumerOptions, ConsumerRecord, TopicPartition
 from stuntbroker.client.coordinator_responses import fetch_stable_offsets, retriable_code
-from stuntbroker.client.producer.arguments import check_text, check_topics
+from stuntbroker.client.producer.arguments import Offsets, check_text, check_topics, offsets_of
 from stuntbroker.client.producer.authentication import explained
 from stuntbroker.client.producer.connections import guard_connections, leader_address
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError
-from stuntbroker.client.producer.options import check_bootstrap, check_functions
+from stuntbroker.client.producer.options import check_at_least, check_bootstrap, check_functions
 from stuntbroker.client.producer.session import log
 from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
 
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
 READ_COMMITTED: Final = "read_committed"
+_OPTIONAL: Final = frozenset({"rebalance_timeout_ms", "max_poll_records", "connections_max_idle_ms"})
+"""Options of which None means no limit, or another default."""
+_NUMBERS: Final = frozenset(
+    name for name in ConsumerOptions.__annotations__ if name.endswith(("_ms", "_bytes", "_records"))
+)
 RESETS: Final = ("earliest", "latest", "none")
 LEAVE_S: Final = 2.0
 """How long, in seconds, a start that failed or was cancelled tries to leave the group."""
@@ -57,6 +62,9 @@ def check_consumer_options(
         raise TypeError(f"unknown option {unknown[0]!r} of TransactionalConsumer")
     check_bootstrap(options.get("bootstrap_servers", "localhost"))
     check_functions(on_measurement=on_measurement)
+    check_text("client_id", options.get("client_id", ""))
+    numbers = {name: value for name, value in options.items() if name in _NUMBERS}
+    check_at_least(0, **{name: value for name, value in numbers.items() if value is not None or name not in _OPTIONAL})
     if options.get("isolation_level", READ_COMMITTED) != READ_COMMITTED:
         raise ValueError("a TransactionalConsumer reads with isolation_level='read_committed'")
     if options.get("enable_auto_commit", False):
@@ -88,8 +96,9 @@ class TransactionalConsumer(CheckedConsumer):
         on_measurement: OnMeasurement | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        """Create a consumer, which `start` connects. Raises ValueError for options that would bypass transactions.
+        """Create a consumer, which `start` connects. Needs a running event loop, to which the consumer belongs from then on.
 
+        Raises ValueError for options that would bypass transactions, TypeError.
         `tracer`: an OpenTelemetry tracer, for a span of each call that returns records. `on_measurement`: a function that is
         called with each `Measurement`.
         """
@@ -117,7 +126,7 @@ class TransactionalConsumer(CheckedConsumer):
         """Partition of `_assignment` -> lowest offset of the records that were returned."""
         self._assignment: object = None
         self._stopping: asyncio.Task[None] | None = None
-        guard_connections(self._client)
+        guard_connections(self._client, on_authenticated=self._authenticated)
         # aiokafka's coordinator sends all requests by the client's `send`; its OffsetFetch has no RequireStable.
         self._send_plainly = self._client.send
         self._client.send = self._send
@@ -144,7 +153,7 @@ class TransactionalConsumer(CheckedConsumer):
                 f"start(): the consumer of group {self._group_name!r} was started before, or closed"
             )
         try:
-            await super().start()
+            await self._unless_refused(super().start())
         except KafkaConnectionError as fault:
             if self._fetcher is not None:
                 await self._undo_start()
@@ -162,7 +171,7 @@ class TransactionalConsumer(CheckedConsumer):
     ) -> None:
         """Subscribe to these topics, or to those that match `pattern`. Raises TypeError, ValueError for an invalid name.
 
-        `listener` is called in the event loop's thread.
+        `listener` is called in the event loop's thread; it may seek and pause. aiokafka logs its errors, and goes on.
         """
         check_topics(topics)
         super().subscribe(topics, pattern, listener)
@@ -275,6 +284,10 @@ class TransactionalConsumer(CheckedConsumer):
         for partition, batch in records.items():
             offset = batch[0].offset
             first_read[partition] = min(offset, first_read.get(partition, offset))
+
+    async def commit(self, offsets: Offsets | None = None) -> None:
+        """Commit offsets without a transaction: `{partition: offset}`, or the current positions. Raises ValueError, TypeError."""
+        await super().commit(None if offsets is None else offsets_of(offsets))
 
     def _assignment_in_use(self) -> object:
         """Return aiokafka's object for the current assignment, another one after each rebalance; None if there is none."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from aiokafka.errors import ConsumerStoppedError
 from aiokafka.errors import IllegalStateError as AiokafkaIllegalStateError
 
 from stuntbroker.client.consumer_types import ConsumerBase
-from stuntbroker.client.producer.errors import IllegalStateError
+from stuntbroker.client.producer.errors import AuthenticationError, IllegalStateError
 
 _NEED_A_START: Final = [
     "getone",
@@ -29,6 +30,8 @@ _NEED_A_START: Final = [
     "seek",
 ]
 """Calls that send requests, or wait for the responses to those of background tasks."""
+_READING: Final = ("getone", "getmany")
+"""Calls that wait for the fetcher only, and need no task to be interrupted."""
 _BEFORE_START_TOO: Final = [
     "assign",
     "subscribe",
@@ -49,12 +52,54 @@ class CheckedConsumer(ConsumerBase):
     """
 
     _group_name: str
+    _loop: asyncio.AbstractEventLoop
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._refusal: AuthenticationError | None = None
+        """Why the client and a broker have not accepted each other when they connected last; None if they have."""
+        self._until_refused: set[asyncio.Future[None]] = set()
+        """Futures of waiting calls, which end with the refusal."""
 
     def _check_open(self, name: str, *, needs_start: bool) -> None:
         if self._closed:
             raise ConsumerStoppedError(f"{name}(): the consumer of group {self._group_name!r} is stopped")
+        if not self._loop.is_running():
+            raise IllegalStateError(
+                f"{name}(): the consumer of group {self._group_name!r} belongs to the event loop in which it was created"
+            )
         if needs_start and self._fetcher is None:
             raise IllegalStateError(f"{name}(): the consumer of group {self._group_name!r} is not started")
+        if needs_start and self._refusal is not None:
+            raise self._refusal.with_traceback(None)
+
+    def _authenticated(self, refusal: AuthenticationError | None) -> None:
+        """Store the outcome of the latest authentication. A refusal ends the calls that wait: aiokafka tries for ever."""
+        self._refusal = refusal
+        if refusal is not None:
+            fetch_waiters = () if self._fetcher is None else tuple(self._fetcher._fetch_waiters)
+            for waiter in (*self._until_refused, *fetch_waiters):
+                if not waiter.done():
+                    waiter.set_exception(refusal)
+
+    async def _unless_refused(self, call: Coroutine[Any, Any, Any]) -> Any:
+        """Wait for a call. Raises AuthenticationError if authentication fails meanwhile."""
+        refused = self._loop.create_future()
+        self._until_refused.add(refused)
+        task = asyncio.ensure_future(call)
+        try:
+            await asyncio.wait({task, refused}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                refused.result()
+            return task.result()
+        finally:
+            self._until_refused.discard(refused)
+            refused.cancel()
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+                if not task.cancelled():
+                    task.exception()  # asyncio would log an error that nobody has retrieved.
 
     def _illegal(self, name: str, fault: Exception) -> IllegalStateError:
         why = fault.args[0] if fault.args else "no partitions are assigned"
@@ -68,7 +113,8 @@ def _checked(name: str, call: Callable[..., Any], needs_start: bool) -> Callable
     async def wait(self: CheckedConsumer, *arguments: Any, **options: Any) -> Any:
         self._check_open(name, needs_start=needs_start)
         try:
-            return await call(self, *arguments, **options)
+            waiting = call(self, *arguments, **options)
+            return await (waiting if name in _READING else self._unless_refused(waiting))
         except (AiokafkaIllegalStateError, AssertionError) as fault:
             raise self._illegal(name, fault) from None
 

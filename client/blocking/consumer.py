@@ -41,6 +41,8 @@ class TransactionalConsumer:
         self._make = partial(asynchronous.TransactionalConsumer, *topics, **options)
         self._name = f"consumer of group {options['group_id']!r}"
         self._served: Served[asynchronous.TransactionalConsumer] = Served(self._name)
+        self._starting: Any = None
+        """The asyncio consumer during `start`, for a listener that calls this one."""
         self._before_start: list[Callable[[Any], None]] = []
         """Subscriptions and assignments that were made before `start`."""
         self._undelivered: dict[TopicPartition, int] = {}
@@ -56,7 +58,7 @@ class TransactionalConsumer:
         """Connect to the cluster and join the group. Raises AuthenticationError, and aiokafka's KafkaConnectionError."""
 
         async def begin() -> asynchronous.TransactionalConsumer:
-            consumer = self._make()
+            consumer = self._starting = self._make()
             try:
                 for call in self._before_start:
                     call(consumer)
@@ -66,7 +68,10 @@ class TransactionalConsumer:
                 raise
             return consumer
 
-        self._served.start(begin)
+        try:
+            self._served.start(begin)
+        finally:
+            self._starting = None
 
     def stop(self) -> None:
         """Leave the group, and close all connections. May be called twice."""
@@ -101,7 +106,11 @@ class TransactionalConsumer:
         return thread.call(after_seeking_back)
 
     def _do(self, work: Callable[[Any], Result]) -> Result:
-        """Run a function that does not block in the consumer's thread."""
+        """Run a function that does not block in the consumer's thread; at once, if a listener calls it there."""
+        if self._starting is not None and asyncio._get_running_loop() is self._starting._loop:
+            return work(self._starting)
+        if self._served.is_current:
+            return work(self._served.running()[1])
 
         async def do(consumer: Any) -> Result:
             return work(consumer)
@@ -179,7 +188,10 @@ class TransactionalConsumer:
         pattern: str | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Subscribe to these topics, or to those that match `pattern`. `listener` is called in the event loop's thread."""
+        """Subscribe to these topics, or to those that match `pattern`.
+
+        `listener` is called in the event loop's thread; it may seek and pause, but not make a call that waits for the broker.
+        """
         topics = topics if isinstance(topics, str) else list(topics)
         self._subscribing(lambda twin: twin.subscribe(topics, pattern, listener))
 

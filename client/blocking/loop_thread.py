@@ -7,7 +7,9 @@ import atexit
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import wraps
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
@@ -21,7 +23,7 @@ log: Final = logging.getLogger("stuntbroker.client")
 Result = TypeVar("Result")
 Options = ParamSpec("Options")
 EXIT_S_MAX: Final = 2.0
-"""How long, in seconds, the exit of the process waits for each exit handler, and for the thread."""
+"""How long, in seconds, the exit of the process waits for all exit handlers together, and then for all threads."""
 ExitHandler = Callable[[], Coroutine[Any, Any, object]]
 
 
@@ -35,6 +37,8 @@ def same_options(twin: Callable[Options, object]) -> Callable[..., Callable[Conc
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
+    if not _has_standard_streams():
+        return asyncio.new_event_loop()
     try:
         import uvloop
 
@@ -42,6 +46,16 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     except ImportError:  # No wheel for this system: asyncio's own loop does the same, slower.
         loop = asyncio.new_event_loop()
     return loop
+
+
+def _has_standard_streams() -> bool:
+    """Whether descriptors 0 to 2 are open. If not, uvloop's own descriptors get these numbers, and libuv aborts the process."""
+    try:
+        for descriptor in range(3):
+            os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 class _Outcome(NamedTuple):
@@ -126,7 +140,7 @@ class LoopThread:
         assert self._thread.ident is not None
         self.ident = self._thread.ident
         """Id of the thread (`threading.get_ident`)."""
-        atexit.register(self._stop_at_exit)
+        _running.add(self)
 
     @property
     def is_of_this_process(self) -> bool:
@@ -138,11 +152,16 @@ class LoopThread:
         """Whether the thread runs, in this process."""
         return self.is_of_this_process and self._thread.is_alive()
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is a callback in the loop's own thread."""
+        return threading.current_thread() is self._thread
+
     def check(self) -> None:
         """Raise IllegalStateError in a forked process, and in the loop's own thread, which would wait for itself."""
         if not self.is_of_this_process:
             raise IllegalStateError(f"{self.name} belongs to process {self._pid}: create a new one after the fork")
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             raise IllegalStateError(f"{self.name}: a callback cannot make a call that waits")
 
     def call(self, work: Callable[[], Coroutine[Any, Any, Result]], timeout_s: float | None = None) -> Result:
@@ -174,7 +193,7 @@ class LoopThread:
     def stop(self) -> None:
         """End the loop and its thread. Does nothing in a forked process, or when called again."""
         if self.is_running:
-            atexit.unregister(self._stop_at_exit)
+            _running.discard(self)
             self._stop_loop()
             self._thread.join()
 
@@ -183,17 +202,21 @@ class LoopThread:
         with suppress(RuntimeError):  # Another thread has stopped it, and the loop is closed.
             self.loop.call_soon_threadsafe(self.loop.stop)
 
-    def _stop_at_exit(self) -> None:
-        """Close connections and stop the thread, which must not outlive the interpreter. Transactions are left open."""
-        if not self.is_running:
-            return
+    async def _exit(self) -> None:
         for handler in reversed(self.exit_handlers):
             try:
-                self.call(handler, EXIT_S_MAX)
+                await handler()
             except (TimeoutError, KafkaError, OSError) as fault:
                 log.debug("%s: not closed at the end of the process: %r", self.name, fault)
+
+    def begin_exit(self) -> Future[None]:
+        """Begin to call the exit handlers; return the future of their end."""
+        return asyncio.run_coroutine_threadsafe(self._exit(), self.loop)
+
+    def end_exit(self, timeout_s: float) -> None:
+        """Stop the thread, which must not outlive the interpreter."""
         self._stop_loop()
-        self._thread.join(EXIT_S_MAX)
+        self._thread.join(timeout_s)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -209,3 +232,20 @@ class LoopThread:
                 if not handover.has_begun:
                     handover.fail(asyncio.CancelledError())
             self.loop.close()
+
+
+_running: Final[set[LoopThread]] = set()
+"""The threads that were not stopped."""
+
+
+@atexit.register
+def _stop_at_exit() -> None:
+    """Close the connections of all threads, at the same time, and stop the threads. Transactions are left open."""
+    threads = [thread for thread in tuple(_running) if thread.is_running]
+    exits = [thread.begin_exit() for thread in threads]
+    _, pending = wait(exits, EXIT_S_MAX)
+    if pending:
+        log.debug("%s threads have not closed their connections at the end of the process", len(pending))
+    deadline_s = time.monotonic() + EXIT_S_MAX
+    for thread in threads:
+        thread.end_exit(max(0.0, deadline_s - time.monotonic()))

@@ -38,6 +38,11 @@ class Served(Generic[Twin]):
         """Whether the twin is started and not stopped."""
         return self._twin is not None
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is a callback in the thread of a twin that is started."""
+        return self._twin is not None and self._thread is not None and self._thread.is_current
+
     def start(self, begin: Callable[[], Coroutine[Any, Any, Twin]]) -> None:
         """Start a thread, and the twin in it. Raises what `begin` raises, and IllegalStateError the second time."""
         if self._thread is not None:

@@ -7,21 +7,25 @@ from ssl import SSLCertVerificationError, SSLError
 from typing import Final
 
 from aiokafka.client import AIOKafkaClient
-from aiokafka.conn import create_conn
+from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, create_conn
 from aiokafka.errors import (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
     IllegalSaslStateError,
     KafkaConnectionError,
-    KafkaError,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
+    for_code,
 )
+from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
 
 from stuntbroker.client.producer.errors import AuthenticationError
 from stuntbroker.client.producer.session import log
 from stuntbroker.protocol.addresses import Address
 
+TOKENS: Final = "OAUTHBEARER"
+NOTHING_TO_ADD: Final = b"\x01"
+"""The client's response to the reason for which its token was refused (RFC 7628, section 3.2.3)."""
 REASON_S: Final = 5.0
 """How long, in seconds, the bootstrap servers together are tried once more to find the reason for an error."""
 _REFUSALS: Final = (
@@ -30,13 +34,17 @@ _REFUSALS: Final = (
     IllegalSaslStateError,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
-    SSLCertVerificationError,
 )
 
 
 def is_authenticated(client: AIOKafkaClient) -> bool:
     """Return whether connections use credentials or certificates, which a broker can reject."""
     return bool(client._security_protocol != "PLAINTEXT")
+
+
+def uses_tokens(client: AIOKafkaClient) -> bool:
+    """Return whether connections use OAUTHBEARER: aiokafka takes one whose token was refused for an open connection."""
+    return bool(is_authenticated(client) and client._sasl_mechanism == TOKENS)
 
 
 def _alert_of(fault: BaseException) -> SSLError | None:
@@ -78,7 +86,7 @@ async def check_authentication(client: AIOKafkaClient, address: Address) -> Exce
             client_id=client._client_id,
             request_timeout_ms=client._request_timeout_ms,
             ssl_context=client._ssl_context,
-            security_protocol=client._security_protocol,
+            security_protocol=_without_sasl(client) if uses_tokens(client) else client._security_protocol,
             sasl_mechanism=client._sasl_mechanism,
             sasl_plain_username=client._sasl_plain_username,
             sasl_plain_password=client._sasl_plain_password,
@@ -86,10 +94,18 @@ async def check_authentication(client: AIOKafkaClient, address: Address) -> Exce
             sasl_kerberos_domain_name=client._sasl_kerberos_domain_name,
             sasl_oauth_token_provider=client._sasl_oauth_token_provider,
         )
+        if uses_tokens(client):
+            try:
+                await _check_token(
+                    connection, OAuthAuthenticator(sasl_oauth_token_provider=client._sasl_oauth_token_provider)
+                )
+            finally:
+                connection.close()
+    except SSLCertVerificationError as fault:
+        raise AuthenticationError(f"the certificate of the broker at {address} is not trusted: {fault}") from fault
     except _REFUSALS as fault:
-        code = fault.errno if isinstance(fault, KafkaError) else None
         raise AuthenticationError(
-            f"the broker at {address} and this client do not trust each other: {fault}", code
+            f"the broker at {address} does not accept the credentials of this client: {fault}", fault.errno
         ) from fault
     except Exception as fault:  # The broker is down, or a token provider fails: the next attempt may succeed.
         if (alert := _alert_of(fault)) is not None:
@@ -98,3 +114,24 @@ async def check_authentication(client: AIOKafkaClient, address: Address) -> Exce
         return fault
     connection.close()
     return None
+
+
+def _without_sasl(client: AIOKafkaClient) -> str:
+    return str(client._security_protocol).removeprefix("SASL_")
+
+
+async def _check_token(connection: AIOKafkaConnection, authenticator: OAuthAuthenticator) -> None:
+    """Authenticate with a token on a new connection. Raises the errors of aiokafka.
+
+    aiokafka ignores the reason that a broker sends for refusing a token, and considers the connection authenticated.
+    """
+    shake = await connection.send(SaslHandShakeRequest(TOKENS))
+    if shake.error_code:
+        raise for_code(shake.error_code)(f"{TOKENS} is none of {', '.join(shake.enabled_mechanisms)}")
+    token, _ = await authenticator.step(None)
+    answer = await connection.send(SaslAuthenticateRequest(token))
+    reason = answer.sasl_auth_bytes
+    if reason and not answer.error_code:
+        answer = await connection.send(SaslAuthenticateRequest(NOTHING_TO_ADD))
+    if reason or answer.error_code:
+        raise SaslAuthenticationFailed(f"the token is refused: {answer.error_message or reason.decode()}")

@@ -47,7 +47,10 @@ class RecordMetadata(NamedTuple):
     timestamp: int
     """Milliseconds since 1970."""
     timestamp_type: int
-    """0 (CreateTime): set by the producer; 1 (LogAppendTime): set by the broker."""
+    """0 (CreateTime): set by the producer; 1 (LogAppendTime): set by the broker.
+
+    1 also if the broker has recognised a duplicate: then `timestamp` is the largest of the batch, as Apache Kafka returns it.
+    """
     log_start_offset: int | None
     """First offset of the partition; None if the broker did not return it."""
 

@@ -14,14 +14,24 @@ from typing import Any, Protocol, Self, Unpack
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection, CloseReason
-from aiokafka.errors import KafkaConnectionError, UnknownTopicOrPartitionError
+from aiokafka.errors import KafkaConnectionError, KafkaError, UnknownTopicOrPartitionError
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import errors as blocking_errors
 from stuntbroker.client.connection import API_VERSIONS_FIRST, SOFTWARE, chosen_version
-from stuntbroker.client.producer.authentication import check_authentication, explained, is_authenticated
-from stuntbroker.client.producer.errors import DisconnectedError, IllegalStateError, UnsupportedVersionError
+from stuntbroker.client.producer.authentication import (
+    check_authentication,
+    explained,
+    is_authenticated,
+    uses_tokens,
+)
+from stuntbroker.client.producer.errors import (
+    AuthenticationError,
+    DisconnectedError,
+    IllegalStateError,
+    UnsupportedVersionError,
+)
 from stuntbroker.client.producer.exchanges import Wire
 from stuntbroker.client.producer.frames import read_without_task
 from stuntbroker.client.producer.known_partitions import KnownPartitions
@@ -63,28 +73,69 @@ class Link:
         return chosen
 
 
-def guard_connections(client: AIOKafkaClient, wanted_topics: Collection[str] | None = None) -> None:
+OnAuthenticated = Callable[[AuthenticationError | None], None]
+"""Called with the error after a broker and the client have not accepted each other, and with None after they have."""
+
+
+def guard_connections(
+    client: AIOKafkaClient,
+    wanted_topics: Collection[str] | None = None,
+    on_authenticated: OnAuthenticated | None = None,
+) -> None:
     """Keep connection errors from ending aiokafka's background tasks, which would not be restarted.
 
     `wanted_topics`: the topics that a broker may create when metadata are read; None for all that are read.
+    `on_authenticated`: called for each new connection with credentials or certificates.
 
     A write to a connection that was just closed raises KafkaConnectionError on every event loop: asyncio's own loops ignore
     such a write, uvloop raises RuntimeError. Any other failure to connect is treated as if the broker were down.
     """
     get_connection = client._get_conn
 
-    async def get_guarded(*arguments: Any, **options: Any) -> AIOKafkaConnection | None:
+    async def get_guarded(node_id: int, **options: Any) -> AIOKafkaConnection | None:
         try:
-            connection = await get_connection(*arguments, **options)
+            connection = await get_connection(node_id, **options)
         except Exception as fault:  # For example from a token provider, which may work the next time.
-            log.warning("no connection to broker %s: %r", arguments[0], fault)
+            log.warning("no connection to broker %s: %r", node_id, fault)
             client.force_metadata_update()
             return None
-        if connection is not None and "send" not in vars(connection):
+        is_known = connection is not None and "send" in vars(connection)
+        if on_authenticated is not None and not is_known and is_authenticated(client):
+            connection = await _authenticated(client, node_id, connection, on_authenticated)
+        if connection is not None and not is_known:
             connection.send = partial(_send, connection, connection.send, wanted_topics)
         return connection
 
     client._get_conn = get_guarded
+
+
+async def _authenticated(
+    client: AIOKafkaClient,
+    node_id: int,
+    connection: AIOKafkaConnection | None,
+    on_authenticated: OnAuthenticated,
+) -> AIOKafkaConnection | None:
+    """Return a new connection if the broker has accepted its credentials, else None."""
+    if connection is not None and uses_tokens(client):
+        try:
+            await connection._do_version_lookup()
+        except (KafkaError, TimeoutError):
+            connection = None
+    if connection is not None:
+        on_authenticated(None)
+        return connection
+    try:
+        await _check_node(client, node_id)
+    except AuthenticationError as refusal:
+        on_authenticated(refusal)
+    return None
+
+
+async def _check_node(client: AIOKafkaClient, node_id: int) -> None:
+    """Raise AuthenticationError if a connection to a broker has failed because they do not accept each other."""
+    broker = client.cluster.broker_metadata(node_id)
+    if broker is not None and is_authenticated(client):
+        await check_authentication(client, Address(broker.host, broker.port))
 
 
 async def close_client(client: AIOKafkaClient) -> None:
@@ -272,12 +323,15 @@ class Connections:
             await self.refresh()
         connection = await self._client._get_conn(node_id)
         if connection is None:
-            broker = self._client.cluster.broker_metadata(node_id)
-            if broker is not None and is_authenticated(self._client):
-                await check_authentication(self._client, Address(broker.host, broker.port))
+            await _check_node(self._client, node_id)
             raise DisconnectedError(f"no connection to broker {node_id}")
         read_without_task(connection)
-        link = await self._introduce(connection)
+        try:
+            link = await self._introduce(connection)
+        except DisconnectedError:
+            if uses_tokens(self._client):
+                await _check_node(self._client, node_id)
+            raise
         known = self._links.get(node_id)
         if known is not None and known.wire.connection is connection:
             link.wire.close()  # Another caller was faster.

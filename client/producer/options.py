@@ -57,6 +57,13 @@ def check_at_least(least: int, **values: int) -> None:
             raise ValueError(f"{name} is {value}: it has to be at least {least}")
 
 
+def check_at_most(most: int, **values: int) -> None:
+    """Raise ValueError for a value above `most`."""
+    for name, value in values.items():
+        if value > most:
+            raise ValueError(f"{name} is {value}: it can be at most {most}")
+
+
 def check_fixed(acks: object, enable_idempotence: object) -> None:
     """Raise ValueError unless these options of aiokafka have the values that a transactional producer needs."""
     if acks not in ("all", -1):
@@ -83,14 +90,13 @@ def timeout_ms_of(transaction_timeout_ms: int | None, enable_2pc: bool) -> int:
         return TIMEOUT_NONE
     timeout_ms = TRANSACTION_TIMEOUT_MS if transaction_timeout_ms is None else transaction_timeout_ms
     check_at_least(1, transaction_timeout_ms=timeout_ms)
-    if timeout_ms > INT32_MAX:
-        raise ValueError(f"transaction_timeout_ms is {timeout_ms}: at most {INT32_MAX} can be sent")
+    check_at_most(INT32_MAX, transaction_timeout_ms=timeout_ms)
     return timeout_ms
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SendingOptions:
-    """A producer's options for sending records, under their public names. Raises ValueError for numbers that are too small."""
+    """A producer's options for sending records, under their public names. Raises ValueError for numbers out of range."""
 
     codec: int
     """Number of the compression type in a batch's attributes."""
@@ -112,6 +118,12 @@ class SendingOptions:
             request_timeout_ms=self.request_timeout_ms,
             delivery_timeout_ms=self.delivery_timeout_ms,
             buffer_memory=self.buffer_memory,
+        )
+        check_at_most(
+            INT32_MAX,
+            max_batch_size=self.max_batch_size,
+            max_request_size=self.max_request_size,
+            request_timeout_ms=self.request_timeout_ms,
         )
 
 

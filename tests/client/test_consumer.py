@@ -435,3 +435,49 @@ async def test_who_unsubscribes_at_once_can_still_stop(stuntbroker: Broker) -> N
     assert not any(connection.connected() for connection in consumer._client._conns.values())
     # A JoinGroup that was under way makes a member that nobody knows of. The group forgets it.
     await asyncio.to_thread(stuntbroker.clock.advance, minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"client_id": 5}, TypeError, "client_id is a text, not int"),
+        ({"client_id": None}, TypeError, "client_id is a text, not NoneType"),
+        ({"metadata_max_age_ms": "x"}, TypeError, "metadata_max_age_ms is 'x'"),
+        ({"connections_max_idle_ms": "x"}, TypeError, "connections_max_idle_ms is 'x'"),
+        ({"request_timeout_ms": None}, TypeError, "request_timeout_ms is None"),
+        ({"fetch_max_bytes": -1}, ValueError, "fetch_max_bytes is -1"),
+    ],
+)
+async def test_an_option_of_the_wrong_type_is_refused_by_the_constructor(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        TransactionalConsumer("in", group_id="group", **options)
+
+
+async def test_a_negative_offset_is_not_committed(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("in")
+    async with consumer_of(stuntbroker, connections_max_idle_ms=None, max_poll_records=None) as consumer:
+        with pytest.raises(ValueError, match="-7 is no offset of 'in'"):
+            await consumer.commit({IN: -7})
+        await consumer.commit({IN: (3, "three")})
+        assert await consumer.committed(IN) == 3
+
+
+def test_a_consumer_refuses_the_calls_of_another_event_loop(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("in")
+    consumers: list[TransactionalConsumer] = []
+
+    async def start() -> None:
+        consumers.append(consumer_of(stuntbroker))
+        await consumers[0].start()
+
+    async def use() -> None:
+        for call in (consumers[0].getone(), consumers[0].getmany(timeout_ms=10), consumers[0].commit()):
+            with pytest.raises(IllegalStateError, match="belongs to the event loop in which it was created"):
+                await call
+
+    with asyncio.Runner() as first:
+        first.run(start())
+        asyncio.run(use())  # While the first loop does not run.
+        first.run(consumers[0].stop())

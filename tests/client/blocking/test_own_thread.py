@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Collection
 from typing import Any
@@ -43,6 +45,81 @@ def test_a_listener_cannot_stop_its_consumer_and_the_application_still_can(stunt
     assert "a callback cannot make a call that waits" in str(listener.refusals[0])
     consumer.stop()
     assert threading.active_count() == before
+
+
+class Seeking(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types.
+    """Begins to read at an offset that the application has stored."""
+
+    def __init__(self, consumer: blocking.TransactionalConsumer, offset: int) -> None:
+        self._consumer = consumer
+        self._offset = offset
+        self.assignments: list[frozenset[TopicPartition]] = []
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        """Nothing."""
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        """Seek."""
+        for partition in assigned:
+            self._consumer.seek(partition, self._offset)
+        self.assignments.append(self._consumer.assignment())
+
+
+@pytest.mark.parametrize("subscribes_before_the_start", [True, False])
+def test_a_listener_seeks_to_the_offset_that_the_application_has_stored(
+    subscribes_before_the_start: bool, stuntbroker: Broker
+) -> None:
+    stuntbroker.create_topic("t")
+    for value in ("a", "b", "c"):
+        stuntbroker.produce("t", value)
+    consumer = blocking.TransactionalConsumer(bootstrap_servers=stuntbroker.bootstrap, group_id="group")
+    listener = Seeking(consumer, 2)
+    if subscribes_before_the_start:
+        consumer.subscribe(["t"], listener=listener)
+    with consumer:
+        if not subscribes_before_the_start:
+            consumer.subscribe(["t"], listener=listener)
+        assert consumer.getone().value == b"c"
+    assert listener.assignments == [{TopicPartition("t", 0)}]
+
+
+WITHOUT_STREAM = """
+import os, sys
+os.close(int(sys.argv[1]))
+from stuntbroker.client import blocking
+with blocking.TransactionalProducer(bootstrap_servers=sys.argv[2], transactional_id="id") as producer:
+    producer.init_transactions()
+    with producer.transaction():
+        producer.send("t", b"x")
+os._exit(7)
+"""
+
+
+@pytest.mark.parametrize("descriptor", [0, 1, 2])
+def test_a_process_without_a_standard_stream_continues_after_stop(descriptor: int, stuntbroker: Broker) -> None:
+    command = [sys.executable, "-c", WITHOUT_STREAM, str(descriptor), stuntbroker.bootstrap]
+    assert subprocess.run(command, timeout=60).returncode == 7
+    assert stuntbroker.values("t") == [b"x"]
+
+
+EXIT = """
+import asyncio, os, threading
+from stuntbroker.client.blocking.loop_thread import LoopThread
+
+begun = [threading.Event() for _ in range(3)]
+for number, event in enumerate(begun):
+    async def close(event=event, number=number):
+        event.set()
+        while not all(each.is_set() for each in begun):
+            await asyncio.sleep(0.001)
+        os.write(1, b"closed\\n")
+    LoopThread(str(number)).exit_handlers.append(close)
+"""
+
+
+def test_threads_that_were_not_stopped_close_their_connections_together_at_exit() -> None:
+    ended = subprocess.run([sys.executable, "-c", EXIT], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "closed\n" * 3, "")
 
 
 def test_connections_cannot_be_closed_in_their_own_thread(stuntbroker: Broker) -> None:

@@ -54,6 +54,16 @@ WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         "transactional_id '\\udce9' cannot be encoded as UTF-8",
     ),
     "an id that is too long": ({"transactional_id": "x" * 40_000}, ValueError, "transactional_id has 40000 bytes"),
+    "a request time-out that is too long": (
+        {"transactional_id": "id", "request_timeout_ms": 1 << 31},
+        ValueError,
+        "request_timeout_ms is 2147483648: it can be at most 2147483647",
+    ),
+    "a batch size that is too large": (
+        {"transactional_id": "id", "max_batch_size": 1 << 63},
+        ValueError,
+        "max_batch_size is 9223372036854775808",
+    ),
     "a time-out that is too long": (
         {"transactional_id": "id", "transaction_timeout_ms": 1 << 40},
         ValueError,

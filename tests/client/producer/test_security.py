@@ -140,7 +140,7 @@ async def test_a_user_with_the_right_password_commits() -> None:
 async def test_a_wrong_password_is_fatal_at_once() -> None:
     with SaslBroker() as broker:
         refused = sasl(broker, "wrong")
-        with pytest.raises(AuthenticationError, match=r"trust each other.*who") as raised:
+        with pytest.raises(AuthenticationError, match=r"does not accept the credentials of this client.*who") as raised:
             await TransactionalProducer(transactional_id="id", **refused).start()
         with pytest.raises(AuthenticationError):
             await Connections(**refused).start()
