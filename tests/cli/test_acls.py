@@ -78,7 +78,7 @@ def test_acls_are_created_listed_and_deleted(call: Any) -> None:
     assert until(lambda: listed(call, "--principal", "User:ann") == [], "no ACL")
 
 
-def test_roles_stand_for_what_producers_and_consumers_need(call: Any) -> None:
+def test_producer_and_consumer_options_create_the_acls_that_they_need(call: Any) -> None:
     words = ["--principal", "User:eve", "--topic", "role-t", "--group", "role-g", "--transactional-id", "role-x"]
     assert call("create", *words, "--producer", "--consumer")[0] == 0
     expected = {
@@ -111,7 +111,7 @@ def test_an_incomplete_command_line_is_refused_with_what_is_missing(words: str, 
     assert message in capsys.readouterr().err
 
 
-def test_a_broker_without_an_authorizer_says_so(ours: str, capsys: Capture) -> None:
+def test_a_broker_without_an_authorizer_is_reported(ours: str, capsys: Capture) -> None:
     assert run(["acl", "list", "--bootstrap", ours]) == 1
     assert "No Authorizer is configured on the broker" in capsys.readouterr().err
 

@@ -26,7 +26,7 @@ def mapped_address(bootstrap: str) -> str | None:
     return config.value
 
 
-def test_it_waits_until_the_broker_is_up() -> None:
+def test_advertise_waits_until_the_broker_is_up() -> None:
     port = free_port()
     command = [*COMMAND, "advertise", "localhost:1234", "--bootstrap", f"127.0.0.1:{port}"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as waiting:
@@ -37,13 +37,15 @@ def test_it_waits_until_the_broker_is_up() -> None:
             assert mapped_address(f"127.0.0.1:{port}") == "localhost:1234"
 
 
-def test_it_gives_up_at_its_time_out() -> None:
+def test_advertise_gives_up_at_its_time_out() -> None:
     done = run("advertise", "localhost:1234", "--bootstrap", f"127.0.0.1:{free_port()}", "--timeout", "0.3")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith("Connection refused")
 
 
-def test_it_finds_the_broker_of_its_container_on_any_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_advertise_finds_the_broker_of_its_container_on_any_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ready = tmp_path / "stuntbroker.ready"
     monkeypatch.setattr(container, "READY_FILES", (str(ready),))
     with serving() as broker:

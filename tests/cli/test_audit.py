@@ -59,7 +59,7 @@ def test_a_folder_whose_transactions_are_in_order_has_no_findings(folder: Path) 
     assert f"{TOPIC}-0" in done.stdout  # What readers wait for is told, and is no finding.
 
 
-def test_identical_notes_are_one_line_and_warnings_are_not() -> None:
+def test_identical_findings_are_one_line_unless_they_are_warnings() -> None:
     blank = dict.fromkeys(FINDINGS.names)
     note = blank | {"kind": "marker_without_data", "severity": "information", "topic": "t", "evidence": "the same"}
     rows = [note | {"partition": number} for number in range(12)]
@@ -72,7 +72,7 @@ def test_identical_notes_are_one_line_and_warnings_are_not() -> None:
     ]  # fmt: skip
 
 
-def test_the_json_document_says_the_same(folder: Path) -> None:
+def test_the_json_report_has_the_same_content(folder: Path) -> None:
     done = run(str(folder), "--json")
     report = json.loads(done.stdout)
 
@@ -82,7 +82,7 @@ def test_the_json_document_says_the_same(folder: Path) -> None:
     assert [each["topic"] for each in report["last_stable_offsets_held"]] == [TOPIC]
 
 
-def test_damage_is_found_and_is_the_exit_status(folder: Path, tmp_path: Path) -> None:
+def test_damage_is_reported_and_exits_1(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-r", str(folder), str(copy)], check=True)
     segment = next((copy / f"{TOPIC}-0").glob("*.log"))
@@ -124,7 +124,7 @@ def test_a_wrong_call_is_reported_in_one_line(arguments: tuple[str, ...], status
     assert words in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_a_master_may_be_given_or_left_out() -> None:
+def test_the_spark_master_is_optional() -> None:
     masters = {
         ("f", "--spark"): "local[*]", ("--spark", "f"): "local[*]", ("--spark", "--json", "f"): "local[*]",
         ("f", "--spark", "local[2]"): "local[2]", ("--spark", "spark://h:1", "f"): "spark://h:1",
@@ -161,7 +161,7 @@ def test_a_jdk_that_is_too_old_is_named(folder: Path, tmp_path: Path, monkeypatc
     assert done.stderr == f"stuntbroker: a JDK 17 or newer is needed: {java} is of version 8\n"
 
 
-def test_tables_a_page_and_the_history_of_an_id_are_to_be_had(folder: Path, tmp_path: Path) -> None:
+def test_audit_writes_tables_and_a_page_and_prints_histories(folder: Path, tmp_path: Path) -> None:
     options = ("--tables", str(tmp_path / "tables"), "--records", "--timeline", "committed", "--timeline", "who")
     done = run(str(folder), *options, "--html", str(tmp_path / "page.html"))
 
@@ -181,7 +181,7 @@ def test_tables_a_page_and_the_history_of_an_id_are_to_be_had(folder: Path, tmp_
     assert "is not empty" in restarted.stderr and restarted.stderr.count("\n") == 1
 
 
-def test_what_cannot_be_done_at_the_end_is_reported_before_anything_is_written(folder: Path, tmp_path: Path) -> None:
+def test_options_that_must_fail_are_reported_before_anything_is_written(folder: Path, tmp_path: Path) -> None:
     eos = ("--eos-group", "g", "--eos-input", "none", "--eos-output", TOPIC)
     for wrong in (("--html", str(tmp_path)), eos):
         done = run(str(folder), "--tables", str(tmp_path / "tables"), *wrong)
@@ -199,7 +199,7 @@ def test_a_page_that_may_not_be_written_is_reported(folder: Path, tmp_path: Path
     assert done.stderr == f"stuntbroker: cannot write {tmp_path / 'x.html'}: this user may not; give another --html\n"
 
 
-def test_a_page_without_what_draws_it_is_reported_before_the_work(
+def test_a_page_without_plotly_is_refused_before_the_audit_starts(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "plotly", None)
@@ -211,7 +211,7 @@ def test_a_page_without_what_draws_it_is_reported_before_the_work(
 
 
 @pytest.mark.parametrize(("number", "words"), [(1, ONE), (2, TWO)])
-def test_one_of_a_kind_is_told_in_the_singular(number: int, words: str, folder: Path) -> None:
+def test_counts_of_one_are_reported_in_the_singular(number: int, words: str, folder: Path) -> None:
     report = json.loads(run(str(folder), "--json").stdout)
     names = ("partitions", "batches", "bytes", "transactional_ids", "transactions", "aborted_transactions")
     text = text_of(report | dict.fromkeys(names, number) | {"aborted_bytes_ratio": 0.5})
@@ -226,14 +226,14 @@ def test_one_of_a_kind_is_told_in_the_singular(number: int, words: str, folder: 
         (TOPIC, f"'g' has committed no offset of '{TOPIC}'"),
     ],
 )
-def test_a_comparison_of_nothing_is_an_error(folder: Path, source: str, what: str) -> None:
+def test_a_comparison_without_topic_or_offsets_is_an_error(folder: Path, source: str, what: str) -> None:
     done = run(str(folder), "--eos-group", "g", "--eos-input", source, "--eos-output", TOPIC)
 
     assert (done.returncode, done.stdout) == (1, "")
     assert what in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_a_terminal_is_told_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_the_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line that changes; elsewhere a line now and then, and none beside a JSON document."""
     now_s = [0.0]
     monkeypatch.setattr(audit_command.time, "monotonic", lambda: now_s[0])

@@ -134,7 +134,7 @@ def test_a_command_says_why_a_listener_cannot_be_used(
     assert said in capsys.readouterr().err
 
 
-def test_kafkas_commands_take_the_same_file(
+def test_kafka_s_commands_take_the_same_properties_file(
     ports: dict[str, str], folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = config_file(folder, *CONFIGS["SCRAM and TLS"])
@@ -168,7 +168,7 @@ def test_kafkas_commands_take_the_same_file(
         ("SASL_SSL", "--user alice --password secret", {"RPK_TLS_INSECURE_SKIP_VERIFY": "true"}),
     ],
 )  # fmt: skip
-def test_rpk_has_options_and_variables_of_its_own(
+def test_rpk_takes_tls_and_sasl_options_and_variables(
     protocol: str,
     words: str,
     variables: dict[str, str],
@@ -229,12 +229,12 @@ def test_names_and_passwords_of_rpk_may_have_any_characters() -> None:
 
 
 @pytest.mark.parametrize("name", ["pass", "sasl.mechanism"])
-def test_rpk_does_not_connect_without_sasl_where_only_a_user_is_missing(name: str) -> None:
+def test_rpk_refuses_sasl_options_without_a_user(name: str) -> None:
     with pytest.raises(CommandError, match=f"^-X {name} needs -X user$"):
         client_properties_of({name: "PLAIN"}, {})
 
 
-def test_no_host_name_is_checked_where_the_algorithm_is_empty(ports: dict[str, str], folder: Path) -> None:
+def test_an_empty_identification_algorithm_skips_the_host_name_check(ports: dict[str, str], folder: Path) -> None:
     properties = CONFIGS["SCRAM and TLS"][1] | {"ssl.endpoint.identification.algorithm": ""}
     config = config_file(folder, "SASL_SSL", properties)
 

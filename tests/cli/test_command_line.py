@@ -79,7 +79,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_a_wrong_command_line_exits_2_with_one_line_that_says_what(what: str) -> None:
+def test_a_wrong_command_line_exits_2_with_one_line_that_names_the_mistake(what: str) -> None:
     arguments, said = WRONG[what]
     done = run(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
@@ -122,13 +122,13 @@ ADVICE = {
 
 
 @pytest.mark.parametrize("what", ADVICE)
-def test_why_it_cannot_listen_decides_what_is_advised(what: str) -> None:
+def test_the_advice_depends_on_why_listening_failed(what: str) -> None:
     fault, advice = ADVICE[what]
     assert listening_advice(fault, "--port").startswith(advice)
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "198.51.100.77"])
-def test_a_host_that_cannot_be_listened_on_exits_1_and_another_host_is_asked_for(host: str) -> None:
+def test_a_host_that_cannot_be_listened_on_exits_1_with_advice_to_change_the_host(host: str) -> None:
     """198.51.100.77 is nobody's: RFC 5737."""
     done = run("serve", "--port", "0", "--host", host)
     assert done.returncode == 1
@@ -153,7 +153,7 @@ def test_a_data_folder_in_use_exits_1_and_the_first_process_continues(tmp_path: 
     [("file", "it is a file"), ("file/data", "a part of its path is a file")],
     ids=["itself", "above"],
 )
-def test_a_file_in_the_place_of_the_data_folder_exits_1_and_another_is_asked_for(
+def test_a_file_instead_of_the_data_folder_exits_1_with_advice_to_change_the_folder(
     folder: str, said: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -184,7 +184,7 @@ def test_a_data_folder_with_something_else_in_the_place_of_a_file_exits_1(name: 
     assert done.stderr.count("\n") == 1
 
 
-def test_an_end_that_is_not_in_order_is_called_that_and_exits_1(tmp_path: Path) -> None:
+def test_an_unclean_stop_is_reported_and_exits_1(tmp_path: Path) -> None:
     with serving("--data-dir", str(tmp_path)) as broker:
         (tmp_path / ".kafka_cleanshutdown").mkdir()
         status, out, err = broker.end()
@@ -234,7 +234,7 @@ def test_the_ready_file_is_there_only_while_the_broker_is_ready(tmp_path: Path) 
     assert not ready.exists()
 
 
-def test_a_broker_that_listens_on_every_address_prints_one_that_can_be_used() -> None:
+def test_a_broker_that_listens_on_every_address_prints_a_loopback_address() -> None:
     with serving("--host", "0.0.0.0", "--metrics-port", "0") as broker, Peer(broker.address) as peer:
         assert broker.line.replace(":", " ").split()[1::2] == ["kafka=127.0.0.1", "metrics=127.0.0.1"]
         assert peer.ask(ApiVersionsRequest(), 0).error_code == 0
@@ -253,7 +253,7 @@ def terminal() -> Iterator[None]:
 
 @pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize("number", STOPPING, ids=["SIGTERM", "SIGINT", "SIGHUP"])
-def test_a_signal_ends_it_with_status_0_and_a_clean_folder(number: int, tmp_path: Path) -> None:
+def test_a_signal_ends_the_broker_with_status_0_and_a_clean_folder(number: int, tmp_path: Path) -> None:
     with serving("--data-dir", str(tmp_path), "--ready-file", str(tmp_path / "ready")) as broker:
         ready = json.loads((tmp_path / "ready").read_text())
         assert ready == {"kafka": broker.line.split("=")[1].strip(), "pid": broker.process.pid}
@@ -327,7 +327,7 @@ def test_a_setting_wins_over_the_file_and_every_way_to_write_a_property_counts(t
     assert [values[name] for name in names] == ["5", "5000", "7000", "false"]
 
 
-def test_the_log_is_json_lines_when_asked_for_and_standard_output_has_one_line() -> None:
+def test_log_format_json_logs_json_lines_and_standard_output_has_one_line() -> None:
     with serving("--log-format", "json", "--set", "log.cleaner.threads=2") as broker:
         with Peer(broker.address) as peer:
             peer.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9)
@@ -341,14 +341,14 @@ def test_the_log_is_json_lines_when_asked_for_and_standard_output_has_one_line()
     assert {"level", "timestamp"} <= events[2].keys()
 
 
-def test_a_broker_that_is_not_told_to_say_more_says_nothing() -> None:
+def test_log_level_warning_logs_nothing_when_nothing_is_wrong() -> None:
     with serving("--log-level", "warning") as broker:
         with Peer(broker.address) as peer:
             peer.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9)
         assert broker.end() == (0, "", "")
 
 
-def test_listeners_say_where_to_listen_when_no_option_does() -> None:
+def test_listeners_sets_the_address_unless_the_option_host_does() -> None:
     listeners = ("--set", "listeners=CONTROLLER://:1,INSIDE://127.0.0.2:0", "--set", "controller.listener.names=CONTROLLER",
                  "--set", "listener.security.protocol.map=CONTROLLER:SSL,INSIDE:PLAINTEXT")  # fmt: skip
     with serving(*listeners) as broker, Peer(broker.address) as peer:
@@ -359,7 +359,7 @@ def test_listeners_say_where_to_listen_when_no_option_does() -> None:
         assert broker.address[0] == "127.0.0.3"
 
 
-def test_each_of_several_listeners_is_told_and_answers(tmp_path: Path) -> None:
+def test_each_listener_is_in_the_ready_file_and_accepts_requests(tmp_path: Path) -> None:
     ready = tmp_path / "ready.json"
     listeners = ("--set", "listeners=HOST://127.0.0.1:0,DOCKER://127.0.0.2:0", "--ready-file", str(ready))
     with serving(*listeners) as broker:
@@ -373,7 +373,7 @@ def test_each_of_several_listeners_is_told_and_answers(tmp_path: Path) -> None:
         assert broker.end() == (0, "", "")
 
 
-def test_a_listener_that_cannot_be_had_is_named_with_where_it_was_given() -> None:
+def test_a_listener_that_cannot_be_opened_is_reported_with_its_property() -> None:
     done = run("serve", "--set", "listeners=HOST://127.0.0.1:0,DOCKER://198.51.100.77:0")
     assert done.returncode == 1
     assert "cannot listen on 198.51.100.77:0" in done.stderr and "another host in listeners" in done.stderr
@@ -462,7 +462,7 @@ def test_help_names_every_command(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_help_of_a_command_has_two_examples_of_options_that_there_are(command: str) -> None:
+def test_the_help_of_a_command_has_two_examples_with_existing_options(command: str) -> None:
     done = run("help", command)
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -481,7 +481,7 @@ def test_the_help_of_serve_and_wait_has_every_option() -> None:
         assert sorted(re.findall(r"^  (--[\w-]+) ", run("help", command).stdout, re.MULTILINE)) == sorted(names)
 
 
-def test_version_is_the_one_of_the_package() -> None:
+def test_version_prints_the_package_version() -> None:
     from importlib.metadata import version
 
     document = json.loads(run("version", "--json").stdout)

@@ -30,7 +30,7 @@ def said(capsys: pytest.CaptureFixture[str], status: int = 0) -> str:
     return out + err
 
 
-def test_time_is_moved_in_units_that_people_write(control: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctl_advances_the_clock_by_times_with_units(control: str, capsys: pytest.CaptureFixture[str]) -> None:
     for text, ms in (("500ms", 500), ("90s", 90_000), ("15m", 900_000), ("1.5h", 5_400_000), ("7d", 604_800_000)):
         assert run(["ctl", "clock", "--json", "--control", control]) == 0
         before = json.loads(said(capsys))["ahead_ms"]
@@ -42,7 +42,7 @@ def test_time_is_moved_in_units_that_people_write(control: str, capsys: pytest.C
     assert said(capsys).endswith("clock, running\n")
 
 
-def test_a_fault_is_made_shown_released_and_removed(control: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctl_adds_shows_releases_and_removes_a_fault(control: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ctl", "fault", RULE, "--control", control]) == 0
     header, row = said(capsys).splitlines()
     id_ = row.split()[0]
@@ -55,7 +55,7 @@ def test_a_fault_is_made_shown_released_and_removed(control: str, capsys: pytest
     assert json.loads(said(capsys)) == {"faults": []}
 
 
-def test_a_stop_is_made_shown_released_and_removed(control: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctl_adds_shows_releases_and_removes_a_stop(control: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ctl", "stop", "txn.reply", "--control", control]) == 0
     header, row = said(capsys).splitlines()
     assert header.split() == ["ID", "POINT", "ACTION", "FIRED", "MATCHED", "PARKED", "MATCH"]
@@ -88,16 +88,14 @@ def test_a_stop_is_made_shown_released_and_removed(control: str, capsys: pytest.
         "oracle",
     ],
 )
-def test_what_is_there_is_shown_as_a_table_and_as_json(
-    command: str, control: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ctl_shows_state_as_a_table_and_as_json(command: str, control: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ctl", command, "--control", control]) == 0
     assert said(capsys)
     assert run(["ctl", command, "--json", "--control", control]) == 0
     assert json.loads(said(capsys))
 
 
-def test_a_state_is_kept_copied_and_brought_back(control: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctl_takes_forks_restores_and_deletes_snapshots(control: str, capsys: pytest.CaptureFixture[str]) -> None:
     def shown_by(*words: str) -> list[list[str]]:
         assert run(["ctl", *words, "--control", control]) == 0
         return [line.split() for line in said(capsys).splitlines()]
@@ -167,7 +165,7 @@ def test_a_state_is_kept_copied_and_brought_back(control: str, capsys: pytest.Ca
         ),
     ],
 )
-def test_what_cannot_be_is_reported_in_a_line(
+def test_ctl_reports_an_error_in_one_line(
     words: list[str], status: int, reason: str, control: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["ctl", *(control if word == "CONTROL" else word for word in words)]) == status
@@ -177,20 +175,20 @@ def test_what_cannot_be_is_reported_in_a_line(
     assert text.count("\n") == 1
 
 
-def test_a_port_that_speaks_something_else_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctl_reports_an_address_that_is_no_control_api(capsys: pytest.CaptureFixture[str]) -> None:
     with serving("--metrics-port", "0") as broker:
         metrics = broker.line.split("metrics=")[1].strip()
         assert run(["ctl", "clock", "--control", metrics]) == 1
     assert "is no control address of a broker" in said(capsys, 1)
 
 
-def test_its_commands_are_completed() -> None:
+def test_commands_of_ctl_are_completed() -> None:
     assert candidates(["ctl"]) == list(COMMANDS)
     assert candidates(["ctl", "requests"]) == ["--limit", "--control", "--control-token", "--json"]
     assert candidates(["ctl", "explode"]) == []
 
 
-def test_one_transaction_and_one_fence_are_shown_with_all_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctl_shows_the_timeline_of_a_transaction_and_the_details_of_a_fence(capsys: pytest.CaptureFixture[str]) -> None:
     with stuntbroker.broker(topics={"orders": 1, "payments": 1}) as broker:
         options = {"bootstrap.servers": broker.bootstrap, "transactional.id": "pay/1", "log_level": 0}
         first = Producer(options | {"client.id": "first"})
@@ -219,7 +217,7 @@ def test_one_transaction_and_one_fence_are_shown_with_all_that_is_known(capsys: 
         assert "1 finding\n" in shown_by("exactly-once", '{"input": "orders", "output": "payments"}')
 
 
-def test_a_stop_is_waited_for_by_its_id(control: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctl_wait_stop_reports_a_stop_that_was_not_reached(control: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ctl", "stop", "metadata.before", '{"action": "fail"}', "--control", control]) == 0
     id_ = said(capsys).splitlines()[1].split()[0]
     assert run(["ctl", "wait-stop", id_, "--timeout", "1ms", "--control", control]) == 1

@@ -51,7 +51,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("suffix", SHOWN)
-def test_dump_shows_what_is_beside_a_log_by_the_format_that_it_has(suffix: str, tmp_path: Path) -> None:
+def test_dump_shows_index_and_snapshot_files_in_their_format(suffix: str, tmp_path: Path) -> None:
     data, lines = SHOWN[suffix]
     if data is None:
         states = ProducerStates()
@@ -116,7 +116,7 @@ WRONG_FILES = {
 
 
 @pytest.mark.parametrize("name", WRONG_FILES)
-def test_dump_says_what_is_wrong_with_what_is_beside_the_logs(name: str, tmp_path: Path) -> None:
+def test_dump_reports_damage_of_files_beside_the_logs(name: str, tmp_path: Path) -> None:
     data, said = WRONG_FILES[name]
     (tmp_path / name).write_bytes(data)
 

@@ -156,7 +156,7 @@ def test_variables_of_other_images_are_named_as_without_effect(name: str) -> Non
     ("value", "options", "unknown"),
     [("true", {"--exit-with-parent": []}, []), ("0", {}, []), ("maybe", {}, ["STUNTBROKER_EXIT_WITH_PARENT=maybe"])],
 )
-def test_the_variable_of_a_flag_says_yes_or_no(value: str, options: dict[str, list[str]], unknown: list[str]) -> None:
+def test_the_variable_of_a_flag_is_a_boolean(value: str, options: dict[str, list[str]], unknown: list[str]) -> None:
     environment = read_environment({"STUNTBROKER_EXIT_WITH_PARENT": value})
 
     assert (environment.options, environment.unknown) == (options, unknown)
@@ -170,7 +170,7 @@ def test_a_token_for_commands_and_tests_does_not_keep_a_broker_without_control_f
         pass
 
 
-def test_what_a_jaas_file_stands_beside_and_users_without_passwords_are_named() -> None:
+def test_ignored_jvm_options_and_users_without_passwords_are_named() -> None:
     environment = read_environment(
         {
             "KAFKA_OPTS": "-Xmx1g -Djava.security.auth.login.config=/etc/jaas.conf",
@@ -200,11 +200,11 @@ def test_passwords_of_keystores_are_read_from_files(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("name", ["KAFKA_NUM_PARTITION", "KAFKA_CFG_FOO", "STUNTBROKER_FOO"])
-def test_a_variable_that_means_nothing_is_named(name: str) -> None:
+def test_an_unknown_environment_variable_is_reported_by_name(name: str) -> None:
     assert read_environment({name: "x"}).unknown == [name]
 
 
-def test_what_cannot_be_done_for_a_variable_is_named() -> None:
+def test_unsupported_values_of_variables_are_named() -> None:
     assert read_environment({"KAFKA_LOG4J_ROOT_LOGLEVEL": "loud"}).unknown == ["KAFKA_LOG4J_ROOT_LOGLEVEL=loud"]
     assert read_environment({"KAFKA_LOG_DIRS": "/a, /b"}).unknown == ["/b in log.dirs"]
 
@@ -230,9 +230,7 @@ def test_variables_of_the_plug_in_are_not_meant_for_the_broker() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "option"), [("STUNTBROKER_PORT", "x", "--port"), ("STUNTBROKER_TOPICS", "a:x", "--topic")]
 )
-def test_a_variable_that_is_wrong_is_named_and_an_option_is_not_blamed_on_it(
-    variable: str, value: str, option: str
-) -> None:
+def test_a_wrong_value_is_reported_with_its_variable_or_option(variable: str, value: str, option: str) -> None:
     of_variable = run("serve", **{variable: value})
     assert of_variable.returncode == 2
     assert of_variable.stderr.startswith(f"stuntbroker: {variable}, which stands for {option} '{value}': it must be")
@@ -241,12 +239,12 @@ def test_a_variable_that_is_wrong_is_named_and_an_option_is_not_blamed_on_it(
     assert of_option.stderr.startswith("stuntbroker: --port 'y': it must be")
 
 
-def test_the_folder_of_the_log_is_the_first_of_log_dirs() -> None:
+def test_the_data_folder_is_the_first_of_log_dirs() -> None:
     assert read_environment({"KAFKA_LOG_DIRS": "/a,/b"}).log_dirs == "/a"
     assert read_environment({"KAFKA_LOG_DIR": "/c"}).log_dirs == "/c"
 
 
-def test_the_command_line_wins_over_ours_over_kafka_s_over_the_file(tmp_path: Path) -> None:
+def test_precedence_is_command_line_our_variables_kafka_s_variables_file(tmp_path: Path) -> None:
     file = tmp_path / "broker.properties"
     file.write_text("num.partitions=2\nlog.segment.bytes=2000000\nmessage.max.bytes=3000\nfetch.max.bytes=4000\n")
     variables = {"KAFKA_LOG_SEGMENT_BYTES": "3000000", "KAFKA_MESSAGE_MAX_BYTES": "5000", "KAFKA_NUM_PARTITION": "1"}

@@ -95,7 +95,7 @@ def story(tools: KafkaTools, bootstrap: str) -> dict[str, tuple[int, list[list[s
     return actual
 
 
-def test_apaches_tool_prints_the_same_of_ours_as_of_kafka(ours: str, kafka: str, kafka_tools: KafkaTools) -> None:
+def test_kafka_transactions_prints_the_same_of_ours_as_of_kafka(ours: str, kafka: str, kafka_tools: KafkaTools) -> None:
     with ThreadPoolExecutor() as threads:
         of_ours, of_kafka = threads.map(story, (kafka_tools, kafka_tools), (ours, kafka))
 

@@ -36,7 +36,7 @@ def test_a_properties_file_is_read_as_java_reads_it(what: str) -> None:
     assert parse_java(data) == properties
 
 
-def test_the_properties_of_a_java_file_are_in_force(tmp_path: Path) -> None:
+def test_a_properties_file_configures_the_broker(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text("# A broker of ours\nnum.partitions = 3\ntransaction.max.timeout.ms : \\\n  7000\n")
 

@@ -84,7 +84,7 @@ def test_a_broker_ends_when_its_standard_input_is_closed() -> None:
     broker.stdout.close()
 
 
-def test_without_the_option_a_broker_outlives_its_parent() -> None:
+def test_a_broker_outlives_its_parent_without_exit_with_parent() -> None:
     code = PARENT.format(command=COMMAND, stdin="subprocess.PIPE").replace(', "--exit-with-parent"', "")
     parent = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -109,7 +109,7 @@ def _is_running(pid: int) -> bool:
     return state != "Z"
 
 
-def test_requests_are_answered_when_nobody_reads_standard_error() -> None:
+def test_a_broker_serves_requests_when_its_standard_error_has_no_reader() -> None:
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "stuntbroker", "serve", "--port", "0", "--topic", "first:1"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writing, text=True)

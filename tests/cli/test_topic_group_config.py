@@ -81,7 +81,7 @@ def test_records_come_back_with_their_keys_headers_and_partitions(call: Any, own
     assert note.startswith(f"stuntbroker: {topic}-1 has the offsets 0 to ")
 
 
-def test_what_is_no_text_is_shown_byte_by_byte(call: Any, own: str) -> None:
+def test_bytes_that_are_not_utf_8_are_shown_escaped(call: Any, own: str) -> None:
     topic = own + "bytes"
     assert call("produce", topic, "v\udcfe", "--key", "k\udcff", "--header", "h=\udcfd")[0] == 0
 
@@ -97,7 +97,7 @@ def test_what_is_no_text_is_shown_byte_by_byte(call: Any, own: str) -> None:
     assert call("produce", topic, '{"value": {"base64": "!"}}', "--from-json")[0] == 2
 
 
-def test_consume_shows_what_committed_and_on_demand_also_what_did_not_with_the_markers(call: Any, own: str) -> None:
+def test_consume_shows_committed_records_and_optionally_uncommitted_records_and_markers(call: Any, own: str) -> None:
     topic = own + "payments"
     call("topic", "create", topic, "--partitions", "1")
     assert call("produce", topic, "a", "b", "--transactional-id", own + "id")[2] == f"committed 2 records to {topic}\n"
@@ -132,7 +132,7 @@ def test_what_consume_prints_as_json_can_be_produced_again(
     assert (record["key"], record["value"], record["headers"]) == ("k", "x", [["h", "1"]])
 
 
-def test_a_line_that_is_no_record_is_named_with_what_was_written_before(
+def test_an_invalid_line_is_reported_with_the_number_of_records_written_before(
     call: Any, own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = own + "lines"
@@ -162,7 +162,7 @@ def test_topics_that_cannot_be_created_do_not_hide_the_others(call: Any, own: st
     assert [each["name"] for each in json.loads(out)["topics"]] == [own + "a", own + "c"]
 
 
-def test_consume_follows_until_it_has_enough_or_its_time_is_over(call: Any, own: str) -> None:
+def test_consume_follow_ends_at_max_records_or_its_time_limit(call: Any, own: str) -> None:
     topic = own + "followed"
     call("produce", topic, "a", "b", "--partition", "0")
 

@@ -95,9 +95,7 @@ def test_list_shows_every_id_and_filters_by_state_producer_id_and_pattern(hand: 
     }  # fmt: skip
 
 
-def test_running_longer_shows_neither_ids_without_a_transaction_nor_finished_ones(
-    hand: Hand, shell: Shell, own: str
-) -> None:
+def test_running_longer_lists_only_running_transactions(hand: Hand, shell: Shell, own: str) -> None:
     """KIP-939 asks for running transactions; the filter of the broker by itself takes the two others as well."""
     hand.make_topic(own)
     opened = begun(hand, f"{own}open", own, 0)
@@ -120,7 +118,7 @@ def test_running_longer_shows_neither_ids_without_a_transaction_nor_finished_one
     hand.end(opened, commit=True)
 
 
-def test_describe_tells_everything_of_the_ids_that_there_are_and_fails_for_the_others(
+def test_describe_shows_transactions_and_fails_for_unknown_transactional_ids(
     hand: Hand, shell: Shell, own: str
 ) -> None:
     hand.make_topic(own)
@@ -144,7 +142,7 @@ def test_describe_tells_everything_of_the_ids_that_there_are_and_fails_for_the_o
     hand.end(opened, commit=False)
 
 
-def test_what_find_hanging_finds_is_ended_by_the_command_that_it_prints(hand: Hand, shell: Shell, own: str) -> None:
+def test_commands_printed_by_find_hanging_abort_the_hanging_transactions(hand: Hand, shell: Shell, own: str) -> None:
     hand.make_topic(own, partitions=4)
     opened = begun(hand, f"{own}open", own, 0)
     hand.produce(opened, own, 0, age_ms=OLD_MS, sequence=2)  # Old, and its coordinator knows of it.
@@ -184,7 +182,7 @@ def test_what_find_hanging_finds_is_ended_by_the_command_that_it_prints(hand: Ha
     hand.end(opened, commit=True)
 
 
-def test_abort_says_who_was_aborted_and_what_there_is_when_there_is_no_such_transaction(
+def test_abort_shows_the_aborted_producer_or_the_open_transactions_when_none_matches(
     hand: Hand, shell: Shell, own: str
 ) -> None:
     hand.make_topic(own)
@@ -209,7 +207,7 @@ def test_abort_says_who_was_aborted_and_what_there_is_when_there_is_no_such_tran
     assert "has no partition 9" in shell.type(f"abort --topic {own} --partition 9 --start-offset 0", status=1)
 
 
-def test_force_terminate_aborts_and_fences_and_makes_no_id(hand: Hand, shell: Shell, own: str) -> None:
+def test_force_terminate_aborts_and_fences_and_creates_no_id(hand: Hand, shell: Shell, own: str) -> None:
     hand.make_topic(own)
     opened = begun(hand, f"{own}open", own, 0, 1)
     before = hand.last_stable_offset(own, 0)
@@ -251,7 +249,7 @@ def test_a_two_phase_transaction_is_shown_without_a_time_out_and_can_be_terminat
     assert (actual["two_phase"], actual["state"], actual["timeout_ms"]) == (False, "Empty", 1)
 
 
-def test_as_a_process_it_prints_one_document_and_exits_0(ours: str) -> None:
+def test_txn_list_prints_one_document_and_exits_0_as_a_process(ours: str) -> None:
     done = run_process("txn", "list", "--json", "--bootstrap", ours)
     assert (done.returncode, done.stderr) == (0, "")
     assert "transactions" in json.loads(done.stdout)

@@ -44,7 +44,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_a_wrong_command_line_exits_2_with_one_line_that_says_what(
+def test_a_wrong_command_line_exits_2_with_one_line_that_names_the_mistake(
     what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line, said = WRONG[what]
@@ -71,7 +71,7 @@ def test_help_names_every_command_and_option(line: str, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("command", ["list", "find-hanging", "describe --transactional-id x"])
-def test_a_broker_that_is_not_there_exits_1_with_one_line(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_broker_exits_1_with_one_line(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["txn", *command.split(), "--bootstrap", "127.0.0.1:1"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -91,7 +91,7 @@ STATES = {
 
 
 @pytest.mark.parametrize("what", STATES)
-def test_only_a_transaction_that_runs_has_a_duration_and_is_listed_by_it(what: str) -> None:
+def test_only_a_running_transaction_has_a_duration_and_is_listed_by_it(what: str) -> None:
     """What has ended after it was listed is left out."""
     state, started_at_ms, running_ms = STATES[what]
     described = Description("id", 1, state, 42, 0, 60_000, started_at_ms, (("t", 0),))
@@ -120,7 +120,7 @@ def test_a_table_is_aligned_and_a_line_per_row() -> None:
     "text, expected",
     [("zahlung-ü", "zahlung-ü"), ("\x1b[2J", "\\x1b[2J"), ("a\tb", "a\\tb"), ("\u202ex", "\\u202ex"), ("", '""'), ("a b", "a b")],
 )  # fmt: skip
-def test_a_name_cannot_move_the_cursor_nor_hide(text: str, expected: str) -> None:
+def test_control_characters_in_names_are_escaped(text: str, expected: str) -> None:
     assert shown(text) == expected
 
 
@@ -132,5 +132,5 @@ def test_a_name_cannot_move_the_cursor_nor_hide(text: str, expected: str) -> Non
         (2**63 - 1, "9223372036854775807"),
     ],
 )  # fmt: skip
-def test_a_point_in_time_is_a_date_in_utc_where_it_can_be(ms: int | None, expected: str) -> None:
+def test_a_timestamp_is_a_date_in_utc_unless_it_is_out_of_range(ms: int | None, expected: str) -> None:
     assert instant(ms) == expected

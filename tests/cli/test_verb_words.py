@@ -62,7 +62,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_a_wrong_command_line_exits_2_with_one_line_that_says_what(
+def test_a_wrong_command_line_exits_2_with_one_line_that_names_the_mistake(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(line.split()) == 2
@@ -98,7 +98,7 @@ def test_help_names_every_option_of_a_command_without_verbs(module: object) -> N
         "produce t v --transactional-id i",
     ],
 )
-def test_a_broker_that_is_not_there_exits_1_with_one_line(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_broker_exits_1_with_one_line(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*line.split(), "--bootstrap", "127.0.0.1:1", "--timeout", "1"]) == 1
     assert capsys.readouterr() == ("", "stuntbroker: cannot connect to 127.0.0.1:1: Connection refused\n")
 
@@ -156,7 +156,7 @@ def on_the_path(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish here")
-def test_fish_completes_a_command_and_offers_files_only_where_there_is_nothing_else(
+def test_fish_completes_a_command_and_offers_files_only_without_other_candidates(
     tmp_path: Path, on_the_path: dict[str, str]
 ) -> None:
     (tmp_path / "a-file").touch()

@@ -147,7 +147,9 @@ FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize("newest", [0, 1, 2], ids=lambda each: f"v{each}")
 @pytest.mark.parametrize("what", FILTERS)
-def test_filters_mean_the_same_whatever_the_broker_can_do_itself(world: World, what: str, newest: int) -> None:
+def test_filters_give_the_same_result_at_every_version_of_list_transactions(
+    world: World, what: str, newest: int
+) -> None:
     """A running transaction is one that is open or being ended (KIP-939); Kafka's own filter (KIP-994) takes others, too."""
     world.broker.versions[LIST_TRANSACTIONS] = (0, newest)
     filters, expected = FILTERS[what]
@@ -181,7 +183,7 @@ def test_a_coordinator_that_still_loads_is_waited_for(world: World) -> None:
 
 
 @pytest.mark.parametrize("newest, fault", [(2, BrokerError), (1, ClientError)])
-def test_a_pattern_that_is_invalid_is_an_error_whoever_reads_it(
+def test_an_invalid_pattern_is_an_error_whether_broker_or_client_matches_it(
     world: World, newest: int, fault: type[ClientError]
 ) -> None:
     world.broker.versions[LIST_TRANSACTIONS] = (0, newest)
@@ -193,12 +195,14 @@ def test_a_pattern_that_is_invalid_is_an_error_whoever_reads_it(
 
 
 @pytest.mark.parametrize("pattern, expected", [("e", []), ("empt.", ["empty"]), ("e.*d|open", ["ended", "open"])])
-def test_a_pattern_has_to_match_the_whole_id_here_as_well(world: World, pattern: str, expected: list[str]) -> None:
+def test_a_pattern_that_the_client_matches_has_to_match_the_whole_transactional_id(
+    world: World, pattern: str, expected: list[str]
+) -> None:
     world.broker.versions[LIST_TRANSACTIONS] = (0, 1)
     assert names(world.admin.list_transactions(pattern=pattern).listings) == expected
 
 
-def test_a_broker_before_kip_664_is_told_to_be_too_old(world: World) -> None:
+def test_list_transactions_of_a_broker_before_kip_664_raises_unsupported_version(world: World) -> None:
     del world.broker.versions[LIST_TRANSACTIONS]
     with pytest.raises(UnsupportedVersion, match="has no ListTransactions"):
         world.admin.list_transactions()
@@ -207,7 +211,7 @@ def test_a_broker_before_kip_664_is_told_to_be_too_old(world: World) -> None:
 # --- describe
 
 
-def test_a_description_says_everything_and_none_where_there_is_no_such_id(world: World) -> None:
+def test_describe_transactions_returns_all_fields_and_none_for_an_unknown_id(world: World) -> None:
     actual = world.admin.describe_transactions(["open", "nobody", "empty", "open"])
     assert list(actual) == ["open", "nobody", "empty"]
     assert actual["nobody"] is None
@@ -218,13 +222,13 @@ def test_a_description_says_everything_and_none_where_there_is_no_such_id(world:
 
 
 @pytest.mark.parametrize("timeout_ms, two_phase", [(MINUTE_MS, False), (TIMEOUT_NONE, True)])
-def test_a_two_phase_transaction_is_known_by_its_time_out(world: World, timeout_ms: int, two_phase: bool) -> None:
+def test_a_two_phase_transaction_is_recognised_by_its_time_out(world: World, timeout_ms: int, two_phase: bool) -> None:
     world.timeout_ms = timeout_ms
     described = world.admin.describe_transactions(["open"])["open"]
     assert described is not None and described.two_phase is two_phase
 
 
-def test_many_ids_are_asked_about_in_batches(world: World) -> None:
+def test_many_transactional_ids_are_described_in_batches(world: World) -> None:
     wanted = [f"id-{number}" for number in range(2 * BATCH_MAX + 1)]
     assert set(world.admin.describe_transactions(wanted).values()) == {None}
     sizes = [len(request.transactional_ids) for request in world.sent("DescribeTransactions")]
@@ -254,7 +258,7 @@ PRODUCERS: dict[str, tuple[ProducerState, bool]] = {
 
 
 @pytest.mark.parametrize("what", PRODUCERS)
-def test_a_transaction_hangs_when_it_is_old_and_no_coordinator_will_end_it_there(world: World, what: str) -> None:
+def test_an_old_transaction_hangs_when_no_coordinator_will_end_it_in_the_partition(world: World, what: str) -> None:
     each, hangs = PRODUCERS[what]
     world.producers = [each]
 
@@ -265,14 +269,14 @@ def test_a_transaction_hangs_when_it_is_old_and_no_coordinator_will_end_it_there
     assert actual.leaderless == ()
 
 
-def test_only_a_broker_that_has_a_replica_is_asked(world: World) -> None:
+def test_find_hanging_can_be_limited_to_a_broker_and_rejects_an_unknown_broker(world: World) -> None:
     world.producers = [producer(99)]
     assert len(world.admin.find_hanging(None, None, 1, MINUTE_MS).transactions) == 1
     with pytest.raises(NotFound, match="no broker 2"):
         world.admin.find_hanging(None, None, 2, MINUTE_MS)
 
 
-def test_a_partition_without_a_leader_is_named_and_the_others_are_looked_into(world: World) -> None:
+def test_find_hanging_reports_partitions_without_a_leader_and_checks_the_others(world: World) -> None:
     world.broker.leaders[1] = -1
     world.producers = [producer(99)]
     actual = world.admin.find_hanging(None, None, None, MINUTE_MS)
@@ -303,7 +307,9 @@ def test_an_abort_takes_the_producer_from_the_start_offset(world: World, known: 
         ([producer(1, 10), producer(2, 11)], "open transactions start at 10, 11"),
     ],
 )
-def test_an_abort_of_nothing_says_what_there_is(world: World, producers: list[ProducerState], said: str) -> None:
+def test_abort_at_an_offset_without_a_transaction_lists_the_open_transactions(
+    world: World, producers: list[ProducerState], said: str
+) -> None:
     world.producers = producers
     with pytest.raises(NotFound, match=f"no open transaction of t-0 starts at offset 50; {said}"):
         world.admin.abort_at("t", 0, 50)
@@ -315,7 +321,7 @@ def test_an_abort_of_nothing_says_what_there_is(world: World, producers: list[Pr
     [([None], 1), ([6, 0], 2), ([6, 6, None], 3)],
     ids=["the answer is lost", "the leader has moved", "first the one, then the other"],
 )
-def test_an_abort_is_tried_again_and_is_done_when_the_transaction_is_gone(
+def test_abort_at_is_retried_until_the_marker_is_written_or_the_transaction_is_gone(
     world: World, codes: list[int | None], markers: int
 ) -> None:
     world.producers = [producer(99)]
@@ -333,7 +339,9 @@ def test_a_refused_marker_is_an_error(world: World, code: str) -> None:
         world.admin.abort("t", 0, Marker(99, 7, 3))
 
 
-def test_an_abort_with_everything_given_describes_nothing_and_an_unknown_coordinator_epoch_is_0(world: World) -> None:
+def test_abort_of_a_known_producer_skips_describe_producers_and_sends_an_unknown_coordinator_epoch_as_0(
+    world: World,
+) -> None:
     assert world.admin.abort("t", 0, Marker(99, 7, -1)) == Marker(99, 7, 0)
     assert world.sent("DescribeProducers") == []
 
@@ -357,20 +365,20 @@ def test_an_id_is_terminated_by_a_plain_init_producer_id_with_a_time_out_that_is
     assert (request.enable_2pc, request.keep_prepared_txn) == (False, False)
 
 
-def test_a_termination_is_asked_for_until_the_markers_are_out(world: World) -> None:
+def test_force_terminate_retries_until_the_markers_are_written(world: World) -> None:
     world.init_codes = [ErrorCode.CONCURRENT_TRANSACTIONS] * 3
     world.admin.force_terminate("open")
     assert len(world.sent("InitProducerId")) == 4
     assert world.clock.slept == [0.02, 0.04, 0.08]
 
 
-def test_a_termination_that_never_comes_through_ends_with_the_time_out(world: World) -> None:
+def test_force_terminate_times_out_when_the_markers_are_never_written(world: World) -> None:
     world.init_codes = [ErrorCode.CONCURRENT_TRANSACTIONS] * 99
     with pytest.raises(TimedOut, match="'open': CONCURRENT_TRANSACTIONS; given up after 10 s"):
         world.admin.force_terminate("open")
 
 
-def test_an_id_that_is_not_there_is_not_made(world: World) -> None:
+def test_force_terminate_does_not_create_an_unknown_transactional_id(world: World) -> None:
     with pytest.raises(NotFound, match="no transactional id 'opne'; nothing was done"):
         world.admin.force_terminate("opne")
     assert world.sent("InitProducerId") == []
@@ -383,7 +391,7 @@ OPERATIONS: dict[str, Callable[[Admin], object]] = {
 
 
 @pytest.mark.parametrize("what", OPERATIONS)
-def test_what_may_not_be_seen_is_an_error_that_names_it(world: World, what: str) -> None:
+def test_an_authorization_error_names_the_transactional_id_or_partition(world: World, what: str) -> None:
     world.broker.handlers[DESCRIBE_TRANSACTIONS] = lambda request, version: DescribeTransactionsResponse(
         transaction_states=[Described(53, "open")]
     )

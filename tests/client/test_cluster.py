@@ -41,13 +41,15 @@ def cluster(broker: FakeBroker, clock: HandClock) -> Iterator[Cluster]:
         yield created
 
 
-def test_partitions_are_those_of_the_topics_that_are_asked_for(broker: FakeBroker, cluster: Cluster) -> None:
+def test_partitions_returns_those_of_the_given_topics(broker: FakeBroker, cluster: Cluster) -> None:
     expected = [Partition("t", 0, 1, (1,)), Partition("t", 1, 1, (1,))]
     assert cluster.partitions(["t"]) == cluster.partitions(None) == expected
     assert [request.allow_auto_topic_creation for _, _, request in broker.seen] == [False, False]
 
 
-def test_what_the_cluster_does_not_have_is_said_at_once(broker: FakeBroker, cluster: Cluster, clock: HandClock) -> None:
+def test_a_missing_topic_partition_or_broker_is_reported_without_retries(
+    broker: FakeBroker, cluster: Cluster, clock: HandClock
+) -> None:
     for attempt, said in [
         (lambda: cluster.leader("other", 0), "no topic 'other'"),
         (lambda: cluster.leader("t", 2), "topic 't' has no partition 2, it has 2"),
@@ -58,7 +60,7 @@ def test_what_the_cluster_does_not_have_is_said_at_once(broker: FakeBroker, clus
     assert clock.slept == []
 
 
-def test_a_partition_without_a_leader_is_asked_for_again_until_it_has_one(broker: FakeBroker, cluster: Cluster) -> None:
+def test_metadata_is_requested_until_the_partition_has_a_leader(broker: FakeBroker, cluster: Cluster) -> None:
     answered: list[int] = []
 
     def metadata(request: Any, version: int) -> Any:
@@ -71,7 +73,7 @@ def test_a_partition_without_a_leader_is_asked_for_again_until_it_has_one(broker
     assert len(answered) == 3
 
 
-def test_what_can_be_tried_again_is_until_the_time_is_over_with_longer_and_longer_pauses(
+def test_retriable_errors_are_retried_with_growing_back_off_until_the_time_out(
     cluster: Cluster, clock: HandClock
 ) -> None:
     def attempt() -> None:
@@ -89,7 +91,7 @@ def test_what_can_be_tried_again_is_until_the_time_is_over_with_longer_and_longe
     [BrokerError("x", 53), BrokerError("x", 999), NotFound("nothing"), UnsupportedVersion("old")],
     ids=str,
 )
-def test_what_will_not_change_is_not_tried_again(cluster: Cluster, clock: HandClock, fault: ClientError) -> None:
+def test_permanent_errors_are_not_retried(cluster: Cluster, clock: HandClock, fault: ClientError) -> None:
     def attempt() -> None:
         raise fault
 
@@ -99,7 +101,7 @@ def test_what_will_not_change_is_not_tried_again(cluster: Cluster, clock: HandCl
     assert clock.slept == []
 
 
-def test_a_broken_connection_is_made_anew(broker: FakeBroker, cluster: Cluster) -> None:
+def test_retrying_replaces_a_broken_connection(broker: FakeBroker, cluster: Cluster) -> None:
     answered: list[int] = []
 
     def metadata(request: Any, version: int) -> Any:
@@ -121,7 +123,7 @@ def test_a_cluster_that_was_never_reached_is_not_waited_for(clock: HandClock) ->
     assert clock.slept == []
 
 
-def test_a_total_time_out_is_not_begun_anew_by_another_operation(broker: FakeBroker, clock: HandClock) -> None:
+def test_a_total_time_out_covers_all_operations_together(broker: FakeBroker, clock: HandClock) -> None:
     """A broker that answers every step only just in time could keep a command for ever."""
     with Cluster([broker.address], 10.0, clock.now_s, clock.sleep, is_total=True) as cluster:
         for left_s in (10.0, 6.0, 2.0, 0.0):
@@ -132,7 +134,7 @@ def test_a_total_time_out_is_not_begun_anew_by_another_operation(broker: FakeBro
         assert cluster.start_operation().left_s() == 10.0
 
 
-def test_who_is_patient_waits_for_an_address_that_has_never_answered(broker: FakeBroker, clock: HandClock) -> None:
+def test_retry_unreachable_waits_for_an_address_that_was_never_reached(broker: FakeBroker, clock: HandClock) -> None:
     with Cluster([NOBODY], 10.0, clock.now_s, clock.sleep) as cluster:
         cluster.retry_unreachable = True
 
@@ -153,7 +155,7 @@ def test_any_address_of_several_will_do(broker: FakeBroker) -> None:
         assert cluster.retrying(cluster.broker_ids) == [1]
 
 
-def test_a_broker_that_cannot_be_reached_where_the_cluster_says_is_reported_with_both(
+def test_an_unreachable_broker_is_reported_with_its_id_and_advertised_address(
     broker: FakeBroker, cluster: Cluster
 ) -> None:
     """The classic mistake with containers: the address that is advertised means nothing outside."""
@@ -163,7 +165,7 @@ def test_a_broker_that_cannot_be_reached_where_the_cluster_says_is_reported_with
 
 
 @pytest.mark.parametrize("newest, requests", [(2, 3), (4, 1)])
-def test_coordinators_are_asked_for_all_at_once_where_that_can_be_done(
+def test_coordinators_are_looked_up_in_one_request_where_the_version_allows_this(
     broker: FakeBroker, cluster: Cluster, newest: int, requests: int
 ) -> None:
     broker.versions[FIND_COORDINATOR] = (0, newest)
@@ -173,7 +175,9 @@ def test_coordinators_are_asked_for_all_at_once_where_that_can_be_done(
     assert actual == [(newest, 1)] * requests
 
 
-def test_a_coordinator_that_has_left_the_cluster_is_asked_for_again(broker: FakeBroker, cluster: Cluster) -> None:
+def test_a_coordinator_is_looked_up_when_its_cached_broker_has_left_the_cluster(
+    broker: FakeBroker, cluster: Cluster
+) -> None:
     """When the metadata, asked for some other reason, does not have it any more."""
     answer = broker.handlers[FIND_COORDINATOR]
     broker.handlers[FIND_COORDINATOR] = lambda request, version: FindCoordinatorResponse(
@@ -195,7 +199,7 @@ def test_a_coordinator_that_has_left_the_cluster_is_asked_for_again(broker: Fake
     ],
     ids=["forbidden", "not available", "nothing said"],
 )
-def test_a_coordinator_that_is_not_told_is_a_failure(
+def test_a_find_coordinator_response_without_a_coordinator_is_an_error(
     broker: FakeBroker, cluster: Cluster, answer: FindCoordinatorResponse, fault: type[ClientError]
 ) -> None:
     broker.handlers[FIND_COORDINATOR] = lambda request, version: answer

@@ -48,7 +48,7 @@ def test_a_request_is_answered_at_the_version_that_it_was_sent_with(broker: Fake
 
 
 @pytest.mark.parametrize("newest", [0, 2], ids=lambda each: f"ApiVersions up to {each}")
-def test_a_broker_that_is_too_old_for_our_first_question_is_asked_an_older_one(broker: FakeBroker, newest: int) -> None:
+def test_api_versions_falls_back_to_an_older_version_for_an_old_broker(broker: FakeBroker, newest: int) -> None:
     broker.versions[API_VERSIONS] = (0, newest)
     broker.versions[METADATA] = (0, 5)
     with connected(broker) as connection:
@@ -100,7 +100,7 @@ BROKEN: dict[str, Callable[[Any, int], bytes | None]] = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_what_is_no_answer_fails_in_one_line_and_is_not_asked_again(broker: FakeBroker, what: str) -> None:
+def test_an_invalid_response_fails_in_one_line_and_closes_the_connection(broker: FakeBroker, what: str) -> None:
     broker.handlers[METADATA] = BROKEN[what]
     with connected(broker) as connection:
         with pytest.raises(ConnectionFailed) as caught:
@@ -113,7 +113,7 @@ def test_what_is_no_answer_fails_in_one_line_and_is_not_asked_again(broker: Fake
             ask(connection)
 
 
-def test_an_answer_that_is_whole_and_belongs_to_the_request_is_taken(broker: FakeBroker) -> None:
+def test_a_complete_response_with_the_right_correlation_id_is_accepted(broker: FakeBroker) -> None:
     """The second request of a connection, after ApiVersions: what the broken answers of these tests differ from."""
     broker.handlers[METADATA] = lambda request, version: whole_answer(2)
     with connected(broker) as connection:
@@ -121,7 +121,7 @@ def test_an_answer_that_is_whole_and_belongs_to_the_request_is_taken(broker: Fak
 
 
 @pytest.mark.parametrize("length", [3, 16_384], ids=["short", "long"])
-def test_answers_that_arrive_together_are_each_those_of_their_request(broker: FakeBroker, length: int) -> None:
+def test_responses_that_arrive_together_are_matched_to_their_requests(broker: FakeBroker, length: int) -> None:
     long, short = "a" * length, "b"
     answers = iter([b"", b"", whole_answer(2, short) + whole_answer(3, long) + whole_answer(4, short)])
     broker.handlers[METADATA] = lambda request, version: next(answers)
@@ -131,13 +131,13 @@ def test_answers_that_arrive_together_are_each_those_of_their_request(broker: Fa
         assert [each.result(deadline).cluster_id for each in sent] == [short, long, short]
 
 
-def test_an_answer_that_does_not_come_is_waited_for_until_the_deadline(broker: FakeBroker) -> None:
+def test_a_missing_response_fails_at_the_deadline(broker: FakeBroker) -> None:
     broker.handlers[METADATA] = lambda request, version: b""
     with connected(broker) as connection, pytest.raises(ConnectionFailed, match="no response in time"):
         ask(connection, timeout_s=SHORT_S)
 
 
-def test_an_answer_in_pieces_is_put_together_and_half_of_one_is_none(broker: FakeBroker) -> None:
+def test_an_incomplete_response_fails_at_the_deadline(broker: FakeBroker) -> None:
     broker.handlers[METADATA] = lambda request, version: pack(">i", 100) + b"\0" * 50
     with connected(broker) as connection, pytest.raises(ConnectionFailed, match="no response in time"):
         ask(connection, timeout_s=SHORT_S)
@@ -175,7 +175,7 @@ def test_a_connection_that_breaks_fails_every_request_in_flight(broker: FakeBrok
             send(connection, 5)
 
 
-def test_a_wait_that_is_interrupted_closes_the_connection_as_half_a_response_may_have_been_read(
+def test_an_interrupted_wait_for_a_response_closes_the_connection(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.handlers[END_TXN] = lambda request, version: EndTxnResponse()
@@ -191,7 +191,7 @@ def test_a_wait_that_is_interrupted_closes_the_connection_as_half_a_response_may
             send(connection, 2)
 
 
-def test_a_refusal_of_api_versions_is_the_brokers_answer_and_not_a_broken_connection(broker: FakeBroker) -> None:
+def test_an_error_in_api_versions_is_a_broker_error_and_not_a_connection_failure(broker: FakeBroker) -> None:
     broker.handlers[API_VERSIONS] = lambda request, version: ApiVersionsResponse(42)
     with pytest.raises(BrokerError, match="INVALID_REQUEST"):
         Connection(broker.address, Deadline(LONG_S))
@@ -200,7 +200,7 @@ def test_a_refusal_of_api_versions_is_the_brokers_answer_and_not_a_broken_connec
 @pytest.mark.parametrize(
     "host, port", [("127.0.0.1", 1), ("no-such-host.invalid", 9092), ("a..b", 1), ("h\0", 1), ("::1", 65_537)]
 )
-def test_an_address_where_nobody_is_fails_in_one_line(host: str, port: int) -> None:
+def test_an_unreachable_address_fails_in_one_line(host: str, port: int) -> None:
     with pytest.raises(ConnectionFailed, match="cannot connect to") as caught:
         Connection(Address(host, port), Deadline(LONG_S))
     assert "\n" not in str(caught.value)

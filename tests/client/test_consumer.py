@@ -49,7 +49,7 @@ async def until_fired(fault: Fault) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_member_that_was_removed_from_its_group_still_says_who_it_was(
+async def test_group_metadata_still_has_the_member_id_after_removal_from_the_group(
     stuntbroker: Broker, producer: TransactionalProducer
 ) -> None:
     """aiokafka forgets member and generation then; without them the coordinator would fence nobody."""
@@ -68,7 +68,7 @@ async def test_a_member_that_was_removed_from_its_group_still_says_who_it_was(
     await asyncio.to_thread(stuntbroker.clock.advance, minutes=1)  # The group forgets the member that it was.
 
 
-async def test_who_assigns_partitions_by_hand_is_no_member(
+async def test_group_metadata_has_no_member_for_manually_assigned_partitions(
     stuntbroker: Broker, producer: TransactionalProducer
 ) -> None:
     consumer = TransactionalConsumer(bootstrap_servers=stuntbroker.bootstrap, group_id="group")
@@ -144,7 +144,7 @@ async def test_without_a_committed_offset_a_reset_goes_back_to_where_reading_beg
 
 
 @pytest.mark.parametrize("how", ["async with", "start"])
-async def test_nothing_is_left_of_a_consumer_whose_start_was_cancelled(stuntbroker: Broker, how: str) -> None:
+async def test_a_cancelled_start_leaves_no_tasks_and_no_group_member(stuntbroker: Broker, how: str) -> None:
     """A member that nobody knows of would hold its partitions for ever."""
     stuntbroker.create_topic("in", 2)
     before = asyncio.all_tasks()
@@ -170,7 +170,7 @@ async def test_nothing_is_left_of_a_consumer_whose_start_was_cancelled(stuntbrok
         await consumer.start()
 
 
-async def test_a_start_that_is_given_up_does_not_wait_for_the_other_members(stuntbroker: Broker) -> None:
+async def test_a_cancelled_start_does_not_wait_for_other_group_members(stuntbroker: Broker) -> None:
     """aiokafka would wait until they have joined anew, as long as they may take to work off their records."""
     stuntbroker.create_topic("in", 2)
     options = {"bootstrap_servers": stuntbroker.bootstrap, "group_id": "group"}
@@ -218,7 +218,9 @@ async def test_a_start_that_found_no_broker_may_be_repeated(stuntbroker: Broker)
         assert len(consumer.assignment()) == 2
 
 
-async def test_who_has_left_the_group_is_no_member_of_it(stuntbroker: Broker, producer: TransactionalProducer) -> None:
+async def test_group_metadata_has_no_member_after_unsubscribe(
+    stuntbroker: Broker, producer: TransactionalProducer
+) -> None:
     await asyncio.to_thread(stuntbroker.produce, "in", b"1", b"2", partition=0)
     async with consumer_of(stuntbroker) as consumer:
         await consumer.getmany(timeout_ms=5_000, max_records=1)
@@ -233,7 +235,9 @@ async def test_who_has_left_the_group_is_no_member_of_it(stuntbroker: Broker, pr
     assert stuntbroker.committed("group") == {("in", 0): 2}
 
 
-async def test_without_a_committed_offset_and_a_place_to_begin_a_reset_says_so(stuntbroker: Broker) -> None:
+async def test_a_reset_without_committed_offset_and_auto_offset_reset_raises_no_offset_for_partition(
+    stuntbroker: Broker,
+) -> None:
     stuntbroker.create_topic("in")
     consumer = TransactionalConsumer(
         bootstrap_servers=stuntbroker.bootstrap, group_id="group", auto_offset_reset="none"
@@ -270,7 +274,7 @@ class FailingAssignor(RoundRobinPartitionAssignor):
             raise RuntimeError("no assignment")
 
 
-async def test_a_consumer_whose_group_fails_while_it_is_stopped_leaves_it_and_no_task(
+async def test_stop_leaves_the_group_and_no_task_when_the_coordination_fails_meanwhile(
     stuntbroker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """aiokafka's own `stop` ends at the failure of its coordinator, and the fetcher and the heartbeats go on."""
@@ -296,7 +300,7 @@ async def test_a_consumer_whose_group_fails_while_it_is_stopped_leaves_it_and_no
 
 
 @pytest.mark.parametrize("turns_before", [1, 2, 5, 20])
-async def test_stop_that_is_cancelled_continues_and_the_next_waits_for_it(
+async def test_a_cancelled_stop_continues_and_a_second_stop_waits_for_it(
     stuntbroker: Broker, turns_before: int
 ) -> None:
     stuntbroker.create_topic("t")
@@ -316,7 +320,7 @@ async def test_stop_that_is_cancelled_continues_and_the_next_waits_for_it(
     assert group.members == ()
 
 
-async def test_a_consumer_that_is_stopped_goes_back_to_nothing_and_opens_no_connection(stuntbroker: Broker) -> None:
+async def test_a_reset_of_a_stopped_consumer_raises_and_opens_no_connection(stuntbroker: Broker) -> None:
     stuntbroker.create_topic("t")
     async with TransactionalConsumer("t", bootstrap_servers=stuntbroker.bootstrap, group_id="group") as consumer:
         await consumer.getmany(timeout_ms=100)
@@ -337,9 +341,7 @@ RETRIED = [
 
 
 @pytest.mark.parametrize(("api", "error"), RETRIED)
-async def test_an_error_of_the_coordinator_that_passes_does_not_end_the_consumer(
-    api: str, error: str, stuntbroker: Broker
-) -> None:
+async def test_transient_coordinator_errors_do_not_end_the_consumer(api: str, error: str, stuntbroker: Broker) -> None:
     """aiokafka gives up on some of them, and raises the error from every later call."""
     stuntbroker.create_topic("in")
     fault = await asyncio.to_thread(stuntbroker.faults.add, api, error=error, times=1)
@@ -389,7 +391,9 @@ ILLEGAL: dict[str, Callable[[TransactionalConsumer], object]] = {
         ((["t"],), TypeError, "is a text, not list"),
     ],
 )
-async def test_a_topic_that_cannot_be_is_refused_at_once(topics: Any, error: type[Exception], message: str) -> None:
+async def test_an_invalid_topic_is_rejected_by_the_constructor_and_by_subscribe(
+    topics: Any, error: type[Exception], message: str
+) -> None:
     """Otherwise `start` would ask for its metadata for ever."""
     with pytest.raises(error, match=message):
         TransactionalConsumer(*topics, bootstrap_servers="localhost:9092", group_id="group")
@@ -401,7 +405,7 @@ async def test_a_topic_that_cannot_be_is_refused_at_once(topics: Any, error: typ
     await consumer.stop()
 
 
-async def test_calls_at_the_wrong_time_are_bugs_and_no_errors_of_kafka(stuntbroker: Broker) -> None:
+async def test_calls_in_a_wrong_state_raise_illegal_state_error_and_no_kafka_error(stuntbroker: Broker) -> None:
     stuntbroker.create_topic("in")
     consumer = consumer_of(stuntbroker)
     with pytest.raises(IllegalStateError, match=r"^commit\(\): the consumer of group 'group' is not started"):
@@ -425,7 +429,7 @@ async def test_calls_at_the_wrong_time_are_bugs_and_no_errors_of_kafka(stuntbrok
     assert not any(connection.connected() for connection in consumer._client._conns.values())
 
 
-async def test_who_unsubscribes_at_once_can_still_stop(stuntbroker: Broker) -> None:
+async def test_stop_works_when_unsubscribe_follows_start_immediately(stuntbroker: Broker) -> None:
     stuntbroker.create_topic("in")
     consumer = consumer_of(stuntbroker)
     await consumer.start()

@@ -72,7 +72,7 @@ def test_a_child_that_closes_inherited_connections_leaves_them_open_in_the_paren
         assert ask(kept[0]) == 0
 
 
-def test_a_child_of_a_busy_parent_is_refused_at_once(broker: FakeBroker) -> None:
+def test_a_child_does_not_wait_for_a_lock_that_the_parent_held_at_the_fork(broker: FakeBroker) -> None:
     """The child lacks the thread that holds the connections."""
     holds, may_go_on = threading.Event(), threading.Event()
     with Cluster([broker.address]) as cluster:

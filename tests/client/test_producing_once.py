@@ -34,7 +34,7 @@ def write(cluster: Cluster, *values: bytes, partition: int = 0) -> None:
 @pytest.mark.parametrize(
     "fault", [{"lose_response": True}, {"close": True}, {"error": "NOT_LEADER_OR_FOLLOWER"}], ids=str
 )
-def test_a_batch_is_there_once_when_its_request_or_answer_is_lost(
+def test_a_batch_is_written_once_when_its_request_or_response_is_lost(
     broker: Broker, cluster: Cluster, fault: dict[str, object]
 ) -> None:
     write(cluster, b"a")
@@ -47,14 +47,14 @@ def test_a_batch_is_there_once_when_its_request_or_answer_is_lost(
     assert values == [(0, b"a"), (0, b"b"), (0, b"c"), (0, b"e"), (1, b"d")]
 
 
-def test_a_lost_answer_about_the_producer_id_costs_nothing(broker: Broker, cluster: Cluster) -> None:
+def test_a_lost_init_producer_id_response_is_retried(broker: Broker, cluster: Cluster) -> None:
     broker.faults.add("InitProducerId", times=2, lose_response=True)
     write(cluster, b"a")
 
     assert broker.values("t") == [b"a"]
 
 
-def test_the_batches_of_one_call_are_of_one_producer(broker: Broker, cluster: Cluster) -> None:
+def test_all_batches_of_a_call_have_the_same_producer_id(broker: Broker, cluster: Cluster) -> None:
     broker.faults.add("Produce", times=2, lose_response=True)
     large = b"x" * (BATCH_BYTES_MAX // 2)
     produce(cluster, "t", [NewRecord(None, large, (), number % 2) for number in range(6)])
@@ -65,7 +65,7 @@ def test_the_batches_of_one_call_are_of_one_producer(broker: Broker, cluster: Cl
 
 
 @pytest.mark.parametrize("put_back", ["reset", "restore"])
-def test_nothing_is_taken_for_a_duplicate_after_a_broker_was_put_back(
+def test_new_batches_are_not_duplicates_after_a_reset_or_restore_of_the_broker(
     broker: Broker, cluster: Cluster, put_back: str
 ) -> None:
     """It gives the producer ids of before once more, to whoever asks first."""
@@ -93,7 +93,7 @@ def test_writing_continues_after_a_batch_that_was_refused(broker: Broker, cluste
     assert broker.values("t") == [b"a", b"b"]
 
 
-def test_a_batch_that_is_called_a_duplicate_is_written(broker: Broker, cluster: Cluster) -> None:
+def test_a_batch_rejected_as_duplicate_sequence_number_counts_as_written(broker: Broker, cluster: Cluster) -> None:
     broker.faults.add("Produce", times=1, error="DUPLICATE_SEQUENCE_NUMBER")
 
     assert produce(cluster, "t", [NewRecord(None, b"a", (), 1)]) == [Appended(1, UNKNOWN_OFFSET, 1)]

@@ -86,13 +86,13 @@ def test_aborted_records_are_left_out_until_the_marker_of_their_producer() -> No
     assert len([row for each in read_batches(part, READ_UNCOMMITTED) for row in each.rows]) == 3
 
 
-def test_a_batch_that_was_cut_short_is_not_there_yet() -> None:
+def test_a_truncated_batch_is_not_returned() -> None:
     part = PartitionData(0, records=batch(b"whole", 0) + batch(b"cut", 1)[:-1])
 
     assert [row.value for each in read_batches(part, READ_UNCOMMITTED) for row in each.rows] == [b"whole"]
 
 
-def test_a_batch_that_cannot_be_read_is_said_and_not_passed_over() -> None:
+def test_an_unreadable_batch_raises_an_error_and_is_not_skipped() -> None:
     broken = bytearray(batch(b"value", 5))
     broken[61] = 0x7F  # The length of its record.
     with pytest.raises(ConnectionFailed, match="the batch at offset 5 cannot be read"):

@@ -26,7 +26,7 @@ def test_a_request_is_a_header_with_tags_from_the_flexible_versions_on_and_our_c
 
 
 @pytest.mark.parametrize("version", REQUESTS)
-def test_an_answer_is_read_behind_its_header(version: int) -> None:
+def test_a_response_is_decoded_after_its_header(version: int) -> None:
     call = Call(26, version, EndTxnRequest(), EndTxnResponse)
     wanted = EndTxnResponse(3, 51, *((9, 4) if version >= 5 else ()))
     body = bytearray()

@@ -95,7 +95,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("level", "api", "name", "count"), CASES)
-async def test_a_request_that_fails_costs_no_record_and_doubles_none(
+async def test_a_failed_request_neither_loses_nor_duplicates_records(
     level: int, api: str, name: str, count: int, stuntbroker_factory: Callable[..., Broker]
 ) -> None:
     """`count`: the first one, or the first two of the producer."""
@@ -154,7 +154,7 @@ async def test_the_loop_that_only_writes_continues_after_a_time_out(
 
 
 @pytest.mark.parametrize("plan", sorted(set(PLANS) - {DEATH, SLOW, HANGS, ZOMBIE, DISK}))
-async def test_no_plan_costs_a_record_or_doubles_one(plan: str, stuntbroker: Broker) -> None:
+async def test_fault_plans_neither_lose_nor_duplicate_records(plan: str, stuntbroker: Broker) -> None:
     await asyncio.to_thread(prepare, stuntbroker)
     await asyncio.to_thread(stuntbroker.apply_plan, plan)
     feeder = asyncio.create_task(feed(stuntbroker, MORE))
@@ -170,7 +170,7 @@ async def test_a_zombie_ends_and_another_process_continues(stuntbroker: Broker) 
     check(stuntbroker)
 
 
-async def test_a_rebalance_in_the_middle_of_a_transaction_costs_no_record_and_doubles_none(stuntbroker: Broker) -> None:
+async def test_a_rebalance_during_a_transaction_neither_loses_nor_duplicates_records(stuntbroker: Broker) -> None:
     await asyncio.to_thread(prepare, stuntbroker)
     await asyncio.to_thread(stuntbroker.apply_plan, SLOW)
     total = RECORDS
@@ -198,7 +198,7 @@ async def feed(broker: Broker, count: int) -> None:
         broker.produce("orders", b"order %02d" % number, partition=number % 2)
 
 
-async def test_a_broker_that_dies_within_a_commit_costs_nothing(stuntbroker: Broker) -> None:
+async def test_a_broker_crash_during_a_commit_neither_loses_nor_duplicates_records(stuntbroker: Broker) -> None:
     await asyncio.to_thread(prepare, stuntbroker)
     await asyncio.to_thread(stuntbroker.apply_plan, DEATH)
     is_over = False

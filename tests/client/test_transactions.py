@@ -75,7 +75,7 @@ def coordinator(broker: FakeBroker, level: int, codes: list[int | None]) -> None
 
 @pytest.mark.parametrize("level", [1, 2])
 @pytest.mark.parametrize("codes", [[51, 14, 15, 16, 0], [None, 0], [51] * 10 + [0], [7, 48], [90]], ids=str)
-def test_an_end_is_asked_for_until_it_is_answered_for_good(
+def test_end_txn_is_retried_until_its_response_is_final(
     codes: list[int | None], level: int, broker: FakeBroker
 ) -> None:
     clock, left = HandClock(), list(codes)
@@ -86,7 +86,7 @@ def test_an_end_is_asked_for_until_it_is_answered_for_good(
     assert ended.pair == ((7, 1) if level == 2 else (-1, -1))
 
 
-def test_an_end_that_is_never_answered_is_a_time_out(broker: FakeBroker) -> None:
+def test_end_all_times_out_when_the_coordinator_never_finishes_loading(broker: FakeBroker) -> None:
     clock = HandClock()
     coordinator(broker, 2, [14] * 1_000)
     with (
@@ -97,7 +97,7 @@ def test_an_end_that_is_never_answered_is_a_time_out(broker: FakeBroker) -> None
     assert 4 < clock.s < 6
 
 
-def test_the_last_committed_value_of_every_key(cluster: Cluster, topic: str) -> None:
+def test_last_values_has_the_last_committed_value_of_every_key(cluster: Cluster, topic: str) -> None:
     producer = cluster.producer(topic)
     producer.init_transactions()
     last = LastValues(cluster, topic, 0)
@@ -140,7 +140,7 @@ STATES = {"": (-1, -1), "1:0": (1, 0), "9223372036854775807:32767": (2**63 - 1, 
 
 
 @pytest.mark.parametrize("text", STATES)
-def test_a_prepared_state_is_text_and_back(text: str) -> None:
+def test_a_prepared_state_is_parsed_from_and_formatted_as_the_same_text(text: str) -> None:
     state = PreparedTxnState.parse(text)
 
     assert state == STATES[text]
@@ -160,24 +160,24 @@ def test_transaction_version_2_needs_its_level_and_all_of_its_requests(
     assert transaction_version(level, LAST_VERSIONS | changed) == expected
 
 
-def test_the_pair_of_no_producer_is_no_prepared_state_as_in_java() -> None:
+def test_the_prepared_state_without_a_producer_is_formatted_as_empty_text_as_in_java() -> None:
     assert str(PreparedTxnState.parse("-1:-1")) == ""
 
 
 @pytest.mark.parametrize("text", ["1", ":", "1:", "-2:-1", "1:32768", "a:1", "1:2:3", "\u0661:1", f"{2**63}:1"])
-def test_what_is_no_prepared_state_is_refused(text: str) -> None:
+def test_parsing_an_invalid_prepared_state_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="is no prepared state"):
         PreparedTxnState.parse(text)
 
 
 @pytest.mark.parametrize("value", [None, b"1:2", 7])
-def test_what_is_no_text_is_no_prepared_state_either(value: Any) -> None:
+def test_parsing_a_prepared_state_that_is_no_text_raises_type_error(value: Any) -> None:
     """A database returns None for a column that was never set."""
     with pytest.raises(TypeError, match="is no prepared state"):
         PreparedTxnState.parse(value)
 
 
-def test_a_busy_coordinator_is_asked_again_on_the_same_connection(broker: FakeBroker) -> None:
+def test_concurrent_transactions_is_retried_without_another_coordinator_lookup(broker: FakeBroker) -> None:
     """CONCURRENT_TRANSACTIONS says that all is where it was: nothing has to be looked up."""
     clock, codes = HandClock(), [51, 51, 0]
     broker.handlers[INIT_PRODUCER_ID] = lambda request, version: InitProducerIdResponse(0, codes.pop(0), 4, 0)
@@ -187,7 +187,7 @@ def test_a_busy_coordinator_is_asked_again_on_the_same_connection(broker: FakeBr
     assert len(clock.slept) == 2
 
 
-def test_flags_of_two_phase_commit_travel_in_version_6(broker: FakeBroker) -> None:
+def test_flags_of_two_phase_commit_are_sent_in_init_producer_id_version_6(broker: FakeBroker) -> None:
     """Version 6 has the flags Enable2Pc and KeepPreparedTxn (KIP-939)."""
     broker.handlers[INIT_PRODUCER_ID] = lambda request, version: InitProducerIdResponse(0, 0, 5, 6, 7, 8)
     wanted = InitProducerIdRequest("t", 60_000, -1, -1, True, True)

@@ -37,7 +37,7 @@ def test_every_property_that_kafka_shows_is_known_by_its_name(pair: Pair) -> Non
     assert actual - KAFKA_4_3_1 == set()
 
 
-def test_the_page_of_properties_has_every_default_of_kafka_that_is_another_one(pair: Pair) -> None:
+def test_the_page_of_properties_lists_every_default_that_differs_from_kafka(pair: Pair) -> None:
     """The test covers only properties that Kafka shows, as it hides a few."""
     kafka, ours = broker_configs(pair.kafka), broker_configs(pair.ours)
     defaults = {name: default_in(kafka[name]) for name in kafka.keys() & ours.keys()}

@@ -64,7 +64,7 @@ def test_a_sequence_comes_from_its_seed_alone(theme: str) -> None:
     assert sequence(theme, 7, 10) == sequence(theme, 7, STEPS)[:10]
 
 
-def test_what_differs_is_made_as_short_as_it_can_be() -> None:
+def test_a_differing_sequence_is_shortened_to_the_needed_requests() -> None:
     acts = [Act(name, {}) for name in "abcdefghijklmnopqrst"]
     needed = {"c", "k", "s"}
 

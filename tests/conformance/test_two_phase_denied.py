@@ -32,13 +32,13 @@ def two_phase_by_whom(side: Side) -> None:
                 init(side, name, 6, enable_2pc=True, keep_prepared_txn=True, **wanted)
 
 
-def test_two_phase_commit_is_refused_before_all_else_to_whom_it_is_denied(forgetful_pair: Pair) -> None:
+def test_denied_two_phase_commit_is_refused_before_any_other_check(forgetful_pair: Pair) -> None:
     actual = run_case(two_phase_by_whom, *forgetful_pair, "two-phase")
 
     assert [str(each) for each in actual] == []
 
 
-def test_who_is_denied_hears_that_the_transactional_id_is_not_authorized(forgetful_pair: Pair) -> None:
+def test_denied_two_phase_commit_returns_transactional_id_authorization_failed(forgetful_pair: Pair) -> None:
     for address in forgetful_pair:
         side = Side(address, "denied")
         try:

@@ -51,7 +51,7 @@ def test_a_clock_is_never_moved_back() -> None:
 # --- a broker's time
 
 
-async def test_calls_are_made_at_their_own_time_and_in_their_order(rig: Rig, control: Control) -> None:
+async def test_timer_calls_happen_at_their_time_and_in_order(rig: Rig, control: Control) -> None:
     clock, timers = rig.broker.clock, rig.broker.timers
     begin_ms = clock.monotonic_ms()
     calls: list[tuple[str, int]] = []
@@ -68,9 +68,7 @@ async def test_calls_are_made_at_their_own_time_and_in_their_order(rig: Rig, con
     assert clock.monotonic_ms() == begin_ms + 1_000
 
 
-async def test_calls_that_would_do_nothing_are_left_out_and_come_again_in_their_rhythm(
-    rig: Rig, control: Control
-) -> None:
+async def test_periodic_calls_without_work_are_skipped_and_keep_their_period(rig: Rig, control: Control) -> None:
     clock, timers = rig.broker.clock, rig.broker.timers
     begin_ms = clock.monotonic_ms()
     calls: list[int] = []
@@ -104,7 +102,7 @@ async def test_a_transaction_times_out_when_its_time_is_over_and_not_before(rig:
     assert end(client, given) == ErrorCode.PRODUCER_FENCED
 
 
-async def test_in_an_hour_transactions_end_one_after_the_other_each_at_its_own_time(rig: Rig, control: Control) -> None:
+async def test_advancing_an_hour_times_out_each_transaction_at_its_own_time(rig: Rig, control: Control) -> None:
     rig.topic("t")
     client = rig.client()
     began_ms = rig.broker.clock.now_ms()
@@ -124,7 +122,7 @@ async def test_in_an_hour_transactions_end_one_after_the_other_each_at_its_own_t
         assert 0 < late_ms <= 200
 
 
-async def test_what_a_call_sets_in_motion_is_looked_at_before_the_target(rig: Rig, control: Control) -> None:
+async def test_a_skipped_periodic_call_runs_when_another_call_gives_it_work(rig: Rig, control: Control) -> None:
     """A sweep with nothing to do is left out until the next call only, which may give it something."""
     clock, timers = rig.broker.clock, rig.broker.timers
     begin_ms = clock.monotonic_ms()
@@ -186,7 +184,7 @@ def calls_of(rig: Rig, name: str) -> list[int]:
     return calls
 
 
-async def test_an_hour_costs_few_steps(rig: Rig, control: Control) -> None:
+async def test_advancing_an_hour_calls_few_sweeps(rig: Rig, control: Control) -> None:
     """Of the 36,000 sweeps of an hour none is made while there is nothing to end."""
     rig.topic("t")
     begin(rig.client(), timeout_ms=600_000)
@@ -198,7 +196,7 @@ async def test_an_hour_costs_few_steps(rig: Rig, control: Control) -> None:
     assert rig.broker.transactions.state_of("pay").phase.kafka_name == "CompleteAbort"
 
 
-async def test_what_clients_ask_while_time_is_moved_is_handled_when_it_has_been(rig: Rig, control: Control) -> None:
+async def test_requests_that_arrive_during_an_advance_are_handled_after_it(rig: Rig, control: Control) -> None:
     rig.topic(TOPIC)
     client = rig.client()
     client.feed(frame(fetch(0, max_wait_ms=500), 11))
@@ -223,7 +221,7 @@ def ask_while_moving(rig: Rig, client: Client, control: Control) -> asyncio.Futu
     return moving
 
 
-async def test_requests_are_kept_for_no_longer_than_clients_wait(
+async def test_an_advance_defers_requests_no_longer_than_clients_wait(
     rig: Rig, control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control_clock, "KEPT_MS_MAX", 0)
@@ -234,7 +232,9 @@ async def test_requests_are_kept_for_no_longer_than_clients_wait(
 
 
 @pytest.mark.parametrize("what", ["the broker ends", "its node is stopped"])
-async def test_a_request_that_was_kept_is_not_handled_when(what: str, rig: Rig, control: Control) -> None:
+async def test_a_deferred_request_is_not_handled_when_the_broker_or_its_node_stops(
+    what: str, rig: Rig, control: Control
+) -> None:
     client = rig.client()
     moving = ask_while_moving(rig, client, control)
     (node,) = rig.broker.nodes.by_id.values()
@@ -251,7 +251,7 @@ async def test_a_request_that_was_kept_is_not_handled_when(what: str, rig: Rig, 
     assert (client.answers(), list(control.requests.requests)) == ([], [])
 
 
-async def test_time_that_is_moved_does_not_stand_still_for_a_snapshot_or_a_client(rig: Rig, control: Control) -> None:
+async def test_a_clock_during_an_advance_is_not_reported_as_paused(rig: Rig, control: Control) -> None:
     await control.clock.resume()
     seen: list[tuple[bool, bool]] = []
     rig.broker.timers.call_later(1_000, lambda: seen.append((control.clock.is_paused, control.clock.clock.is_paused)))
@@ -260,7 +260,7 @@ async def test_time_that_is_moved_does_not_stand_still_for_a_snapshot_or_a_clien
     await control.clock.pause()
 
 
-async def test_an_id_that_is_parked_does_not_make_every_look_for_expired_ids(rig: Rig, control: Control) -> None:
+async def test_a_parked_id_does_not_cause_an_expiry_check_at_every_period(rig: Rig, control: Control) -> None:
     rig.topic("t")
     control.stops.add("txn.PrepareAbort.after", {})
     begin(rig.client(), timeout_ms=60_000)
@@ -273,14 +273,14 @@ async def test_an_id_that_is_parked_does_not_make_every_look_for_expired_ids(rig
     control.stops.remove("stop-1")
 
 
-async def test_clients_are_not_idle_while_time_is_moved(rig: Rig, control: Control) -> None:
+async def test_an_advance_closes_no_idle_connections(rig: Rig, control: Control) -> None:
     client = rig.client()
     begin(client)
     await control.clock.advance(10 * HOUR_MS)
     assert not client.transport.closed
 
 
-async def test_while_it_stands_nothing_is_called_and_afterwards_it_is(rig: Rig, control: Control) -> None:
+async def test_timers_wait_while_the_clock_is_paused_and_fire_after_resume(rig: Rig, control: Control) -> None:
     await control.clock.resume()
     calls: list[int] = []
     await control.clock.pause()
@@ -295,7 +295,7 @@ async def test_while_it_stands_nothing_is_called_and_afterwards_it_is(rig: Rig, 
     await called.wait()
 
 
-async def test_a_call_that_fails_is_reported_and_stops_no_other(rig: Rig, control: Control) -> None:
+async def test_a_timer_call_that_fails_is_reported_and_stops_no_other(rig: Rig, control: Control) -> None:
     calls: list[int] = []
 
     def fail() -> None:

@@ -83,7 +83,7 @@ async def settle(control: Control) -> None:
 
 
 @pytest.mark.parametrize(("point", "commit", "nth"), PARKED_AT)
-async def test_a_fork_continues_from_where_the_transaction_was_parked_as_the_broker_does(
+async def test_a_fork_continues_a_parked_transaction_exactly_as_the_broker_does(
     point: str, commit: bool, nth: int, rig: Rig, control: Control
 ) -> None:
     host = BrokerHost(control)
@@ -112,7 +112,7 @@ async def test_a_fork_continues_from_where_the_transaction_was_parked_as_the_bro
     await host.remove_forks()
 
 
-async def test_a_fork_takes_requests_for_a_parked_id_behind_it(rig: Rig, control: Control) -> None:
+async def test_a_fork_queues_requests_behind_a_parked_transaction(rig: Rig, control: Control) -> None:
     host = BrokerHost(control)
     rig.topic("t", 3)
     pair = begin_and_write(rig.client())
@@ -131,7 +131,7 @@ async def test_a_fork_takes_requests_for_a_parked_id_behind_it(rig: Rig, control
     await host.remove_forks()
 
 
-async def test_faults_keep_their_counts_in_a_fork_and_count_by_themselves(rig: Rig, control: Control) -> None:
+async def test_a_fork_copies_the_counts_of_faults_and_counts_separately(rig: Rig, control: Control) -> None:
     host = BrokerHost(control)
     rig.topic("t", 3)
     control.injector.add(rule("EndTxn", nth=2, times=1, error="NOT_COORDINATOR"))
@@ -195,7 +195,7 @@ async def test_a_fork_cannot_be_killed_as_the_process_is_not_its_own(rig: Rig, c
     await host.remove_forks()
 
 
-async def test_forks_may_be_removed_by_several_at_once(rig: Rig, control: Control) -> None:
+async def test_forks_may_be_removed_concurrently(rig: Rig, control: Control) -> None:
     host = BrokerHost(control)
     snapshot = await host.snapshot()
     for _ in range(3):
@@ -204,7 +204,7 @@ async def test_forks_may_be_removed_by_several_at_once(rig: Rig, control: Contro
     assert host.forks == {}
 
 
-async def test_a_snapshot_is_found_by_its_id_and_by_a_name_but_not_by_none(rig: Rig, control: Control) -> None:
+async def test_a_snapshot_is_found_by_its_id_or_name_but_not_by_an_empty_name(rig: Rig, control: Control) -> None:
     host = BrokerHost(control)
     for name in ("", "", "snapshot-2", "mine", "mine"):
         await host.snapshot(name)
@@ -217,9 +217,7 @@ async def test_a_snapshot_is_found_by_its_id_and_by_a_name_but_not_by_none(rig: 
     }
 
 
-async def test_what_is_not_the_broker_s_is_neither_copied_nor_removed(
-    rig: Rig, control: Control, tmp_path: Path
-) -> None:
+async def test_foreign_files_are_neither_copied_nor_removed(rig: Rig, control: Control, tmp_path: Path) -> None:
     host = BrokerHost(control)
     rig.topic("t", 3)
     begin_and_write(rig.client())
@@ -233,7 +231,7 @@ async def test_what_is_not_the_broker_s_is_neither_copied_nor_removed(
     assert foreign.read_text() == "mine" and rig.client().ask(MetadataRequest(), 4).brokers
 
 
-def test_what_is_written_with_power_durability_survives_a_power_cut() -> None:
+def test_restored_files_survive_a_power_cut_with_power_durability() -> None:
     files = {"meta.properties": b"x" * 700, "t-0/00000000000000000000.log": b"y" * 5_000}
     for seed in range(20):
         disk = MemoryDisk()
@@ -279,7 +277,7 @@ def phase_of(broker: Broker) -> str:
     return described.state
 
 
-def test_a_snapshot_brings_back_an_open_transaction_and_forgets_what_came_later(broker: Broker) -> None:
+def test_a_restore_reopens_a_transaction_and_discards_later_changes(broker: Broker) -> None:
     producer = producer_of(broker)
     producer.begin_transaction()
     producer.produce("payments", "42 EUR", partition=0)
@@ -322,7 +320,7 @@ def test_a_hundred_forks_of_a_half_committed_transaction_end_each_on_its_own(bro
     assert broker.control.get("/v1/forks") == {"forks": []}
 
 
-def test_after_a_reset_there_are_the_topics_of_the_start_and_nothing_else(broker: Broker) -> None:
+def test_a_reset_leaves_only_the_topics_of_the_start(broker: Broker) -> None:
     broker.produce("payments", "42 EUR")
     broker.create_topic("later")
     cluster = confluent_kafka.admin.AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -348,7 +346,7 @@ def test_rules_that_were_added_before_and_after_a_reset_can_be_undone(broker: Br
     assert broker.stops.all() == [] and not broker.clock.is_paused
 
 
-def test_time_is_that_of_the_snapshot_after_a_restore(broker: Broker) -> None:
+def test_a_restore_sets_the_clock_to_the_time_of_the_snapshot(broker: Broker) -> None:
     broker.clock.pause()
     at_ms = broker.clock.now_ms
     broker.snapshot("paused")
@@ -359,7 +357,7 @@ def test_time_is_that_of_the_snapshot_after_a_restore(broker: Broker) -> None:
     assert broker.fork("paused").clock.now_ms == at_ms
 
 
-def test_a_snapshot_that_there_is_not_is_named(broker: Broker) -> None:
+def test_an_unknown_snapshot_is_named_in_the_error(broker: Broker) -> None:
     for call in (broker.restore, broker.fork):
         with pytest.raises(ControlError, match="there is no snapshot 'nope'") as raised:
             call("nope")

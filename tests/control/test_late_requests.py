@@ -63,7 +63,7 @@ async def test_a_late_commit_of_version_2_is_refused(rig: Rig, control: Control,
     assert phase_of(rig) == "Ongoing"
 
 
-async def test_late_partitions_open_the_transaction_again_with_version_1(
+async def test_a_late_add_partitions_of_version_1_reopens_the_transaction(
     rig: Rig, control: Control, client: Client
 ) -> None:
     given = begin(client)
@@ -73,7 +73,7 @@ async def test_late_partitions_open_the_transaction_again_with_version_1(
     assert phase_of(rig) == "Ongoing"
 
 
-async def test_late_records_of_a_fenced_producer_are_refused_and_of_the_present_one_taken(
+async def test_late_records_are_accepted_unless_their_producer_is_fenced(
     rig: Rig, control: Control, client: Client
 ) -> None:
     given = begin(client)
@@ -95,7 +95,9 @@ async def test_a_late_marker_of_an_old_epoch_is_refused(rig: Rig, control: Contr
     assert await send_late(rig, control, "WriteTxnMarkers", **old) == ["INVALID_PRODUCER_EPOCH"]
 
 
-async def test_a_marker_takes_ids_and_outcome_from_the_last_end(rig: Rig, control: Control, client: Client) -> None:
+async def test_a_late_marker_takes_ids_and_outcome_from_the_last_end_txn(
+    rig: Rig, control: Control, client: Client
+) -> None:
     given = begin(client)
     client.ask(EndTxnRequest("pay", given.producer_id, given.producer_epoch, False), 4)
     rule = {"api": "WriteTxnMarkers", "transactional_id": "pay", "topic": "t"}
@@ -104,7 +106,7 @@ async def test_a_marker_takes_ids_and_outcome_from_the_last_end(rig: Rig, contro
     assert await send_late(rig, control, "WriteTxnMarkers", topic="t") == []
 
 
-async def test_what_arrives_late_is_not_taken_for_what_a_client_has_sent(
+async def test_a_late_request_is_modelled_on_requests_of_clients_only(
     rig: Rig, control: Control, client: Client
 ) -> None:
     given = begin(client)
@@ -114,7 +116,9 @@ async def test_what_arrives_late_is_not_taken_for_what_a_client_has_sent(
     assert (late_again.producer_epoch, late_again.committed) == (given.producer_epoch, True)
 
 
-async def test_a_late_request_without_an_answer_is_no_success(rig: Rig, control: Control, client: Client) -> None:
+async def test_a_late_request_without_a_valid_response_raises_an_error(
+    rig: Rig, control: Control, client: Client
+) -> None:
     begin(client)
     control.stops.add("txn.end.before", {"action": "fail"})
     with pytest.raises(NoResponseError, match="the broker closed the connection without a response"):
@@ -125,7 +129,9 @@ async def test_a_late_request_without_an_answer_is_no_success(rig: Rig, control:
         await send_late(rig, control, "EndTxn")
 
 
-async def test_more_partitions_than_are_remembered_are_refused(rig: Rig, control: Control, client: Client) -> None:
+async def test_a_late_request_with_more_partitions_than_logged_is_refused(
+    rig: Rig, control: Control, client: Client
+) -> None:
     rig.topic("many", 30)
     begin(client)
     given = client.ask(InitProducerIdRequest("pay", 60_000), 4)
@@ -164,7 +170,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-async def test_a_late_request_that_cannot_be_is_refused_with_the_reason(
+async def test_an_invalid_late_request_is_refused_with_the_reason(
     name: str, rig: Rig, control: Control, client: Client
 ) -> None:
     client.ask(InitProducerIdRequest("pay", 60_000), 4)

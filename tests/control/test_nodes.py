@@ -43,7 +43,7 @@ def test_the_ready_line_and_the_list_have_every_node(broker: Broker) -> None:
     assert [node.leads["orders"] for node in nodes] == [1, 1, 1]
 
 
-def test_requests_and_clients_say_by_which_listener_and_to_which_node_they_came(broker: Broker) -> None:
+def test_requests_and_clients_are_shown_with_their_listener_and_node(broker: Broker) -> None:
     leader = broker.nodes.leader("orders", 1)
     broker.produce("orders", "for its leader", partition=1)
 
@@ -95,7 +95,7 @@ def test_a_plan_stops_and_slows_nodes_and_moves_what_they_lead(broker: Broker) -
         broker.apply_plan({"moves": [{"topic": "readers", "node": 2}]})
 
 
-def test_a_restart_begins_with_every_node(broker: Broker) -> None:
+def test_a_restart_starts_every_node_and_keeps_leaders(broker: Broker) -> None:
     epoch = broker.nodes.move(3, topic="readers")
     broker.nodes.stop(1)
     before = broker.bootstrap
@@ -119,7 +119,7 @@ def test_a_copy_has_the_nodes_and_leaders_of_its_original(broker: Broker) -> Non
     broker.remove_fork(next(iter(broker._forks)))
 
 
-def test_a_node_is_made_slow_by_a_fault_that_all_can_see(broker: Broker) -> None:
+def test_a_slow_node_is_listed_as_a_delay_fault(broker: Broker) -> None:
     broker.nodes.slow(2, ms=50)
     broker.nodes.slow(2, ms=70)
 
@@ -129,7 +129,7 @@ def test_a_node_is_made_slow_by_a_fault_that_all_can_see(broker: Broker) -> None
     assert broker.faults.all() == []
 
 
-def test_slowness_takes_no_request_from_other_faults(broker: Broker) -> None:
+def test_other_faults_still_fire_on_a_slow_node(broker: Broker) -> None:
     before = broker.faults.add("Metadata", close=True, times=1)
     for node in broker.nodes:
         broker.nodes.slow(node.id, ms=1)
@@ -162,7 +162,7 @@ def test_slowness_takes_no_request_from_other_faults(broker: Broker) -> None:
         ("/v1/move", {"topic": 5, "node": 2}, 400, "move.topic must be a text"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_reason(
+def test_invalid_requests_for_nodes_are_refused_with_a_reason(
     path: str, body: object, status: int, text: str, broker: Broker
 ) -> None:
     actual = refusal(broker, path, body)
@@ -177,7 +177,7 @@ def test_nothing_moves_to_a_node_that_is_stopped(broker: Broker) -> None:
     assert refusal(broker, "/v1/move", {"group": "g", "node": 3})[0] == 409
 
 
-def test_the_command_does_the_same(
+def test_ctl_controls_nodes_and_coordinators(
     broker: Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STUNTBROKER_CONTROL_URL", broker.control_url)
@@ -194,7 +194,7 @@ def test_the_command_does_the_same(
     assert "there is no partition none-0" in capsys.readouterr().err
 
 
-def test_a_fault_may_be_one_of_a_node(broker: Broker) -> None:
+def test_a_fault_can_be_limited_to_a_node(broker: Broker) -> None:
     fault = broker.faults.add("ApiVersions", node=2, delay_ms=1, client_id="stuntbroker-fixture")
     counts = []
     for node in broker.nodes:
@@ -204,7 +204,7 @@ def test_a_fault_may_be_one_of_a_node(broker: Broker) -> None:
     assert counts == [0, 1, 1]
 
 
-def test_the_epoch_of_a_coordinator_can_be_seeded_and_markers_of_an_older_one_are_refused(broker: Broker) -> None:
+def test_a_coordinator_epoch_can_be_seeded_and_markers_of_older_epochs_are_refused(broker: Broker) -> None:
 
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "old"})
     producer.init_transactions(10)

@@ -26,7 +26,7 @@ FAULT = rule("EndTxn", times=1, lose_response=True)
 STOP = {"point": "txn.reply", "action": "park", "match": {"transactional_id": "pay"}, "nth": 2, "times": 0}
 
 
-async def test_a_plan_takes_the_place_of_all_that_there_was(control: Control) -> None:
+async def test_a_plan_replaces_all_faults_and_stops(control: Control) -> None:
     control.injector.add(rule(close=True))
     control.stops.add("txn.reply", {})
     plan = {"clock": {"paused": True}, "faults": [FAULT], "stops": [STOP]}
@@ -40,7 +40,7 @@ async def test_a_plan_takes_the_place_of_all_that_there_was(control: Control) ->
     assert plan_of(control)["clock"] == {"paused": False}
 
 
-async def test_a_plan_that_was_told_can_be_carried_out_again(control: Control) -> None:
+async def test_the_shown_plan_can_be_applied_unchanged(control: Control) -> None:
     for point in ("txn.end.before", "request.after", "log.write.before"):
         control.stops.add(point, {"action": "kill"})
     control.injector.add(FAULT)
@@ -57,7 +57,7 @@ def test_a_seed_is_for_faults_with_a_probability_and_no_seed_of_their_own() -> N
 
 
 @pytest.mark.parametrize("name", PLANS)
-async def test_every_plan_that_comes_with_the_broker_can_be_carried_out(name: str, rig: Rig, control: Control) -> None:
+async def test_every_built_in_plan_can_be_applied(name: str, rig: Rig, control: Control) -> None:
     rig.topic("t")
     await apply_plan(control, read_plan(PLANS[name]))
     at_work = plan_of(control)
@@ -66,7 +66,7 @@ async def test_every_plan_that_comes_with_the_broker_can_be_carried_out(name: st
     assert at_work["faults"] or at_work["stops"] or PLANS[name]["seeds"]
 
 
-async def test_a_plan_brings_states_about_and_moves_time_on(rig: Rig, control: Control) -> None:
+async def test_a_plan_seeds_states_and_advances_the_clock(rig: Rig, control: Control) -> None:
     rig.topic("t")
     rig.topic("u")
     began_ms = rig.broker.clock.now_ms()
@@ -92,7 +92,7 @@ SEEDS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", SEEDS)
-async def test_a_plan_of_the_start_leaves_alone_what_a_start_before_has_seeded(name: str, tmp_path: Path) -> None:
+async def test_a_plan_of_the_start_does_not_seed_again_after_a_restart(name: str, tmp_path: Path) -> None:
     plan = read_plan({"seeds": [{name.split()[0]: SEEDS[name] or 4_000}]})
     async with running_rig(tmp_path, clock=TestClock()) as rig:
         rig.topic("t", 2)
@@ -131,7 +131,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_what_this_broker_cannot_have_leaves_the_faults_as_they_were(name: str, control: Control) -> None:
+async def test_a_plan_that_this_broker_cannot_apply_changes_nothing(name: str, control: Control) -> None:
     document, reason = REFUSED[name]
     control.injector.add(FAULT)
     before = plan_of(control)
@@ -182,7 +182,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-async def test_a_plan_that_is_wrong_anywhere_is_refused_with_the_place(name: str) -> None:
+async def test_an_invalid_plan_is_refused_with_the_location_of_the_mistake(name: str) -> None:
     document, reason = WRONG[name]
     with pytest.raises(FaultError) as refused:
         read_plan(document)
@@ -207,7 +207,7 @@ BOMB = "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for 
 """Aliases by which forty lines are 2^40 values."""
 
 
-def test_two_halves_of_a_character_in_yaml_are_one_as_in_json(tmp_path: Path) -> None:
+def test_a_surrogate_pair_in_yaml_is_one_character_as_in_json(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text('about: "\\ud83d\\ude00"')
     assert read_plan_file(tmp_path / "plan.yaml") == {"about": "\N{GRINNING FACE}"}
 
@@ -245,14 +245,14 @@ def test_a_file_that_is_no_plan_is_refused_in_one_line(name: str, text: str, rea
     assert "\n" not in str(refused.value)
 
 
-def test_yaml_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_yaml_plan_without_pyyaml_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
     (tmp_path / "plan.yaml").write_text(AS_YAML)
     with pytest.raises(ValueError, match=r"pip install 'stuntbroker\[yaml\]', or write JSON"):
         read_plan_file(tmp_path / "plan.yaml")
 
 
-def test_what_never_fired_is_named_when_the_broker_ends(tmp_path: Path) -> None:
+def test_rules_that_never_fired_are_logged_when_the_broker_ends(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     met = {"match": {"api": "ApiVersions"}, "do": {"delay_ms": 0}}
     unmet = {"match": {"api": "EndTxn"}, "do": {"close": True}}

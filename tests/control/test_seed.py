@@ -30,7 +30,7 @@ def client(rig: Rig) -> Client:
 
 
 @pytest.mark.parametrize("is_known", [False, True])
-async def test_an_id_continues_from_the_epoch_that_was_given(is_known: bool, rig: Rig, client: Client) -> None:
+async def test_a_transactional_id_continues_from_its_seeded_epoch(is_known: bool, rig: Rig, client: Client) -> None:
     if is_known:
         end(client, begin(client))
     assert seed(rig.broker, {"ids": {"transactional_id": "pay", "producer_id": 77, "producer_epoch": 32_765}}) == {
@@ -43,7 +43,7 @@ async def test_an_id_continues_from_the_epoch_that_was_given(is_known: bool, rig
     assert ids[1].producer_id != 77 and ids[1].producer_epoch == 0
 
 
-async def test_what_was_seeded_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_seeded_states_survive_a_restart(tmp_path: Path) -> None:
     async with running_rig(tmp_path) as rig:
         rig.topic("t")
         seed(rig.broker, {"ids": {"transactional_id": "pay", "producer_epoch": 500}})
@@ -61,7 +61,7 @@ async def test_what_was_seeded_is_there_after_a_restart(tmp_path: Path) -> None:
         )
 
 
-def test_a_hanging_transaction_is_found_by_those_who_look_for_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_find_hanging_lists_a_seeded_hanging_transaction(capsys: pytest.CaptureFixture[str]) -> None:
     with stuntbroker.broker(topics=["orders"]) as broker:
         hanging = broker.seed(hanging={"topic": "orders"})
         assert run(["txn", "find-hanging", "--bootstrap", broker.bootstrap, "--json"]) == 0
@@ -69,13 +69,13 @@ def test_a_hanging_transaction_is_found_by_those_who_look_for_one(capsys: pytest
         assert (hanging_one["topic"], hanging_one["producer_id"]) == ("orders", hanging["producer_id"])
 
 
-async def test_producer_ids_continue_from_the_one_that_was_given(rig: Rig, client: Client) -> None:
+async def test_producer_ids_continue_from_the_seeded_producer_id(rig: Rig, client: Client) -> None:
     seed(rig.broker, {"next_producer_id": 4_000_000_000})
     given = client.ask(InitProducerIdRequest(None, 60_000), 4)
     assert given.producer_id == 4_000_000_000
 
 
-async def test_a_sequence_continues_behind_its_end_with_zero(rig: Rig, client: Client) -> None:
+async def test_a_sequence_wraps_to_zero_after_its_maximum(rig: Rig, client: Client) -> None:
     given = client.ask(InitProducerIdRequest(None, 60_000), 4)
     whose = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
     seed(rig.broker, {"next_sequence": {"topic": "t", "partition": 1, "sequence": 2**31 - 2, **whose}})
@@ -105,7 +105,7 @@ def test_an_offset_that_was_seeded_survives(with_records: bool, kill: bool) -> N
         assert [record.offset - 9 * 10**18 for record in broker.records("orders")] == [0, 1][: 1 + with_records]
 
 
-async def test_producer_ids_that_were_seeded_are_nobody_else_s_also_after_a_restart(tmp_path: Path) -> None:
+async def test_a_seeded_producer_id_is_never_allocated_even_after_a_restart(tmp_path: Path) -> None:
     async with running_rig(tmp_path) as rig:
         number = rig.broker.transactions.producer_ids.next + 1
         seed(rig.broker, {"ids": {"transactional_id": "pay", "producer_id": number}})
@@ -116,7 +116,7 @@ async def test_producer_ids_that_were_seeded_are_nobody_else_s_also_after_a_rest
         assert rig.client().ask(InitProducerIdRequest(None, 60_000), 4).producer_id >= 4_000_000_000
 
 
-async def test_an_id_alone_keeps_its_epoch(rig: Rig, client: Client) -> None:
+async def test_a_seed_without_an_epoch_keeps_the_current_epoch(rig: Rig, client: Client) -> None:
     given = begin(client)
     end(client, given)
     assert seed(rig.broker, {"ids": {"transactional_id": "pay"}})["producer_epoch"] == given.producer_epoch
@@ -184,7 +184,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-async def test_a_seed_that_cannot_be_is_refused_and_changes_nothing(name: str, rig: Rig, client: Client) -> None:
+async def test_an_invalid_seed_is_refused_and_changes_nothing(name: str, rig: Rig, client: Client) -> None:
     begin(client)
     seed(rig.broker, {"ids": {"transactional_id": "old", "producer_epoch": 5}})
     rig.log("t", 1).append_own(bytearray(batch(1, producer_id=9, epoch=4, sequence=0)))

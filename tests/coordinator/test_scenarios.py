@@ -28,7 +28,7 @@ def test_scenario(path: Path, request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-def test_scenario_says_what_it_is_about_and_what_comes_of_every_block(path: Path) -> None:
+def test_a_scenario_has_a_heading_and_an_outcome_for_every_block(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
 
     assert text.startswith("# ")
@@ -53,7 +53,7 @@ def outcome(txn: Txn, request: Request, decision: Decision) -> Outcome:
     return txn.phase, sent, effects, next((e.error for e in decision.effects if isinstance(e, Reply)), None)
 
 
-def test_every_outcome_of_the_decision_tables_is_told_in_a_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_outcome_of_the_decision_tables_occurs_in_a_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
     messages: set[Outcome] = set()
 
     def decide_and_note(txn: Txn, request: Request, at: Context) -> Decision:

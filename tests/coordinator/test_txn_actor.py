@@ -39,28 +39,28 @@ def world() -> World:
 # --- answered before `ask` returns
 
 
-def test_a_request_is_answered_at_once_when_nothing_is_in_the_way(world: World) -> None:
+def test_an_idle_actor_answers_a_request_immediately(world: World) -> None:
     actor = actor_in(Phase.EMPTY)
 
     assert ask(actor, world, ADD, COMMIT) == ["append ONGOING", "reply NONE", *COMMIT_TOLD]
     assert not actor.busy and actor.mailbox is None
 
 
-def test_the_state_is_what_the_log_holds(world: World) -> None:
+def test_the_state_of_an_actor_is_its_last_appended_state(world: World) -> None:
     actor = actor_in(Phase.EMPTY)
     ask(actor, world, ADD, COMMIT, InitProducerId(60_000))
 
     assert actor.txn is world.appended[-1]
 
 
-def test_a_take_over_aborts_and_is_answered_in_one_go(world: World) -> None:
+def test_a_take_over_aborts_and_is_answered_without_concurrent_transactions(world: World) -> None:
     """As in Kafka, but nobody is told CONCURRENT_TRANSACTIONS meanwhile."""
     assert ask(actor_in(Phase.ONGOING), world, InitProducerId(60_000)) == [
         "append PREPARE_ABORT", "markers abort", "append COMPLETE_ABORT", "append EMPTY", "reply NONE",
     ]  # fmt: skip
 
 
-def test_a_spare_producer_id_is_taken_once(world: World) -> None:
+def test_a_take_over_allocates_one_next_producer_id(world: World) -> None:
     """The second decision of a take-over sees the next one."""
     world.at = world.at._replace(transaction_version=2)
     actor = Actor(txn_in(Phase.ONGOING, 32_766), 0)
@@ -72,7 +72,7 @@ def test_a_spare_producer_id_is_taken_once(world: World) -> None:
     assert world.at.next_producer_id == first + 1
 
 
-def test_nobody_has_to_listen(world: World) -> None:
+def test_a_request_needs_no_reply_callback(world: World) -> None:
     actor = Actor(txn_in(Phase.ONGOING, timeout_ms=1), 0)
     actor.ask(TimeOut(), None, world)
 
@@ -83,7 +83,7 @@ def test_nobody_has_to_listen(world: World) -> None:
 # --- a log that must sync
 
 
-def test_nothing_after_the_append_is_done_before_the_log_is_synced(world: World) -> None:
+def test_effects_after_an_append_wait_for_the_sync_of_the_log(world: World) -> None:
     """KIP-98: a commit is durable before a marker or an answer tells of it, and every marker before Complete."""
     world.must_sync = True
     actor = actor_in(Phase.ONGOING)
@@ -146,7 +146,7 @@ KEEP = InitProducerId(60_000, keep_prepared=True)
 LATE = AddPartitions(PRODUCER, 5, frozenset({ORDERS}), 2)
 
 
-def test_what_is_kept_is_sealed_before_its_new_owner_hears_of_it(world: World) -> None:
+def test_a_recovered_transaction_rejects_new_records_before_the_reply(world: World) -> None:
     """KIP-939: nothing that comes after the answer is in the transaction that the answer tells of."""
     actor = actor_in(Phase.ONGOING)
 
@@ -155,7 +155,7 @@ def test_what_is_kept_is_sealed_before_its_new_owner_hears_of_it(world: World) -
     assert not actor.busy and actor.mailbox is None
 
 
-def test_what_is_kept_is_sealed_when_the_log_has_it_and_not_before(world: World) -> None:
+def test_a_recovered_transaction_rejects_new_records_only_after_the_log_is_synced(world: World) -> None:
     """Were it sealed without having been kept, its owner would be shut out of a transaction that is still its own."""
     world.must_sync = True
     actor = actor_in(Phase.ONGOING)
@@ -169,7 +169,7 @@ def test_what_is_kept_is_sealed_when_the_log_has_it_and_not_before(world: World)
     assert not actor.busy and actor.mailbox is None
 
 
-def test_who_waits_behind_a_keep_is_answered_by_what_was_kept(world: World) -> None:
+def test_requests_waiting_behind_a_recovery_are_decided_on_the_recovered_transaction(world: World) -> None:
     """What the owner before asks while the log syncs is not decided upon by what was true when it came."""
     world.must_sync = True
     actor = actor_in(Phase.ONGOING)
@@ -188,7 +188,7 @@ def test_who_waits_behind_a_keep_is_answered_by_what_was_kept(world: World) -> N
     assert actor.txn.client_pair == (PRODUCER, 7)
 
 
-def test_the_repetition_of_a_keep_appends_and_seals_nothing(world: World) -> None:
+def test_a_repeated_recovery_has_no_effect_but_its_reply(world: World) -> None:
     actor = actor_in(Phase.ONGOING)
     named = replaced(KEEP, producer_id=PRODUCER, producer_epoch=5)
     ask(actor, world, named)
@@ -196,7 +196,7 @@ def test_the_repetition_of_a_keep_appends_and_seals_nothing(world: World) -> Non
     assert ask(actor, world, named) == ["reply NONE"]
 
 
-def test_a_keep_that_the_log_refuses_seals_nothing(world: World) -> None:
+def test_a_recovery_whose_append_fails_rejects_no_records(world: World) -> None:
     actor = actor_in(Phase.ONGOING)
     world.refuse_append = True
     with pytest.raises(Refused):
@@ -209,7 +209,7 @@ def test_a_keep_that_the_log_refuses_seals_nothing(world: World) -> None:
     assert ask(actor, world, COMMIT) == COMMIT_TOLD
 
 
-def test_a_keep_that_cannot_be_sealed_is_not_answered_and_may_be_repeated(world: World) -> None:
+def test_a_recovery_that_cannot_reject_new_records_is_not_answered_and_may_be_repeated(world: World) -> None:
     world.refuse_seal = True
     actor = actor_in(Phase.ONGOING)
     with pytest.raises(Refused):
@@ -222,7 +222,7 @@ def test_a_keep_that_cannot_be_sealed_is_not_answered_and_may_be_repeated(world:
     assert ask(actor, world, KEEP) == ["append ONGOING", "seal", "reply NONE"]
 
 
-def test_the_end_of_a_kept_transaction_has_the_pair_of_its_records_in_the_markers(world: World) -> None:
+def test_markers_of_a_recovered_transaction_have_the_producer_id_and_epoch_of_its_records(world: World) -> None:
     actor = actor_in(Phase.ONGOING)
     ask(actor, world, KEEP)
 
@@ -234,7 +234,7 @@ def test_the_end_of_a_kept_transaction_has_the_pair_of_its_records_in_the_marker
 # --- a mailbox with a limit
 
 
-def test_a_full_mailbox_is_an_error_that_the_client_tries_again_after(world: World) -> None:
+def test_a_full_mailbox_returns_concurrent_transactions(world: World) -> None:
     world.must_sync = True
     actor = actor_in(Phase.EMPTY)
     ask(actor, world, ADD)
@@ -289,7 +289,7 @@ def test_a_failing_append_changes_nothing_and_the_actor_continues(world: World) 
     assert ask(actor, world, COMMIT) == COMMIT_TOLD
 
 
-def test_failing_markers_leave_it_prepared_until_it_is_finished(world: World) -> None:
+def test_failed_markers_leave_the_transaction_prepared_until_it_is_finished(world: World) -> None:
     actor = actor_in(Phase.ONGOING)
     world.refuse_markers = True
     with pytest.raises(Refused):
@@ -307,7 +307,7 @@ def test_failing_markers_leave_it_prepared_until_it_is_finished(world: World) ->
     assert ask(actor, world, COMMIT) == ["reply NONE"]
 
 
-def test_what_cannot_be_finished_can_be_finished_later(world: World) -> None:
+def test_finishing_a_prepared_transaction_can_be_repeated_after_a_failure(world: World) -> None:
     actor = actor_in(Phase.PREPARE_ABORT)
     world.refuse_markers = True
     with pytest.raises(Refused):
@@ -325,7 +325,7 @@ def test_what_cannot_be_finished_can_be_finished_later(world: World) -> None:
     assert world.transcript == ["markers abort", "markers abort", "append COMPLETE_ABORT"]  # Twice: that does no harm.
 
 
-def test_a_fault_after_the_sync_leaves_the_actor_usable_and_serves_who_waits(world: World) -> None:
+def test_a_failure_after_the_sync_answers_waiting_requests_and_leaves_the_actor_usable(world: World) -> None:
     """Who was told to wait hears that it may try again; the fault itself goes to the edge of the shell."""
     world.must_sync = world.refuse_markers = True
     actor = actor_in(Phase.ONGOING)
@@ -348,7 +348,7 @@ def test_a_fault_after_the_sync_leaves_the_actor_usable_and_serves_who_waits(wor
     assert not actor.busy
 
 
-def test_a_complete_record_that_the_log_refuses_leaves_the_actor_usable_and_serves_who_waits(world: World) -> None:
+def test_a_failed_append_of_complete_answers_waiting_requests_and_leaves_the_actor_usable(world: World) -> None:
     world.must_sync = True
     actor = actor_in(Phase.ONGOING)
     ask(actor, world, COMMIT)
@@ -365,7 +365,7 @@ def test_a_complete_record_that_the_log_refuses_leaves_the_actor_usable_and_serv
     assert not actor.busy and actor.mailbox is None
 
 
-def test_a_fault_of_one_that_waited_does_not_stop_the_others(world: World) -> None:
+def test_the_failure_of_a_waiting_request_does_not_stop_the_others(world: World) -> None:
     world.must_sync = True
     actor = actor_in(Phase.EMPTY)
     ask(actor, world, ADD)
@@ -386,7 +386,7 @@ def test_a_fault_of_one_that_waited_does_not_stop_the_others(world: World) -> No
 # --- who asks again from within an answer
 
 
-def test_an_answer_may_ask_again(world: World) -> None:
+def test_a_reply_callback_may_send_requests(world: World) -> None:
     """What it asks is done when the first request is over, and after what waited before it."""
     actor = actor_in(Phase.EMPTY)
 
@@ -408,7 +408,7 @@ def test_an_answer_may_ask_again(world: World) -> None:
     assert not actor.busy and actor.mailbox is None
 
 
-def test_answers_that_ask_again_for_ever_cost_no_depth(world: World) -> None:
+def test_reply_callbacks_that_always_send_another_request_do_not_recurse(world: World) -> None:
     actor = actor_in(Phase.ONGOING)
     left = 5_000
 
@@ -423,7 +423,7 @@ def test_answers_that_ask_again_for_ever_cost_no_depth(world: World) -> None:
     assert left == 0
 
 
-def test_a_listener_that_fails_does_not_harm_the_actor(world: World) -> None:
+def test_a_failing_reply_callback_leaves_the_actor_usable(world: World) -> None:
     actor = actor_in(Phase.ONGOING)
 
     def fails(reply: Reply) -> None:
@@ -439,7 +439,7 @@ def test_a_listener_that_fails_does_not_harm_the_actor(world: World) -> None:
 # --- what an id costs
 
 
-def test_an_idle_actor_is_its_state_and_little_else(world: World) -> None:
+def test_an_idle_actor_needs_little_memory_beyond_its_state(world: World) -> None:
     """A million ids fit in one process."""
     actor = actor_in(Phase.EMPTY)
     ask(actor, world, ADD, COMMIT)
@@ -472,7 +472,7 @@ def test_an_actor_holds_no_task_timer_or_future(world: World) -> None:
     assert [kind for kind in kinds if issubclass(kind, COSTLY)] == []
 
 
-def test_asking_needs_no_event_loop(world: World) -> None:
+def test_an_actor_needs_no_event_loop(world: World) -> None:
     with pytest.raises(RuntimeError):
         asyncio.get_running_loop()
 

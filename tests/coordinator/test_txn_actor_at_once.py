@@ -17,7 +17,7 @@ ADDS_AND_ENDS = (ADD, ADD_AUDIT, COMMIT, replaced(COMMIT, commit=False), replace
 @pytest.mark.parametrize("epoch", [4, 5, 6])
 @pytest.mark.parametrize("request_", ADDS_AND_ENDS, ids=str)
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.name)
-def test_at_once_does_what_ask_does_and_brings_the_reply_back(
+def test_try_immediately_has_the_effects_of_ask_and_returns_the_reply(
     phase: Phase, request_: AddPartitions | EndTxn, epoch: int
 ) -> None:
     request_ = replaced(request_, producer_epoch=epoch)
@@ -32,7 +32,7 @@ def test_at_once_does_what_ask_does_and_brings_the_reply_back(
     assert (other.transcript, actor.txn, actor.busy, other.at) == (each.transcript, request.txn, False, each.at)
 
 
-def test_at_once_takes_a_new_producer_id_as_ask_does() -> None:
+def test_try_immediately_allocates_a_new_producer_id_as_ask_does() -> None:
     """KIP-360: the epochs of the old one are used up."""
     world = World()
     actor = Actor(txn_in(Phase.ONGOING, 32_766), 0)
@@ -43,7 +43,7 @@ def test_at_once_takes_a_new_producer_id_as_ask_does() -> None:
     assert world.at.next_producer_id == World().at.next_producer_id + 1
 
 
-def test_at_once_is_not_for_an_actor_that_is_busy_and_lets_nobody_wait_behind_it() -> None:
+def test_try_immediately_returns_none_when_busy_and_drains_the_mailbox_when_done() -> None:
     actor = actor_in(Phase.ONGOING)
     met: list[Reply | None] = []
 
@@ -63,7 +63,7 @@ def test_at_once_is_not_for_an_actor_that_is_busy_and_lets_nobody_wait_behind_it
     assert not actor.busy and actor.mailbox is None
 
 
-def test_who_waits_behind_at_once_comes_before_who_asks_when_that_is_answered() -> None:
+def test_a_request_in_the_mailbox_is_decided_before_one_that_its_reply_causes() -> None:
     actor = actor_in(Phase.ONGOING)
 
     class Meddling(World):
@@ -85,7 +85,7 @@ def test_who_waits_behind_at_once_comes_before_who_asks_when_that_is_answered() 
     assert not actor.busy and actor.mailbox is None
 
 
-def test_a_fault_that_at_once_meets_is_raised_and_leaves_the_actor_free() -> None:
+def test_try_immediately_raises_a_failure_and_leaves_the_actor_idle() -> None:
     world = World()
     actor = actor_in(Phase.EMPTY)
     world.refuse_append = True

@@ -95,7 +95,7 @@ def test_key_is_written_as_kafka_does() -> None:
     assert key_of("txn-1").hex() == "0000000574786e2d31"
 
 
-def test_the_last_epoch_rides_in_a_tag_of_our_own_that_kafka_skips() -> None:
+def test_the_last_producer_epoch_is_in_a_tagged_field_that_kafka_skips() -> None:
     """Tag 9000, behind those of Kafka; with Kafka it is lost when the log is loaded."""
     txn = stored(Phase.COMPLETE_COMMIT, last_producer_epoch=4)
 
@@ -183,7 +183,7 @@ MOMENTS = st.integers(0, 2**50)
 WIDE = st.integers(0, 14).map(lambda n: frozenset((f"topic-{at}", at) for at in range(n)))
 
 
-def test_batches_of_ids_of_any_length_are_those_of_their_keys() -> None:
+def test_a_batch_is_encoded_for_transactional_ids_of_any_length() -> None:
     txn = Txn("", 1, 1, -1, 2, -1, 1, 60_000, Phase.ONGOING, T0, NOW, NOW, 2)
     for length in range(300):
         name = "x" * length
@@ -191,7 +191,7 @@ def test_batches_of_ids_of_any_length_are_those_of_their_keys() -> None:
 
 
 @given(TXNS, WIDE, MOMENTS, st.integers(0, 2**40), st.text(max_size=150))
-def test_a_batch_of_a_transaction_is_that_of_its_key_and_value(
+def test_a_batch_of_a_transaction_equals_one_built_from_its_key_and_value(
     txn: Txn, wide: frozenset[TopicPartition], now_ms: int, offset: int, name: str
 ) -> None:
     usual = with_fields(txn,
@@ -205,7 +205,7 @@ def test_a_batch_of_a_transaction_is_that_of_its_key_and_value(
 
 
 @given(TXNS)
-def test_what_is_written_is_read_again(txn: Txn) -> None:
+def test_a_written_transaction_is_read_back_unchanged(txn: Txn) -> None:
     actual = read_record(record(key_of(txn.transactional_id), value_of(txn, 1)))
 
     assert actual == (txn.transactional_id, txn)
@@ -220,7 +220,7 @@ def test_version_0_keeps_all_but_the_tagged_fields(txn: Txn) -> None:
 
 
 @given(TXNS.filter(lambda txn: txn.is_recovered or txn.init_version != -1))
-def test_a_kept_transaction_and_what_profile_kip_588_remembers_are_never_written_as_version_0(txn: Txn) -> None:
+def test_recovered_transactions_and_fields_of_profile_kip_588_are_never_written_as_version_0(txn: Txn) -> None:
     """A prepared transaction must survive a restart under every `transaction.version` (KIP-939)."""
     assert value_of(txn, 0) == value_of(txn, 1)
     assert read_record(record(key_of(txn.transactional_id), value_of(txn, 0))) == (txn.transactional_id, txn)
@@ -258,7 +258,7 @@ def batches(log: Iterable[Record], size: int) -> Iterator[tuple[BatchHeader, byt
 
 
 @given(st.lists(st.builds(record, st.sampled_from(KEYS), st.sampled_from(VALUES))), st.integers(1, 3))
-def test_the_last_record_of_an_id_is_its_state_as_if_all_had_been_read(log: list[Record], size: int) -> None:
+def test_last_values_give_the_same_states_as_reading_every_record(log: list[Record], size: int) -> None:
     one_by_one: dict[str, Txn] = {}
     for each in log:
         actual = read_record(each)
@@ -276,7 +276,7 @@ def test_the_last_record_of_an_id_is_its_state_as_if_all_had_been_read(log: list
         assert updated_at_ms_of(value) == shown.updated_at_ms
 
 
-def test_no_value_is_decoded_before_its_state_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_are_not_decoded_until_their_state_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TransactionLogValue, "decode", lambda *_: pytest.fail("a value was decoded"))
     values = [value_of(stored(Phase.EMPTY, producer_epoch=n), 1) for n in range(5)]
 
@@ -287,7 +287,7 @@ def test_no_value_is_decoded_before_its_state_is_asked_for(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("status", [6, 7, 127, -1])
-def test_a_state_that_is_never_stored_is_damage(status: int) -> None:
+def test_a_transaction_state_that_is_never_stored_raises_decode_error(status: int) -> None:
     value = bytearray.fromhex(EMPTY)
     value[16] = status & 0xFF
 
@@ -301,7 +301,7 @@ def test_a_value_that_ends_before_its_state_is_refused() -> None:
 
 
 @pytest.mark.parametrize("size", range(2, len(ONGOING) // 2))
-def test_a_value_that_ends_too_early_is_damage(size: int) -> None:
+def test_a_truncated_value_raises_decode_error(size: int) -> None:
     with pytest.raises(DecodeError):
         read_record(record(key_of("txn-1"), bytes.fromhex(ONGOING)[:size]))
 
@@ -309,7 +309,7 @@ def test_a_value_that_ends_too_early_is_damage(size: int) -> None:
 # --- what is remembered of ids and sets of partitions
 
 
-def test_ids_and_partitions_are_remembered_but_not_without_limit() -> None:
+def test_the_caches_of_encoded_ids_and_partitions_are_bounded() -> None:
     for _ in range(2):
         for index in range(CACHED_MAX + 5):
             txn = stored(Phase.ONGOING, partitions=frozenset({("t", index), ("u", index)}), last_producer_epoch=3, **V2)

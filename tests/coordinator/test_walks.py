@@ -183,7 +183,7 @@ def test_an_error_carries_no_producer_id(data: st.DataObject) -> None:
 
 @given(st.data())
 @settings(max_examples=60)
-def test_the_log_is_written_before_the_markers_and_both_before_the_answer(data: st.DataObject) -> None:
+def test_the_log_is_written_before_the_markers_and_both_before_the_reply(data: st.DataObject) -> None:
     for _, _, done in Walk(data, VERSIONS).steps():
         letters = {Append: "a", WriteMarkers: "m", RejectNewRecords: "s", Reply: "r", Redecide: "g"}
         kinds = "".join(letters[type(effect)] for effect in done)
@@ -193,7 +193,7 @@ def test_the_log_is_written_before_the_markers_and_both_before_the_answer(data: 
 
 @given(st.data())
 @settings(max_examples=60)
-def test_epochs_of_a_producer_id_never_go_back_and_none_is_used_after_another(data: st.DataObject) -> None:
+def test_producer_ids_and_epochs_of_a_transactional_id_never_decrease(data: st.DataObject) -> None:
     walk = Walk(data, VERSIONS)
     if data.draw(st.booleans(), "prepared"):
         walk.prepare()
@@ -223,7 +223,7 @@ def test_markers_never_carry_an_epoch_below_that_of_the_records(data: st.DataObj
 
 @given(st.data())
 @settings(max_examples=60)
-def test_who_was_fenced_never_succeeds_again(data: st.DataObject) -> None:
+def test_a_fenced_producer_never_succeeds_afterwards(data: st.DataObject) -> None:
     """Not even by chance; only the retry of an EndTxn of TV2 hears what the first one would have heard (KIP-890)."""
     walk = Walk(data, VERSIONS)
     for before, request, done in walk.steps():
@@ -239,7 +239,7 @@ def test_who_was_fenced_never_succeeds_again(data: st.DataObject) -> None:
 
 @given(st.data())
 @settings(max_examples=100)
-def test_a_transaction_that_was_kept_obeys_the_newest_pair_and_no_other(data: st.DataObject) -> None:
+def test_an_earlier_producer_can_neither_end_nor_take_over_a_recovered_transaction(data: st.DataObject) -> None:
     """KIP-939: whoever had it before neither ends it nor takes it over; only the keep itself may be repeated."""
     walk = Walk(data, VERSIONS)
     walk.prepare()
@@ -261,7 +261,7 @@ def test_a_transaction_that_was_kept_obeys_the_newest_pair_and_no_other(data: st
 
 @given(st.data())
 @settings(max_examples=100)
-def test_a_transaction_without_a_time_out_ends_only_when_its_owner_or_a_new_instance_says_so(
+def test_a_transaction_without_time_out_is_ended_only_by_its_producer_or_a_new_instance(
     data: st.DataObject,
 ) -> None:
     """KIP-939: a prepared one waits for its decision for ever, across restarts; an admin is a new instance that does not
@@ -279,7 +279,7 @@ def test_a_transaction_without_a_time_out_ends_only_when_its_owner_or_a_new_inst
 
 @given(st.data())
 @settings(max_examples=100)
-def test_keeping_leaves_the_transaction_as_it_is(data: st.DataObject) -> None:
+def test_a_recovery_leaves_the_open_transaction_unchanged(data: st.DataObject) -> None:
     walk = Walk(data, VERSIONS)
     walk.prepare()
     for before, request, done in walk.steps():
@@ -320,7 +320,7 @@ def test_a_new_instance_fences_all_that_came_before_it(data: st.DataObject) -> N
 
 @given(st.data())
 @settings(max_examples=60)
-def test_a_new_instance_finds_the_transaction_that_is_open_and_can_end_it(data: st.DataObject) -> None:
+def test_a_new_instance_can_recover_and_commit_the_open_transaction(data: st.DataObject) -> None:
     """KIP-939: it is told whose records they are, and has the pair to commit them with; else it starts anew."""
     walk = Walk(data, VERSIONS)
     if data.draw(st.booleans(), "prepared"):
@@ -343,7 +343,7 @@ def test_a_new_instance_finds_the_transaction_that_is_open_and_can_end_it(data: 
 
 @given(st.data())
 @settings(max_examples=100)
-def test_the_log_has_all_that_is_known(data: st.DataObject) -> None:
+def test_every_appended_state_is_restored_from_the_log(data: st.DataObject) -> None:
     """Under transaction version 0 too what was kept and what was timed out, though Kafka's record has no room for it."""
     walk = Walk(data, VERSIONS)
     for _, _, done in walk.steps():
@@ -372,7 +372,7 @@ def test_a_time_out_is_remembered_until_the_next_transition_and_in_its_profile_o
 
 @given(st.data())
 @settings(max_examples=60)
-def test_no_walk_leaves_an_id_that_a_new_instance_cannot_have(data: st.DataObject) -> None:
+def test_a_new_instance_can_initialize_the_id_after_any_walk(data: st.DataObject) -> None:
     walk = Walk(data, VERSIONS)
     walk.steps()
     after, done = play(walk.txn, InitProducerId(60_000), walk.at)
@@ -384,7 +384,7 @@ def test_no_walk_leaves_an_id_that_a_new_instance_cannot_have(data: st.DataObjec
 
 @given(st.data())
 @settings(max_examples=60)
-def test_the_same_question_has_the_same_answer(data: st.DataObject) -> None:
+def test_decisions_are_deterministic(data: st.DataObject) -> None:
     walk = Walk(data, VERSIONS)
     for before, request, _ in walk.steps():
         assert decide(before, request, walk.at) == decide(before, request, walk.at)

@@ -27,14 +27,14 @@ def mapped_port(container: str) -> int:
 
 
 @pytest.mark.parametrize("user", ["", "0", "4711:0", "4711:4711"])
-def test_any_user_may_run_it(started: Start, user: str) -> None:
+def test_any_user_may_run_the_image(started: Start, user: str) -> None:
     container = started(*(("--user", user) if user else ()))
 
     wait_until_ready(container)
     assert "Created topic t." in docker("exec", container, "kafka-topics.sh", "--create", "--topic", "t")
 
 
-def test_a_file_system_that_cannot_be_written_is_enough(started: Start) -> None:
+def test_the_image_runs_on_a_read_only_file_system(started: Start) -> None:
     container = started("--read-only")
 
     wait_until_ready(container)
@@ -43,7 +43,7 @@ def test_a_file_system_that_cannot_be_written_is_enough(started: Start) -> None:
 
 
 @pytest.mark.parametrize("folder", ["/var/lib/kafka/data", "/kafka", "/tmp/kraft-combined-logs"])
-def test_data_in_a_volume_is_there_in_the_next_container(started: Start, image: str, folder: str) -> None:
+def test_data_in_a_volume_survives_its_container(started: Start, image: str, folder: str) -> None:
     volume = docker("volume", "create").strip()
     try:
         first = started("--volume", f"{volume}:{folder}")
@@ -88,7 +88,7 @@ def test_the_port_of_an_older_image_is_only_advertised(started: Start) -> None:
     assert docker("exec", container, "rpk", "cluster", "info").split()[-2:] == ["localhost", "29093"]
 
 
-def test_a_folder_that_belongs_to_root_is_refused_with_what_to_do(started: Start, tmp_path: Path) -> None:
+def test_a_data_folder_of_root_is_refused_with_the_remedy(started: Start, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     container = started("--volume", f"{tmp_path}:/var/lib/kafka/data")
 
@@ -99,7 +99,7 @@ def test_a_folder_that_belongs_to_root_is_refused_with_what_to_do(started: Start
     assert not list(tmp_path.iterdir())
 
 
-def test_a_client_is_sent_to_a_random_mapped_port_once_the_broker_is_told(started: Start) -> None:
+def test_a_client_gets_a_random_mapped_port_once_it_is_advertised(started: Start) -> None:
     container = started("--publish", "9092")
     wait_until_ready(container)
     address = f"localhost:{mapped_port(container)}"
@@ -111,7 +111,7 @@ def test_a_client_is_sent_to_a_random_mapped_port_once_the_broker_is_told(starte
     docker("exec", container, "stuntbroker", "topic", "list")  # Within the container it is where it was.
 
 
-def test_a_client_that_comes_before_waits_until_the_broker_is_told(started: Start) -> None:
+def test_an_early_client_waits_until_the_mapped_port_is_advertised(started: Start) -> None:
     container = started("--publish", "9092", "--env", "STUNTBROKER_MAPPED_ADDRESS_WAIT_MS=60000")
     wait_until_ready(container)
     address = f"localhost:{mapped_port(container)}"
@@ -124,7 +124,7 @@ def test_a_client_that_comes_before_waits_until_the_broker_is_told(started: Star
         waiting.result(DEADLINE_S)
 
 
-def test_a_test_outside_controls_the_broker_within(started: Start) -> None:
+def test_the_control_api_of_a_container_is_usable_from_the_host(started: Start) -> None:
     container = started(
         "--publish", "9095", "--env", "STUNTBROKER_CONTROL=0.0.0.0:9095", "--env", "STUNTBROKER_CONTROL_TOKEN=s"
     )
@@ -137,7 +137,7 @@ def test_a_test_outside_controls_the_broker_within(started: Start) -> None:
     client.close()
 
 
-def test_it_lists_what_is_in_it(started: Start) -> None:
+def test_the_image_has_an_sbom_of_its_components(started: Start) -> None:
     container = started()
     listed = json.loads(docker("exec", container, "cat", "/opt/stuntbroker/sbom.cdx.json"))
     names = {each["name"] for each in listed["components"]}
@@ -145,7 +145,7 @@ def test_it_lists_what_is_in_it(started: Start) -> None:
     assert not names & {"pip", "mypy", "cyclonedx-bom"}
 
 
-def test_it_stops_at_once_and_in_order(started: Start) -> None:
+def test_docker_stop_ends_the_broker_with_exit_code_0(started: Start) -> None:
     container = started()
     wait_until_ready(container)
 
@@ -155,7 +155,7 @@ def test_it_stops_at_once_and_in_order(started: Start) -> None:
     assert state["State"]["ExitCode"] == 0  # 137 when it is killed after the 30 s.
 
 
-def test_it_stops_at_once_in_its_first_moments_too(image: str) -> None:
+def test_a_starting_container_stops_on_sigterm(image: str) -> None:
     for _ in range(5):
         container = docker("run", "--detach", image)
         try:
@@ -165,7 +165,7 @@ def test_it_stops_at_once_in_its_first_moments_too(image: str) -> None:
             docker("rm", "--force", container)
 
 
-def test_a_variable_that_means_nothing_is_named(started: Start) -> None:
+def test_an_unknown_environment_variable_is_reported_by_name(started: Start) -> None:
     container = started(
         "--env", "KAFKA_NUM_PARTITIONS=3", "--env", "KAFKA_NUM_PARTITION=3", "--env", "KAFKA_HEAP_OPTS=-Xmx1g",
         "--env", "STUNTBROKER_TOPICS=orders:2,payments",
@@ -179,7 +179,7 @@ def test_a_variable_that_means_nothing_is_named(started: Start) -> None:
     assert "Topic: orders\t" in described and "PartitionCount: 2" in described and "PartitionCount: 3" in described
 
 
-def test_an_error_in_a_variable_says_what_and_where(started: Start) -> None:
+def test_an_invalid_environment_variable_is_reported_with_its_cause(started: Start) -> None:
     container = started("--env", "KAFKA_LISTENERS=SSL://0.0.0.0:9092")
 
     assert docker("wait", container).strip() == "2"

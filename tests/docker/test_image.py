@@ -33,7 +33,7 @@ def instruction(name: str, text: str = DOCKERFILE) -> list[str]:
     return words
 
 
-def test_what_bake_makes_asks_the_same_more_often_while_it_starts() -> None:
+def test_bake_uses_the_same_health_check_with_a_start_interval() -> None:
     assert instruction("HEALTHCHECK", BAKE) == instruction("HEALTHCHECK")
     assert "--start-interval=" in BAKE
 
@@ -46,7 +46,7 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_the_command_serves_and_the_health_check_says_so(tmp_path: Path) -> None:
+def test_the_command_of_the_image_serves_and_passes_the_health_check(tmp_path: Path) -> None:
     ours = [sys.executable, "-m", "stuntbroker"]
     command = instruction("CMD")
     check = instruction("HEALTHCHECK")
@@ -113,7 +113,7 @@ def test_every_command_of_kafka_has_its_names_in_the_image(layout: Path) -> None
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-def test_the_start_script_of_cp_kafka_survives_what_start_scripts_do_to_it(layout: Path, tmp_path: Path) -> None:
+def test_the_start_scripts_of_cp_kafka_work_after_custom_edits(layout: Path, tmp_path: Path) -> None:
     """They delete lines of one script, add one to it, and empty another."""
     folder = tmp_path / "docker"
     shutil.copytree(layout / "etc" / "confluent" / "docker", folder)
@@ -132,7 +132,7 @@ def test_the_start_script_of_cp_kafka_survives_what_start_scripts_do_to_it(layou
     assert subprocess.run(["sh", "-c", f". {folder}/bash-config; echo sourced"], check=True, capture_output=True).stdout
 
 
-def test_the_pinned_requirements_are_those_of_the_package_and_of_what_builds_it() -> None:
+def test_pinned_requirements_match_the_dependencies_of_the_package_and_its_build() -> None:
     """Each has hashes, and each is in the range that pyproject.toml has."""
     needed = {
         "requirements.txt": [
@@ -157,7 +157,7 @@ def check_pinned(text: str, lines: list[str]) -> None:
     assert "://" not in text  # No registry's name.
 
 
-def test_the_image_runs_as_a_user_of_its_own_and_keeps_nothing_that_builds() -> None:
+def test_the_image_runs_as_its_own_user_and_contains_no_build_tools() -> None:
     _, _, final = DOCKERFILE.rpartition("\nFROM ")
 
     assert re.search(r"^USER stuntbroker$", final, re.MULTILINE)

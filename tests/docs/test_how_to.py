@@ -89,7 +89,7 @@ def test_every_block_of_every_page_is_tried() -> None:
     assert shown == BLOCKS
 
 
-def test_the_variable_for_spring_is_the_one_of_the_program_that_is_run() -> None:
+def test_the_spring_variable_is_that_of_the_tested_program() -> None:
     (line,) = blocks("jvm.md", "sh")
     name, _, command = line.partition("=")
 
@@ -247,7 +247,7 @@ def test_the_options_of_the_pytest_page_are_those_of_the_plug_in() -> None:
     assert sorted(rows) == sorted((option.name, option.ini, option.variable) for option in OPTIONS)
 
 
-def test_what_the_pytest_page_says_of_a_broker_is_there() -> None:
+def test_the_pytest_page_lists_the_members_of_the_broker_object() -> None:
     from stuntbroker.fixture.broker import Broker
 
     text = (HOW_TO / "pytest.md").read_text(encoding="utf-8")
@@ -259,7 +259,7 @@ def test_what_the_pytest_page_says_of_a_broker_is_there() -> None:
     assert public - named <= {"cluster", "close", "forget_connections"}
 
 
-def test_the_commands_of_the_page_work_one_after_the_other(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_about_commands_work_in_order(tmp_path: Path) -> None:
     (lines,) = blocks("commands.md", "")
     with serving() as broker:
         bootstrap = "{}:{}".format(*broker.address)
@@ -335,7 +335,7 @@ def test_the_commands_of_the_page_about_security_reach_the_broker_of_its_compose
         assert done.stdout == "42 EUR\n"
 
 
-def test_the_compose_and_ci_files_of_the_page_say_what_the_broker_understands() -> None:
+def test_the_broker_accepts_every_variable_of_the_compose_and_ci_files() -> None:
     compose, actions, gitlab = (yaml.safe_load(text) for text in blocks("containers.md", "yaml"))
     environments = [
         compose["services"]["kafka"]["environment"],

@@ -84,7 +84,7 @@ def first_line_of_make_with_options() -> str:
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
-def test_the_targets_of_make_are_there_and_the_options_are_understood(tmp_path: Path) -> None:
+def test_the_make_targets_exist_and_the_options_are_accepted(tmp_path: Path) -> None:
     options, help_line = block("", first_line="make run ARGS=").splitlines()
     for line in ("make run", "make test", options):
         run([*shlex.split(line), "--dry-run"], ROOT)

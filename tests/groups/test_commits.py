@@ -47,7 +47,7 @@ COMMITS = [
 
 
 @pytest.mark.parametrize(("state", "member_id", "instance_id", "generation", "plain", "transactional"), COMMITS)
-def test_who_may_commit(
+def test_an_offset_commit_is_checked_against_state_member_and_generation(
     state: GroupState,
     member_id: str,
     instance_id: str | None,
@@ -61,7 +61,7 @@ def test_who_may_commit(
     assert errors == [plain, transactional]
 
 
-def test_who_may_commit_is_decided_for_every_state() -> None:
+def test_offset_commit_is_decided_for_every_state() -> None:
     assert {state for state, *_ in COMMITS} == set(S)
 
 
@@ -88,7 +88,7 @@ def test_a_commit_without_members_makes_a_simple_group(world: World) -> None:
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_a_commit_of_which_everything_is_refused_makes_a_simple_group_too(world: World, transactional: bool) -> None:
+def test_a_commit_with_only_refused_offsets_creates_a_simple_group(world: World, transactional: bool) -> None:
     commits = [OffsetCommit("t", 0, 1, -1, "m" * 4_097)]
     if transactional:
         errors = world.groups.commit_transactional("g", 1, 0, "", None, -1, commits, 3)
@@ -116,7 +116,7 @@ def test_a_transactional_commit_needs_a_group_id(world: World) -> None:
         ("\U0001f600" * 2_049, E.OFFSET_METADATA_TOO_LARGE),
     ],
 )
-def test_metadata_is_measured_as_java_does(world: World, metadata: str | None, error: ErrorCode) -> None:
+def test_offset_metadata_is_measured_in_utf_16_code_units(world: World, metadata: str | None, error: ErrorCode) -> None:
     commits = [OffsetCommit("t", 0, 1, -1, metadata), OffsetCommit("t", 1, 2)]
     errors = world.groups.commit("g", "", None, -1, commits, version=8)
 
@@ -125,7 +125,7 @@ def test_metadata_is_measured_as_java_does(world: World, metadata: str | None, e
     assert world.offset().offset == (1 if error is E.NONE else -1)
 
 
-def test_a_commit_is_fetched_as_it_was_made(world: World) -> None:
+def test_a_committed_offset_is_fetched_with_its_leader_epoch_and_metadata(world: World) -> None:
     commits = [OffsetCommit("t", 0, 5, 7, "m"), OffsetCommit("t", 2, 6), OffsetCommit("u", 0, 8)]
     world.groups.commit("g", "", None, -1, commits, version=8)
 
@@ -140,7 +140,7 @@ def test_a_commit_is_fetched_as_it_was_made(world: World) -> None:
     assert world.groups.fetch_all("nobody", False) == []
 
 
-def test_an_offset_of_a_topic_that_was_made_anew_is_not_given_out(world: World) -> None:
+def test_an_offset_of_a_recreated_topic_is_not_returned(world: World) -> None:
     old, new = b"\1" * 16, b"\2" * 16
     world.groups.commit("g", "", None, -1, [OffsetCommit("t", 0, 5, topic_id=old)], version=10)
 
@@ -150,7 +150,7 @@ def test_an_offset_of_a_topic_that_was_made_anew_is_not_given_out(world: World) 
     assert (fetched(old), fetched(new), fetched(ZERO_UUID)) == (5, -1, 5)
 
 
-def test_a_commit_that_cannot_be_stored_is_not_there(world: World) -> None:
+def test_an_offset_commit_that_cannot_be_stored_has_no_effect(world: World) -> None:
     world.log.is_full = True
     with pytest.raises(DiskFull):
         world.commit(5)
@@ -159,7 +159,7 @@ def test_a_commit_that_cannot_be_stored_is_not_there(world: World) -> None:
     assert world.groups.group("g") is None
 
 
-def test_offsets_of_topics_that_are_read_cannot_be_deleted(world: World) -> None:
+def test_offsets_of_subscribed_topics_cannot_be_deleted(world: World) -> None:
     (first,) = world.stable()
     world.commit(5, first, 1)
     world.commit(6, first, 1, topic="u")
@@ -177,7 +177,7 @@ def test_offsets_of_topics_that_are_read_cannot_be_deleted(world: World) -> None
         ({"protocol_type": "consumer"}, E.NONE),
     ],
 )
-def test_offset_delete_looks_at_the_kind_of_the_group(
+def test_offset_delete_depends_on_the_protocol_type_of_the_group(
     world: World, enters: dict[str, Any] | None, error: ErrorCode
 ) -> None:
     if enters is not None:
@@ -207,7 +207,7 @@ def test_only_a_group_without_members_can_be_deleted(world: World) -> None:
     assert world.replayed().list_groups() == []
 
 
-def test_a_deleted_topic_takes_its_offsets_along(world: World) -> None:
+def test_deleting_a_topic_deletes_its_offsets_in_every_group(world: World) -> None:
     world.commit(5)
     world.commit(6, topic="u")
     world.commit(7, group_id="h", partition=3)

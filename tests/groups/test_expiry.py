@@ -37,7 +37,7 @@ def test_offsets_of_a_group_live_for_the_retention_time_after_the_last_member_le
     assert world.groups.group("g") is None
 
 
-def test_offsets_of_topics_that_nobody_in_the_group_reads_any_more_expire(world: World) -> None:
+def test_offsets_of_topics_that_no_member_subscribes_to_expire(world: World) -> None:
     (first,) = world.stable(session_timeout_ms=1_800_000)
     world.commit(1, first, 1)
     world.commit(2, first, 1, topic="u")
@@ -79,7 +79,7 @@ def test_an_old_client_chooses_the_retention_of_its_commit(world: World) -> None
     assert world.offset(partition=1).offset == 2
 
 
-def test_an_empty_group_without_offsets_goes_with_the_next_sweep(world: World) -> None:
+def test_an_empty_group_without_offsets_is_removed_by_the_next_sweep(world: World) -> None:
     world.join()
     assert world.state is GroupState.EMPTY
     world.time.pass_ms(SWEEP_MS)
@@ -96,7 +96,7 @@ def test_the_sweep_continues_after_a_restart(world: World) -> None:
     assert world.groups.group("g") is None
 
 
-def test_after_stop_nothing_runs(world: World) -> None:
+def test_no_timer_runs_after_stop(world: World) -> None:
     world.stable(2)
     world.groups.stop()
 

@@ -121,7 +121,7 @@ def test_a_group_of_version_0_has_the_session_time_as_its_rebalance_time() -> No
 
 
 @pytest.mark.parametrize("kind", [3, 8, 16, 99])
-def test_records_of_other_groups_are_passed_over(kind: int) -> None:
+def test_records_of_other_group_types_are_skipped(kind: int) -> None:
     assert read_record(0, pack(">h", kind) + b"whatever", b"whatever") is None
 
 
@@ -137,7 +137,7 @@ def test_records_of_other_groups_are_passed_over(kind: int) -> None:
         (bytes(group_key("g")), b"\xff\xff"),
     ],
 )
-def test_bytes_that_are_no_record_are_a_fault(key: bytes | None, value: bytes | None) -> None:
+def test_malformed_group_records_raise_decode_error(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(DecodeError):
         read_record(0, key, value)
 
@@ -153,6 +153,6 @@ def test_bytes_that_are_no_record_are_a_fault(key: bytes | None, value: bytes | 
         ("\U0001f600", 1_772_899, 49),
     ],
 )
-def test_keys_are_placed_as_java_does(key: str, hashed: int | None, partition: int) -> None:
+def test_a_key_is_hashed_to_its_partition_as_in_java(key: str, hashed: int | None, partition: int) -> None:
     assert hashed is None or java_hash(key) == hashed
     assert partition_for(key, 50) == partition

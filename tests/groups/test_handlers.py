@@ -112,7 +112,7 @@ def client(world: World) -> Client:
 
 
 @pytest.mark.parametrize("handler", HANDLERS)
-def test_a_handler_says_its_key_and_its_versions(handler: str) -> None:
+def test_a_handler_declares_its_key_and_versions(handler: str) -> None:
     module = importlib.import_module(f"stuntbroker.broker.handlers.{handler}")
 
     assert int(handler[1:3]) == module.KEY
@@ -172,7 +172,7 @@ def test_join_group(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_join_group_of_a_stranger_has_no_protocol(client: Client, version: int) -> None:
+def test_join_group_of_an_unknown_member_returns_no_protocol(client: Client, version: int) -> None:
     enter(client)
     answer = client.ask("k11_join_group", join_request("x", version), version)
 
@@ -216,7 +216,7 @@ def test_heartbeat(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_leave_group_of_one(client: Client, version: int) -> None:
+def test_leave_group_with_one_member(client: Client, version: int) -> None:
     member_id = enter(client)
 
     def leave_group(member: str, group: str = "g") -> int:
@@ -229,7 +229,7 @@ def test_leave_group_of_one(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(3, 6))
-def test_leave_group_of_several(client: Client, version: int) -> None:
+def test_leave_group_with_several_members(client: Client, version: int) -> None:
     member_id = enter(client)
 
     def leave_group(group: str, *members: str) -> tuple[int, list[int]]:
@@ -281,7 +281,7 @@ def test_offset_commit_to_a_group_that_does_not_exist(client: Client, version: i
     assert codes(client.ask("k08_offset_commit", request, version)) == [error, E.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_offset_commit_of_a_place_that_is_not_there_makes_no_group(client: Client) -> None:
+def test_offset_commit_to_an_unknown_topic_creates_no_group(client: Client) -> None:
     client.ask("k08_offset_commit", commit_request(("x", 0)), 8)
 
     assert client.broker.groups.group("g") is None
@@ -423,7 +423,7 @@ def test_offset_delete_of_a_group_that_does_not_exist(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_a_group_of_which_everything_is_asked_for_twice_is_answered_once(version: int) -> None:
+def test_offset_fetch_returns_a_group_requested_twice_with_all_topics_only_once(version: int) -> None:
     client = Client(World())
     named = [OffsetFetchRequestTopics("t", partition_indexes=[0])]
     request = (("g", None), ("h", None), ("g", None), ("g", named))

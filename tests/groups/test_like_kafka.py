@@ -367,7 +367,7 @@ WALKS = (strangers, alone, offsets, static, together, silent, in_transactions, r
 
 
 @pytest.mark.parametrize("walk", WALKS, ids=lambda walk: str(walk.__name__))
-def test_every_answer_is_kafkas(
+def test_every_group_response_is_that_of_kafka(
     walk: Walk, addresses: tuple[str, str], topic_ids: list[dict[bytes, str]], tmp_path: Path
 ) -> None:
     messages = [Transcript(), Transcript()]

@@ -41,7 +41,7 @@ SENDERS = [
 
 
 @pytest.mark.parametrize(("member_id", "instance_id", "error"), SENDERS)
-def test_a_sender_is_known_by_its_member_id_and_its_instance_id(
+def test_a_member_is_identified_by_member_id_and_instance_id(
     member_id: str, instance_id: str | None, error: ErrorCode
 ) -> None:
     """KIP-345: of two that say that they are the same static member, the older is fenced."""
@@ -119,7 +119,7 @@ LEAVES = [
 
 
 @pytest.mark.parametrize(("leaver", "error", "gone"), LEAVES)
-def test_leave_takes_out_who_is_named(leaver: Leaver, error: ErrorCode, gone: str | None) -> None:
+def test_leave_group_removes_the_named_member(leaver: Leaver, error: ErrorCode, gone: str | None) -> None:
     decision = decide(group(S.STABLE), LeaveGroup("g", (leaver,)), 0, DEFAULTS)
 
     assert Respond(LeaveReply(E.NONE, (error,))) in decision.effects
@@ -127,7 +127,7 @@ def test_leave_takes_out_who_is_named(leaver: Leaver, error: ErrorCode, gone: st
     assert decision.group.state is (S.STABLE if gone is None else S.PREPARING_REBALANCE)
 
 
-def test_leave_of_several_answers_for_each() -> None:
+def test_leave_group_returns_an_error_code_for_each_member() -> None:
     leavers = (Leaver("f", None), Leaver("x", None), Leaver("", "i"))
     decision = decide(group(S.STABLE), LeaveGroup("g", leavers), 0, DEFAULTS)
 
@@ -135,7 +135,7 @@ def test_leave_of_several_answers_for_each() -> None:
     assert list(decision.group.members) == ["l"]
 
 
-def test_a_member_leaves_once_a_request() -> None:
+def test_a_member_named_twice_in_leave_group_is_unknown_the_second_time() -> None:
     leavers = (Leaver("f", None), Leaver("f", None), Leaver("", "i"), Leaver("", "i"), Leaver("s", "i"))
     decision = decide(group(S.STABLE), LeaveGroup("g", leavers), 0, DEFAULTS)
 
@@ -197,7 +197,7 @@ JOINS = [
 
 
 @pytest.mark.parametrize(("state", "member_id", "changed", "error", "becomes"), JOINS)
-def test_join_of_one_who_has_a_member_id(
+def test_join_with_a_member_id(
     state: GroupState, member_id: str, changed: bool, error: ErrorCode | None, becomes: GroupState
 ) -> None:
     offered = protocols("range", topics=("t", "u")) if changed else protocols("range")
@@ -210,7 +210,7 @@ def test_join_is_decided_for_every_state() -> None:
     assert {state for state, *_ in JOINS} == set(S)
 
 
-def test_join_again_tells_the_members_to_the_leader_only() -> None:
+def test_a_repeated_join_returns_the_members_to_the_leader_only() -> None:
     completing = group(S.COMPLETING_REBALANCE)
     (to_leader,) = decide(completing, join("l"), 0, DEFAULTS).effects
     (to_follower,) = decide(completing, join("f"), 0, DEFAULTS).effects
@@ -232,7 +232,7 @@ def test_join_again_tells_the_members_to_the_leader_only() -> None:
         (S.STABLE, "consumer", ()),
     ],
 )
-def test_join_needs_a_protocol_that_everybody_knows(
+def test_join_requires_a_protocol_that_all_members_support(
     state: GroupState, protocol_type: str, names: tuple[str, ...]
 ) -> None:
     request = join(protocol_type=protocol_type, protocols=protocols(*names))
@@ -240,7 +240,7 @@ def test_join_needs_a_protocol_that_everybody_knows(
     assert answer_of(decide(group(state), request, 0, DEFAULTS)) is E.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_an_answer_that_is_an_error_changes_nothing() -> None:
+def test_an_error_reply_leaves_the_group_unchanged() -> None:
     for state in S:
         for request in (join("x"), sync("x", 3), sync("f", 2), LeaveGroup("g", (Leaver("x", None),))):
             before = group(state)

@@ -30,7 +30,7 @@ def test_a_pending_offset_is_not_seen_before_the_commit(world: World) -> None:
     assert world.offset(stable=True) == FetchedOffset(0, 2)
 
 
-def test_of_an_unstable_offset_nothing_is_told_but_that_it_is(world: World) -> None:
+def test_a_stable_fetch_of_a_pending_offset_returns_only_unstable_offset_commit(world: World) -> None:
     """RequireStable, KIP-447: neither the offset before nor what was said with it."""
     world.groups.commit(
         "g", "", None, -1, [OffsetCommit("t", 0, 5, 7, "m"), OffsetCommit("t", 1, 6, 8, "n")], version=8
@@ -43,7 +43,7 @@ def test_of_an_unstable_offset_nothing_is_told_but_that_it_is(world: World) -> N
     assert world.offset() == FetchedOffset(0, 5, 7, "m")
 
 
-def test_what_is_told_of_an_offset_in_a_transaction_is_all_there_after_its_commit(world: World) -> None:
+def test_leader_epoch_and_metadata_of_a_transactional_offset_are_fetched_after_its_commit(world: World) -> None:
     commits = [
         OffsetCommit("t", 0, 5, 7, "m"),
         OffsetCommit("t", 1, 6, -1, "m" * 4_097),
@@ -72,7 +72,7 @@ def test_a_marker_ends_the_transaction_for_all_groups_of_its_partition(world: Wo
     assert world.offset("h", partition=1, stable=True).error is E.UNSTABLE_OFFSET_COMMIT
 
 
-def test_the_producers_of_pending_offsets_are_known_by_group_and_place(world: World) -> None:
+def test_the_producers_of_pending_offsets_are_known_by_group_and_partition(world: World) -> None:
     world.commit(1, partition=3)
     world.commit_in_txn(7, 1)
     world.commit_in_txn(8, 1)
@@ -113,7 +113,7 @@ def test_an_aborted_offset_is_never_seen(world: World) -> None:
     assert world.offset(stable=True) == FetchedOffset(0, 1)
 
 
-def test_the_last_commit_of_a_transaction_counts(world: World) -> None:
+def test_the_last_offset_commit_of_a_transaction_wins(world: World) -> None:
     world.commit_in_txn(7, 3)
     world.commit_in_txn(7, 2)
     world.end_txn(7, commit=True)
@@ -147,7 +147,7 @@ def test_of_two_transactions_the_later_record_counts_in_whatever_order_they_end(
     assert world.offset().offset == expected
 
 
-def test_a_plain_commit_during_the_transaction_counts_at_once_and_stays(world: World) -> None:
+def test_a_plain_commit_after_a_pending_offset_applies_immediately_and_remains(world: World) -> None:
     world.commit_in_txn(7, 1)
     world.commit(9)
     assert world.offset().offset == 9
@@ -170,7 +170,7 @@ def removed_with_the_topic(world: World) -> None:
 
 
 @pytest.mark.parametrize("remove", [removed_by_offset_delete, removed_with_the_group, removed_with_the_topic])
-def test_a_tombstone_takes_committed_and_pending_alike(world: World, remove: Callable[[World], None]) -> None:
+def test_a_tombstone_removes_committed_and_pending_offsets(world: World, remove: Callable[[World], None]) -> None:
     world.commit(1)
     world.commit_in_txn(7, 2)
     remove(world)
@@ -180,14 +180,14 @@ def test_a_tombstone_takes_committed_and_pending_alike(world: World, remove: Cal
     assert world.offset(stable=True) == FetchedOffset(0)
 
 
-def test_a_marker_for_nothing_changes_nothing(world: World) -> None:
+def test_a_marker_without_pending_offsets_changes_no_offset(world: World) -> None:
     world.commit(1)
     world.end_txn(7, commit=True)
 
     assert world.offset(stable=True) == FetchedOffset(0, 1)
 
 
-def test_a_partition_with_a_pending_offset_alone_is_not_among_all(world: World) -> None:
+def test_offset_fetch_of_all_topics_omits_partitions_with_only_pending_offsets(world: World) -> None:
     world.commit(1)
     world.commit_in_txn(7, 2)
     world.commit_in_txn(7, 3, partition=1)
@@ -219,7 +219,7 @@ def test_pending_offsets_survive_a_restart(world: World) -> None:
     assert world.offset(stable=True).offset == 2
 
 
-def test_a_replay_of_a_log_without_older_commits_is_the_same() -> None:
+def test_a_replay_of_a_compacted_log_gives_the_same_offsets() -> None:
     """Compaction drops the pending record that lost: nothing changes, for the place in the log decides."""
     world = World()
     world.commit_in_txn(7, 1)

@@ -16,7 +16,7 @@ S = GroupState
 E = ErrorCode
 
 
-def test_the_first_member_leads_and_gets_what_it_assigns_to_itself(world: World) -> None:
+def test_the_first_member_becomes_leader_and_gets_its_own_assignment(world: World) -> None:
     (request,) = world.join()
     assert request == JoinReply(E.MEMBER_ID_REQUIRED, "c-1")
     assert world.state is S.EMPTY
@@ -33,13 +33,13 @@ def test_the_first_member_leads_and_gets_what_it_assigns_to_itself(world: World)
     assert world.state is S.STABLE
 
 
-def test_below_version_4_a_new_member_joins_at_once(world: World) -> None:
+def test_a_new_member_below_version_4_joins_without_a_member_id(world: World) -> None:
     (joined,) = world.join(requires_member_id=False)
 
     assert (joined.error, joined.member_id) == (E.NONE, "c-1")
 
 
-def test_a_second_member_makes_the_first_join_again(world: World) -> None:
+def test_a_second_member_makes_the_first_member_rejoin(world: World) -> None:
     (first,) = world.stable()
     second, second_joined = world.enter()
 
@@ -60,7 +60,7 @@ def test_a_second_member_makes_the_first_join_again(world: World) -> None:
     assert second_synced[0].assignment == b"2"
 
 
-def test_a_member_that_the_leader_forgets_gets_nothing_to_read(world: World) -> None:
+def test_a_member_that_the_leader_omits_gets_an_empty_assignment(world: World) -> None:
     (first,) = world.stable()
     second, _ = world.enter()
     world.join(first)
@@ -69,7 +69,7 @@ def test_a_member_that_the_leader_forgets_gets_nothing_to_read(world: World) -> 
     assert world.sync(second, 2) == [SyncReply(E.NONE, "consumer", "range", b"")]
 
 
-def test_the_protocol_with_the_most_votes_is_taken_among_those_that_all_know(world: World) -> None:
+def test_the_most_voted_protocol_that_all_members_support_is_selected(world: World) -> None:
     first, _ = world.enter(protocols=protocols("a", "b", "c"))
     world.settle()
     world.enter(protocols=protocols("b", "c"))
@@ -79,7 +79,7 @@ def test_the_protocol_with_the_most_votes_is_taken_among_those_that_all_know(wor
     assert joined[0].protocol_name == "b"
 
 
-def test_a_member_that_does_not_join_again_is_out_when_the_rebalance_time_is_over(world: World) -> None:
+def test_a_member_that_does_not_rejoin_is_removed_after_the_rebalance_time_out(world: World) -> None:
     (first,) = world.stable(rebalance_timeout_ms=5_000)
     second, joined = world.enter(rebalance_timeout_ms=8_000)
     world.time.pass_ms(7_999)
@@ -92,7 +92,7 @@ def test_a_member_that_does_not_join_again_is_out_when_the_rebalance_time_is_ove
     assert world.heartbeat(first, 1) is E.UNKNOWN_MEMBER_ID
 
 
-def test_who_does_not_send_sync_is_out_when_the_rebalance_time_is_over(world: World) -> None:
+def test_a_member_that_does_not_sync_is_removed_after_the_rebalance_time_out(world: World) -> None:
     first, second = world.stable(2)
     world.join(second, protocols=protocols("range", topics=("u",)))
     world.join(first)
@@ -107,7 +107,7 @@ def test_who_does_not_send_sync_is_out_when_the_rebalance_time_is_over(world: Wo
     assert world.state is S.PREPARING_REBALANCE
 
 
-def test_who_is_silent_for_its_session_time_is_out(world: World) -> None:
+def test_a_member_without_heartbeats_is_removed_after_its_session_time_out(world: World) -> None:
     first, second = world.stable(2)
     world.time.pass_ms(SESSION_MS - 1)
     assert world.heartbeat(first, 2) is E.NONE
@@ -118,7 +118,7 @@ def test_who_is_silent_for_its_session_time_is_out(world: World) -> None:
     assert world.heartbeat(second, 2) is E.UNKNOWN_MEMBER_ID
 
 
-def test_a_heartbeat_begins_the_session_anew(world: World) -> None:
+def test_a_heartbeat_restarts_the_session_time_out(world: World) -> None:
     (first,) = world.stable()
     for _ in range(10):
         world.time.pass_ms(SESSION_MS - 1)
@@ -132,7 +132,7 @@ def test_a_commit_counts_as_a_heartbeat(world: World) -> None:
         assert world.commit(offset, first, 1) is E.NONE
 
 
-def test_who_waits_for_the_others_needs_no_heartbeats(world: World) -> None:
+def test_a_member_waiting_in_join_needs_no_heartbeats(world: World) -> None:
     (first,) = world.stable(session_timeout_ms=30_000)
     second, joined = world.enter(session_timeout_ms=6_000)
     world.time.pass_ms(29_000)
@@ -142,7 +142,7 @@ def test_who_waits_for_the_others_needs_no_heartbeats(world: World) -> None:
     assert joined[0].error is E.NONE
 
 
-def test_a_new_member_does_not_wait_for_ever(world: World) -> None:
+def test_a_new_member_is_removed_after_waiting_five_minutes_in_join(world: World) -> None:
     (first,) = world.stable(rebalance_timeout_ms=1_000_000, session_timeout_ms=1_000_000)
     _second, joined = world.enter()
     world.time.pass_ms(300_000)
@@ -158,7 +158,7 @@ def test_a_member_id_that_is_not_used_is_forgotten_after_the_session_time(world:
     assert world.join(request.member_id) == [JoinReply(E.UNKNOWN_MEMBER_ID, request.member_id)]
 
 
-def test_a_rebalance_waits_for_those_who_were_given_an_id(world: World) -> None:
+def test_a_rebalance_waits_for_pending_members_until_their_session_time_out(world: World) -> None:
     (first,) = world.stable()
     world.join()
     assert world.state is S.STABLE
@@ -193,7 +193,7 @@ def test_the_group_of_a_leader_that_leaves_continues_under_another(world: World)
     assert (joined.leader_id, joined.generation) == (second, 3)
 
 
-def test_an_assignment_that_comes_too_late_is_refused(world: World) -> None:
+def test_an_assignment_sent_during_the_next_rebalance_is_refused(world: World) -> None:
     (first,) = world.stable()
     world.enter()
     world.join(first)
@@ -202,7 +202,7 @@ def test_an_assignment_that_comes_too_late_is_refused(world: World) -> None:
     assert world.sync(first, 2) == [SyncReply(E.REBALANCE_IN_PROGRESS)]
 
 
-def test_who_waits_for_the_assignment_hears_of_a_new_rebalance(world: World) -> None:
+def test_a_waiting_sync_returns_rebalance_in_progress_when_a_member_joins(world: World) -> None:
     first, second = world.stable(2)
     world.join(first)
     world.join(second)
@@ -212,7 +212,7 @@ def test_who_waits_for_the_assignment_hears_of_a_new_rebalance(world: World) -> 
     assert waiting == [SyncReply(E.REBALANCE_IN_PROGRESS)]
 
 
-def test_who_leaves_while_it_waits_is_answered(world: World) -> None:
+def test_the_waiting_join_of_a_member_that_leaves_is_answered(world: World) -> None:
     first, second = world.stable(2)
     joining = world.join(second, protocols=protocols("range", topics=("u",)))
     world.groups.leave_group("g", [Leaver(second, None)])
@@ -222,7 +222,7 @@ def test_who_leaves_while_it_waits_is_answered(world: World) -> None:
     assert list(world.group().members) == [first]
 
 
-def test_who_leaves_while_it_waits_for_its_assignment_is_answered(world: World) -> None:
+def test_the_waiting_sync_of_a_member_that_leaves_is_answered(world: World) -> None:
     first, second = world.stable(2)
     world.join(first)
     world.join(second)
@@ -255,7 +255,7 @@ def test_the_first_rebalance_waits_no_longer_than_the_rebalance_time() -> None:
     assert first[0].generation == 1
 
 
-def test_a_group_that_is_full_takes_nobody_in() -> None:
+def test_a_full_group_refuses_new_members() -> None:
     world = World(group_size_max=1)
     world.stable()
 
@@ -275,13 +275,13 @@ def test_in_a_rebalance_the_first_to_join_fill_the_group() -> None:
     assert joined == []
 
 
-def test_a_lost_answer_can_be_had_again_before_the_assignment(world: World) -> None:
+def test_a_repeated_join_gets_the_same_reply_before_the_assignment(world: World) -> None:
     first, answers = world.enter()
 
     assert world.join(first) == answers
 
 
-def test_a_follower_that_comes_back_unchanged_changes_nothing(world: World) -> None:
+def test_an_unchanged_join_of_a_follower_causes_no_rebalance(world: World) -> None:
     first, second = world.stable(2)
     (restarted,) = world.join(second)
 
@@ -289,7 +289,7 @@ def test_a_follower_that_comes_back_unchanged_changes_nothing(world: World) -> N
     assert world.state is S.STABLE
 
 
-def test_time_that_comes_too_late_is_ignored(world: World) -> None:
+def test_timers_of_a_deleted_group_have_no_effect(world: World) -> None:
     (first,) = world.stable()
     world.groups.leave_group("g", [Leaver(first, None)])
     world.groups.delete_group("g")
@@ -298,7 +298,7 @@ def test_time_that_comes_too_late_is_ignored(world: World) -> None:
     assert world.groups.group("g") is None
 
 
-def test_only_timers_that_may_still_matter_run(world: World) -> None:
+def test_repeated_heartbeats_leave_only_one_session_timer(world: World) -> None:
     (first,) = world.stable()
     for _ in range(1_000):
         world.heartbeat(first, 1)
@@ -332,7 +332,7 @@ def test_an_assignment_that_cannot_be_stored_is_not_given_out(world: World) -> N
     assert world.sync(first, 1, assignments=((first, b"1"),))[0].assignment == b"1"
 
 
-def test_a_group_that_cannot_be_stored_is_not_there(world: World) -> None:
+def test_a_group_that_cannot_be_stored_is_not_created(world: World) -> None:
     world.log.is_full = True
     with pytest.raises(DiskFull):
         world.join()
@@ -340,7 +340,7 @@ def test_a_group_that_cannot_be_stored_is_not_there(world: World) -> None:
     assert world.groups.group("g") is None
 
 
-def test_what_was_due_while_the_disk_was_full_is_done_later(world: World) -> None:
+def test_a_session_time_out_that_fails_on_a_full_disk_is_retried(world: World) -> None:
     world.stable()
     world.log.is_full = True
     with pytest.raises(DiskFull):

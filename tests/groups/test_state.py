@@ -13,7 +13,7 @@ def test_every_state_has_its_successors() -> None:
     assert set(SUCCESSORS) == set(GroupState)
 
 
-def test_every_state_but_dead_can_die_and_dead_is_the_end() -> None:
+def test_every_other_state_can_become_dead_and_dead_is_final() -> None:
     assert {state for state, after in SUCCESSORS.items() if S.DEAD in after} == set(S) - {S.DEAD}
     assert SUCCESSORS[S.DEAD] == frozenset()
 
@@ -39,7 +39,7 @@ def test_a_group_moves_along_the_diagram_only(before: GroupState, after: GroupSt
         (None, None, False),
     ],
 )
-def test_topics_that_consumers_may_read_count_as_read_when_that_is_not_known(
+def test_consumer_groups_with_unknown_subscriptions_count_as_subscribed_to_every_topic(
     protocol_type: str | None, subscribed: frozenset[str] | None, expected: bool
 ) -> None:
     group = Group("g", protocol_type=protocol_type, subscribed_topics=subscribed)

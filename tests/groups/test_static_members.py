@@ -29,7 +29,7 @@ def test_a_static_member_joins_without_asking_for_an_id(world: World) -> None:
     assert joined.members[0].instance_id == "a"
 
 
-def test_a_static_member_that_comes_back_keeps_its_assignment_without_a_rebalance(world: World) -> None:
+def test_a_restarted_static_member_keeps_its_assignment_without_a_rebalance(world: World) -> None:
     first, second = static_group(world)
     (back,) = world.join(instance_id="b")
 
@@ -39,7 +39,7 @@ def test_a_static_member_that_comes_back_keeps_its_assignment_without_a_rebalanc
     assert world.sync(back.member_id, 2, instance_id="b")[0].assignment == second.encode()
 
 
-def test_the_old_self_of_a_static_member_is_fenced(world: World) -> None:
+def test_the_replaced_instance_of_a_static_member_is_fenced(world: World) -> None:
     _, second = static_group(world)
     world.join(instance_id="b")
 
@@ -50,7 +50,7 @@ def test_the_old_self_of_a_static_member_is_fenced(world: World) -> None:
     assert world.groups.leave_group("g", [Leaver(second, "b")]).members == (E.FENCED_INSTANCE_ID,)
 
 
-def test_a_leader_that_comes_back_is_told_to_skip_the_assignment(world: World) -> None:
+def test_a_restarted_static_leader_gets_skip_assignment(world: World) -> None:
     """KIP-814, version 9."""
     static_group(world)
     (back,) = world.join(instance_id="a")
@@ -59,14 +59,14 @@ def test_a_leader_that_comes_back_is_told_to_skip_the_assignment(world: World) -
     assert len(back.members) == 2
 
 
-def test_a_leader_that_comes_back_below_version_9_is_told_its_old_id(world: World) -> None:
+def test_a_restarted_static_leader_below_version_9_gets_its_old_member_id_as_leader(world: World) -> None:
     first, _ = static_group(world)
     (back,) = world.join(instance_id="a", skips_assignment=False)
 
     assert (back.leader_id, back.skip_assignment, back.members) == (first, False, ())
 
 
-def test_a_static_member_that_comes_back_is_stored(world: World) -> None:
+def test_the_new_member_id_of_a_restarted_static_member_is_stored(world: World) -> None:
     static_group(world)
     (back,) = world.join(instance_id="b")
     stored = world.log.records()[-1]
@@ -75,7 +75,7 @@ def test_a_static_member_that_comes_back_is_stored(world: World) -> None:
     assert back.member_id in stored.group.members
 
 
-def test_a_static_member_that_brings_another_protocol_causes_a_rebalance(world: World) -> None:
+def test_a_restarted_static_member_with_other_protocols_causes_a_rebalance(world: World) -> None:
     (joined,) = world.join(instance_id="a", protocols=protocols("range", "sticky"))
     world.settle()
     (back,) = world.join(instance_id="a", protocols=protocols("sticky", "range"))
@@ -84,7 +84,7 @@ def test_a_static_member_that_brings_another_protocol_causes_a_rebalance(world: 
     assert back.member_id != joined.member_id
 
 
-def test_a_static_member_that_comes_back_before_the_assignment_causes_a_rebalance(world: World) -> None:
+def test_a_static_member_that_restarts_before_the_assignment_causes_a_rebalance(world: World) -> None:
     first, second = static_group(world)
     joining = world.join(first, instance_id="a")
     world.join(second, instance_id="b")
@@ -96,7 +96,7 @@ def test_a_static_member_that_comes_back_before_the_assignment_causes_a_rebalanc
     assert world.state is S.PREPARING_REBALANCE
 
 
-def test_the_waiting_join_of_the_old_self_is_fenced(world: World) -> None:
+def test_the_waiting_join_of_a_replaced_static_member_is_fenced(world: World) -> None:
     first, second = static_group(world)
     waiting = world.join(second, instance_id="b", protocols=protocols("range", topics=("u",)))
     world.join(instance_id="b")
@@ -137,7 +137,7 @@ def test_an_administrator_removes_a_static_member_by_its_name(world: World) -> N
     assert list(world.group().members) == [first]
 
 
-def test_a_static_member_that_is_gone_for_too_long_is_out(world: World) -> None:
+def test_a_static_member_is_removed_after_its_session_time_out(world: World) -> None:
     first, _ = static_group(world)
     world.time.pass_ms(SESSION_MS - 1)
     world.groups.heartbeat("g", first, "a", 2)

@@ -171,7 +171,7 @@ TestGroupWalk.settings = settings(max_examples=150, stateful_step_count=40, dead
 
 
 @pytest.mark.parametrize("stays", [True, False])
-def test_a_reply_may_set_off_the_next_request_of_its_client(stays: bool) -> None:
+def test_a_request_from_a_reply_callback_is_decided_on_the_completed_state(stays: bool) -> None:
     """A reply to a connection may let its next frame in at once: it must meet a finished step."""
     world = World()
     (first,) = world.stable()

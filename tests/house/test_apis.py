@@ -29,7 +29,7 @@ def test_every_handler_is_served_and_nothing_is_served_without_one() -> None:
     )
 
 
-def test_what_is_served_has_its_versions_in_older_releases() -> None:
+def test_every_served_api_has_its_versions_in_older_releases() -> None:
     """APIs that are newer than 4.0 would have to be listed here."""
     missing = set(SERVED) - set(PERSONALITIES["4.0"])
 

@@ -49,7 +49,7 @@ def files_below(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
-def test_a_wheel_has_the_modules_that_there_are(checkout: Path) -> None:
+def test_a_wheel_contains_every_module_of_the_checkout(checkout: Path) -> None:
     wanted = {
         f"{FRONT_DOOR}/{path.relative_to(checkout)}" for room in ROOMS for path in (checkout / room).rglob("*.py")
     }
@@ -69,7 +69,7 @@ def test_a_build_leaves_the_checkout_as_it_was(hook: str, checkout: Path) -> Non
 
 
 @pytest.mark.timeout(1_200)
-def test_a_compiled_wheel_serves_clients_right_and_wrong(tmp_path: Path) -> None:
+def test_a_compiled_wheel_passes_the_tests_with_valid_and_hostile_clients(tmp_path: Path) -> None:
     """Six minutes: the compiler, real clients, the scenarios, and the cases that are compared with Kafka."""
     if missing := missing_for_compiling():
         pytest.skip(f"nothing can be compiled here without {missing}")

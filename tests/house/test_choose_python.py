@@ -34,7 +34,7 @@ def chosen(said: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("case", OTHERS)
-def test_a_plain_build_gives_way_to_its_optimized_twin_only(case: str, tmp_path: Path) -> None:
+def test_a_plain_build_is_replaced_only_by_an_optimized_build_of_the_same_version(case: str, tmp_path: Path) -> None:
     does, wins = OTHERS[case]
     other = tmp_path / f"python{sys.version_info[0]}.{sys.version_info[1]}"
     other.write_text(f"#!/bin/sh\n{does}\n")
@@ -46,7 +46,7 @@ def test_a_plain_build_gives_way_to_its_optimized_twin_only(case: str, tmp_path:
     assert (str(other) in done.stderr) is wins
 
 
-def test_an_optimized_build_looks_no_further(tmp_path: Path) -> None:
+def test_an_optimized_build_is_used_without_a_search(tmp_path: Path) -> None:
     other = tmp_path / f"python{sys.version_info[0]}.{sys.version_info[1]}"
     other.write_text(f"#!/bin/sh\necho {VERSION} optimized\n")
     other.chmod(0o755)
@@ -54,13 +54,13 @@ def test_an_optimized_build_looks_no_further(tmp_path: Path) -> None:
     assert chosen(f"{VERSION} optimized", tmp_path).stdout.strip() == sys.executable
 
 
-def test_without_a_twin_the_one_that_was_asked_for_is_taken(tmp_path: Path) -> None:
+def test_the_requested_python_is_used_when_no_optimized_build_exists(tmp_path: Path) -> None:
     done = chosen(f"{VERSION} plain", tmp_path)
 
     assert (done.stdout.strip(), done.stderr) == (sys.executable, "")
 
 
-def test_a_python_that_was_named_is_taken_as_it_is() -> None:
+def test_make_uses_an_explicit_python_without_a_search() -> None:
     command = [
         "make",
         "--dry-run",

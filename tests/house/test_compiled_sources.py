@@ -150,7 +150,7 @@ def narrowed_over_a_call(body: list[ast.stmt]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", compiled_modules())
-def test_a_compiled_module_reads_no_attribute_after_a_call_that_was_none_before_it(path: str) -> None:
+def test_a_compiled_module_reads_no_attribute_narrowed_to_none_after_a_call(path: str) -> None:
     """mypyc keeps the type None over the call: ask by a property instead."""
     assert list(narrowed_over_a_call(tree_of(Path(path)).body)) == []
 

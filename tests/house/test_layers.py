@@ -30,7 +30,7 @@ MAY_IMPORT_FROM_OUTSIDE = {"protocol": {"crc32c", "cramjam"}}
 """Rooms restricted to the standard library -> the other packages that they may import."""
 
 
-def test_every_room_has_its_place_in_the_house() -> None:
+def test_every_room_has_a_row_in_the_import_table() -> None:
     assert set(ROOMS) <= MAY_IMPORT.keys()
     assert MAY_IMPORT.keys() - set(ROOMS) <= {"control", "fixture"}
 
@@ -80,7 +80,7 @@ def test_a_folder_of_control_imports_only_those_before_it(folder: str) -> None:
     assert any(path.parent.name == folder for path in files_of("control"))
 
 
-def test_the_front_door_imports_what_it_opens_on_and_its_command_only_the_command_line() -> None:
+def test_the_stuntbroker_package_imports_only_the_fixture_the_broker_and_the_command_line() -> None:
     actual = {str(path): [name for _, name in imports_of(path)] for path in files_of(FRONT_DOOR)}
 
     assert actual == {
@@ -137,7 +137,7 @@ WHOLE = {
 }
 
 
-def test_a_part_of_the_broker_names_what_it_uses_of_it() -> None:
+def test_only_the_listed_files_import_the_whole_broker() -> None:
     whole = {
         path
         for path in files_of("broker", "control")

@@ -12,7 +12,7 @@ from tests.long_tests import LONG_TESTS, is_long
 
 
 @pytest.mark.parametrize("key", LONG_TESTS)
-def test_a_long_test_is_one_that_there_is(key: str) -> None:
+def test_every_long_test_exists(key: str) -> None:
     path, _, function = key.partition("::")
     tree = ast.parse((ROOT / "tests" / path).read_text())
     functions = {each.name for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
@@ -21,8 +21,8 @@ def test_a_long_test_is_one_that_there_is(key: str) -> None:
     assert re.compile(LONG_TESTS[key] or "")
 
 
-def test_a_test_stays_by_its_parameters() -> None:
-    row = "pipeline/test_chaos.py::test_every_row_is_there_once"
+def test_a_long_test_is_selected_by_its_parameters() -> None:
+    row = "pipeline/test_chaos.py::test_every_row_is_written_exactly_once"
 
     assert [number for number in range(12) if not is_long(f"{row}[{number}]")] == [1, 3]
     assert is_long("spark/killing/test_faults.py::test_planning_that_fails_is_repeated")

@@ -72,11 +72,11 @@ def test_every_folder_with_code_in_it_is_a_package() -> None:
     assert [folder for folder in sorted(folders) if not (ROOT / folder / "__init__.py").is_file()] == []
 
 
-def test_the_folder_of_a_package_follows_the_rule() -> None:
+def test_every_room_is_mapped_to_the_package_of_its_name() -> None:
     assert SETUPTOOLS["package-dir"] == {f"{FRONT_DOOR}.{room}": room for room in ROOMS}
 
 
-def test_the_package_tells_that_it_is_typed() -> None:
+def test_the_package_has_a_py_typed_marker() -> None:
     assert SETUPTOOLS["package-data"][FRONT_DOOR] == ["py.typed"]
     assert (ROOT / FRONT_DOOR / "py.typed").is_file()
 
@@ -106,7 +106,7 @@ def test_a_room_cannot_be_imported_by_its_bare_name() -> None:
     assert banned == {room: {"msg": f"import it as {FRONT_DOOR}.{room}"} for room in ROOMS}
 
 
-def test_every_command_names_a_function_that_is_there() -> None:
+def test_every_command_names_an_existing_function() -> None:
     for target in PROJECT["project"]["scripts"].values():
         module, _, function = target.partition(":")
         path = ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py")
@@ -116,7 +116,7 @@ def test_every_command_names_a_function_that_is_there() -> None:
 
 
 @pytest.mark.parametrize("room", [FRONT_DOOR, *ROOMS])
-def test_what_a_room_imports_is_installed_with_it(room: str) -> None:
+def test_every_import_of_a_room_is_a_declared_dependency(room: str) -> None:
     """Lazy imports and those for type checkers too: what only the development environment has is not there for a user."""
     project = PROJECT["project"]
     everybody = {*stdlib_module_names, FRONT_DOOR, *names_of(project["dependencies"])}
@@ -130,13 +130,13 @@ def test_what_a_room_imports_is_installed_with_it(room: str) -> None:
     assert wrong == []
 
 
-def test_what_everybody_gets_is_imported_somewhere() -> None:
+def test_every_required_dependency_is_imported() -> None:
     imported = {name.split(".")[0] for path in files_of(*ROOMS) for _, name in imports_of(path)}
 
     assert names_of(PROJECT["project"]["dependencies"]) - imported == set()
 
 
-def test_the_licence_that_is_declared_is_the_one_that_is_there() -> None:
+def test_the_declared_licence_matches_the_licence_file() -> None:
     project = PROJECT["project"]
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")
 

@@ -32,6 +32,10 @@ RIDDLES = frozenset(
 """Names that say nothing of what they hold."""
 IN_NAMES = (RIDDLES - {"one", "found", "moved", "leave", "late"}) | {"nobody", "nobodys", "untold", "wished"}
 """Words that say nothing within the name of a thing of the product either."""
+IN_NAMES_OF_TESTS = frozenset(
+    {"who", "whom", "whoever", "nobody", "somebody", "told", "tells", "untold", "hears", "blamed", "anew"}
+)
+"""Words that stand for a client, a member or a response that the name of a test should have instead."""
 OF_PYTHON = {"connection_made"}
 MIDDLE_OF_A_SENTENCE = ("And ", "So ", "Of ", "Nor ", "Also ", "Those ", "But ", "Or ")
 FILES = [path for path in files_of(FRONT_DOOR, *ROOMS) if not is_generated(path)]
@@ -98,6 +102,15 @@ def test_no_word_in_a_name_of_the_product_is_a_riddle() -> None:
     assert [(str(path), *riddle) for path in FILES for riddle in riddles_within(tree_of(path))] == []
 
 
+def test_no_test_has_a_pronoun_for_its_subject() -> None:
+    assert [
+        (str(path), line, name)
+        for path in files_of("tests")
+        for line, name in names_given_in(tree_of(path))
+        if name.startswith("test_") and IN_NAMES_OF_TESTS & set(name.split("_"))
+    ] == []
+
+
 def docstrings_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """(line, text) of everything that explains a module, class, function, constant or attribute."""
     for node in ast.walk(tree):
@@ -132,12 +145,12 @@ def unattached_in(tree: ast.Module) -> list[tuple[int, str]]:
     return unattached
 
 
-def test_a_text_explains_what_stands_before_it() -> None:
+def test_every_text_follows_the_definition_that_it_explains() -> None:
     """When a constant moves to another file, its text goes with it."""
     assert [(str(path), *each) for path in FILES for each in unattached_in(tree_of(path))] == []
 
 
-def test_a_text_behind_something_else_is_seen() -> None:
+def test_an_unattached_text_is_detected() -> None:
     tree = ast.parse(
         '"""A."""\nimport a\n"""B."""\nb = 1\n"""C."""\nclass D:\n    """D."""\n    e: int\n    """E."""\n'
     )
@@ -150,7 +163,7 @@ def test_every_public_thing_has_a_docstring() -> None:
 
 
 @pytest.mark.parametrize("package", [path.parent for path in FILES if path.name == "__init__.py"], ids=str)
-def test_a_package_says_in_a_paragraph_what_lives_there(package: Path) -> None:
+def test_a_package_describes_its_contents_in_a_paragraph(package: Path) -> None:
     text = ast.get_docstring(tree_of(package / "__init__.py")) or ""
 
     assert len(text.split()) >= 20, f"{ROOT / package}: {text}"

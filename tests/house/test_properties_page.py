@@ -18,7 +18,7 @@ def test_a_page_that_a_tool_writes_is_up_to_date(tool: str) -> None:
     assert (said.returncode, said.stderr) == (0, ""), said.stdout
 
 
-def test_readers_find_the_page_from_the_readme_and_from_the_differences() -> None:
+def test_readme_and_differences_link_to_the_page_of_properties() -> None:
     assert "](docs/properties.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
     assert "](properties.md)" in (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
 

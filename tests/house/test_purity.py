@@ -91,7 +91,7 @@ INNOCENT = {
 
 
 @pytest.mark.parametrize("source", PLANTED_IN_THE_CORE.values(), ids=PLANTED_IN_THE_CORE)
-def test_a_way_out_of_the_core_is_found(source: str) -> None:
+def test_a_use_of_the_outside_world_is_detected(source: str) -> None:
     assert reaches_out(ast.parse(source))
 
 
@@ -101,7 +101,7 @@ def test_a_reading_of_a_clock_is_found(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", INNOCENT.values(), ids=INNOCENT)
-def test_what_only_looks_like_it_is_not_found(source: str) -> None:
+def test_harmless_code_is_not_reported_as_impure(source: str) -> None:
     assert (reaches_out(ast.parse(source)), reads_a_clock(ast.parse(source))) == ([], [])
 
 
@@ -159,7 +159,7 @@ def test_a_clock_is_read_in_one_file_only(room: str) -> None:
 
 
 @pytest.mark.parametrize("room", [room for room in ROOMS if room not in READS_THE_CLOCK])
-def test_only_a_room_at_the_edge_rolls_dice(room: str) -> None:
+def test_randomness_is_used_in_one_file_only(room: str) -> None:
     wrong = [
         f"{path}:{line} uses {name}"
         for path in files_of(room)

@@ -44,7 +44,7 @@ def test_no_file_is_empty() -> None:
     assert [str(path) for path in files if not text_of(path).strip()] == []
 
 
-def test_an_exception_is_still_needed() -> None:
+def test_every_size_exception_is_still_needed() -> None:
     known = sizes()
 
     assert [what for what in EXCEPTIONS if what not in known or known[what][0] <= known[what][1]] == []

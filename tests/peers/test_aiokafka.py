@@ -215,7 +215,7 @@ async def test_aiokafka_takeover_of_an_open_transaction_shows_none_of_its_record
     check_nothing_is_open(each_bootstrap, topic, PARTITIONS)
 
 
-async def test_aiokafka_producer_is_fenced_at_whatever_it_does_after_a_time_out_and_a_new_one_continues(
+async def test_aiokafka_producer_is_fenced_in_every_call_after_a_time_out_and_a_new_producer_continues(
     each_bootstrap: str, own: str
 ) -> None:
     """No error tells of a time-out: the coordinator raises the epoch, and aiokafka takes that as fencing."""

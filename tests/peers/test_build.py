@@ -21,7 +21,7 @@ out.write_text("whole")
 """
 
 
-def test_those_who_build_at_once_get_one_whole_program(tmp_path: Path) -> None:
+def test_concurrent_builds_give_one_complete_program(tmp_path: Path) -> None:
     log, program = tmp_path / "log", tmp_path / "cache" / "program"
     each = (
         "import sys; from pathlib import Path; from tests.kit.programs.scenarios import build;"
@@ -38,7 +38,7 @@ def test_those_who_build_at_once_get_one_whole_program(tmp_path: Path) -> None:
     assert log.read_text() == "built\n"
 
 
-def test_a_build_that_fails_leaves_nothing_and_says_why(tmp_path: Path) -> None:
+def test_a_failed_build_leaves_no_file_and_reports_its_error(tmp_path: Path) -> None:
     program = tmp_path / "cache" / "program"
     with pytest.raises(AssertionError, match="no such package"):
         build(program, [sys.executable, "-c", "raise SystemExit('no such package')", "{out}"], tmp_path)

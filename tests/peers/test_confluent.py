@@ -280,7 +280,7 @@ def test_confluent_takeover_of_an_open_transaction_shows_none_of_its_records(eac
     check_nothing_is_open(each_bootstrap, topic, PARTITIONS)
 
 
-def test_confluent_producer_is_fenced_at_whatever_it_does_after_a_time_out_and_a_new_one_continues(
+def test_confluent_producer_is_fenced_in_every_call_after_a_time_out_and_a_new_producer_continues(
     each_bootstrap: str, own: str
 ) -> None:
     """No error tells of a time-out: the coordinator raises the epoch, librdkafka takes that as fencing."""

@@ -64,7 +64,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_client_finds_its_way_while_leaders_and_coordinators_move(scenario: str, run: Run) -> None:
+def test_a_client_completes_its_scenario_while_leaders_and_coordinators_move(scenario: str, run: Run) -> None:
     run[0].check(CLUSTER, scenario)
 
 

@@ -166,7 +166,10 @@ OUTCOMES: Mapping[str, tuple[list[str], list[str]]] = {
 
 @pytest.fixture(scope="module")
 def clients() -> Iterator[dict[str, Client]]:
-    """Those for which there is a JDK, a Go or a Node.js; test_a_client_takes_part says which there are not."""
+    """Those for which there is a JDK, a Go or a Node.js.
+
+    test_a_client_program_runs_or_is_skipped_with_the_reason reports the others.
+    """
     with contextlib.ExitStack() as stack:
         running = {}
         for name, start in CLIENTS.items():
@@ -176,7 +179,7 @@ def clients() -> Iterator[dict[str, Client]]:
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_a_client_takes_part(name: str, clients: dict[str, Client]) -> None:
+def test_a_client_program_runs_or_is_skipped_with_the_reason(name: str, clients: dict[str, Client]) -> None:
     if name not in clients:
         CLIENTS[name]().close()  # Skips with the reason.
     assert name in clients
@@ -242,7 +245,7 @@ def test_every_client_is_answered_the_same(plan: str, plays: dict[str, Play]) ->
 
 
 @pytest.mark.parametrize("plan", sorted(PLANS.keys() - ENDLESS), indirect=True, scope="module")
-def test_an_application_hears_of_what_it_must_and_of_nothing_else(plan: str, plays: dict[str, Play]) -> None:
+def test_an_application_gets_only_the_errors_that_its_plan_causes(plan: str, plays: dict[str, Play]) -> None:
     refused, committed = OUTCOMES.get(plan, ([], FIRST))
     for name, each in plays.items():
         if name == NEVER_ASKS_AGAIN or (name == GIVES_UP_WITHOUT_A_BROKER and plan == "broker-dies-while-it-commits"):
@@ -251,7 +254,7 @@ def test_an_application_hears_of_what_it_must_and_of_nothing_else(plan: str, pla
             assert (each.refused, each.committed) == (refused, committed), name
 
 
-def test_nothing_is_torn_and_all_that_a_plan_has_in_store_is_met(plan: str, plays: dict[str, Play]) -> None:
+def test_transactions_stay_atomic_and_every_fault_and_stop_of_a_plan_fires(plan: str, plays: dict[str, Play]) -> None:
     for name, each in plays.items():
         halves = [[value.removesuffix(end) for value in each.committed if value.endswith(end)] for end in (" 0", " 1")]
         assert halves[0] == halves[1], name

@@ -41,7 +41,7 @@ async def begun(producer: AIOKafkaProducer, group: str, place: TopicPartition, o
 
 
 @pytest.mark.parametrize(("commits", "goes_on_at"), [(True, "7"), (False, "3")])
-async def test_aiokafka_waits_for_the_transaction_and_continues_behind_it(
+async def test_aiokafka_waits_for_a_pending_offset_and_continues_at_the_resulting_offset(
     drafted: str, own: str, commits: bool, goes_on_at: str
 ) -> None:
     """It asks by OffsetFetch 3, which knows no RequireStable: under Kafka it would read from 3 on at once."""

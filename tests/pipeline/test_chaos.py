@@ -118,7 +118,7 @@ class Chaos:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_row_is_there_once(
+def test_every_row_is_written_exactly_once(
     seed: int, broker: LiveBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sink, "SINK", f"sink.{seed}")

@@ -86,7 +86,7 @@ def test_a_new_sink_has_decided_nothing(store: Decisions) -> None:
     assert store.last() is None
 
 
-def test_a_decision_is_there_for_every_process_that_comes_after(store: Decisions, opened: Open) -> None:
+def test_a_decision_is_visible_to_every_later_process(store: Decisions, opened: Open) -> None:
     store.decide(decision(7, A, B))
     after = opened()
     assert after.take() > 1
@@ -109,7 +109,7 @@ REFUSED: dict[str, tuple[Decision, type[DecisionError]]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 @pytest.mark.parametrize("is_done", [False, True])
-def test_what_is_refused_changes_nothing(case: str, is_done: bool, store: Decisions) -> None:
+def test_a_refused_decision_changes_nothing(case: str, is_done: bool, store: Decisions) -> None:
     store.decide(decision(7, A))
     if is_done:
         store.done(7)
@@ -119,7 +119,7 @@ def test_what_is_refused_changes_nothing(case: str, is_done: bool, store: Decisi
     assert store.last() == Stored(decision(7, A), is_done)
 
 
-def test_a_batch_waits_until_the_one_before_is_done(store: Decisions) -> None:
+def test_a_batch_cannot_be_decided_before_the_previous_batch_is_done(store: Decisions) -> None:
     store.decide(decision(7, A))
     with pytest.raises(NotDone, match="batch 8 cannot be decided before batch 7 is done"):
         store.decide(decision(8, B))
@@ -128,7 +128,7 @@ def test_a_batch_waits_until_the_one_before_is_done(store: Decisions) -> None:
     assert store.last() == Stored(decision(8, B), False)
 
 
-def test_the_same_may_be_decided_and_done_again(store: Decisions) -> None:
+def test_deciding_and_completing_a_batch_are_idempotent(store: Decisions) -> None:
     for _ in range(2):
         store.decide(decision(7, A))
     for _ in range(2):
@@ -151,7 +151,7 @@ def test_the_last_version_of_every_write_is_decided_with_the_batch(store: Decisi
     assert versions == {"a": [True, True, False, False], "b": [True, True, True, False], "c": [False] * 4}
 
 
-def test_a_sink_takes_so_many_write_ids_and_no_more() -> None:
+def test_a_sink_rejects_write_ids_above_the_maximum_number() -> None:
     full = Stored(decision(0)._replace(writes=tuple(BatchWrite(f"{n}", 1) for n in range(WRITE_IDS_MAX))), True)
 
     assert len(writes_after(full, BatchWrite("7", 2))) == WRITE_IDS_MAX
@@ -159,7 +159,7 @@ def test_a_sink_takes_so_many_write_ids_and_no_more() -> None:
         writes_after(full, BatchWrite("one more", 1))
 
 
-def test_a_batch_may_be_left_out_and_may_be_empty(store: Decisions) -> None:
+def test_batch_ids_may_be_skipped_and_a_batch_may_be_empty(store: Decisions) -> None:
     decide(store, 3)
     store.decide(decision(9))
     assert store.last() == Stored(decision(9), False)
@@ -182,7 +182,7 @@ def test_processes_of_one_driver_share_its_claim(opened: Open) -> None:
     assert planner.last() == Stored(decision(1, B), False)
 
 
-def test_who_was_superseded_can_do_nothing_and_changes_nothing(opened: Open) -> None:
+def test_every_call_of_a_superseded_process_fails_and_changes_nothing(opened: Open) -> None:
     zombie = opened()
     claim = zombie.take()
     decide(zombie, 0)
@@ -213,7 +213,7 @@ def test_a_reader_of_the_folder_takes_no_lock(opened: Open) -> None:
     owner.check()
 
 
-def test_who_only_looks_does_not_wait_for_the_change_of_another_sink(cluster: Cluster) -> None:
+def test_peek_does_not_wait_for_an_open_transaction_of_another_sink(cluster: Cluster) -> None:
     """That one may hold back the topic until its time-out. What is hidden by it is not seen."""
     store = DecisionTopic(cluster, "held", "s")
     store.take()
@@ -227,7 +227,7 @@ def test_who_only_looks_does_not_wait_for_the_change_of_another_sink(cluster: Cl
     dead.abort()
 
 
-def test_sinks_do_not_know_of_each_other(opened: Open, cluster: Cluster, tmp_path: Path) -> None:
+def test_decisions_of_different_sinks_are_independent(opened: Open, cluster: Cluster, tmp_path: Path) -> None:
     mine = opened()
     mine.take()
     decide(mine, 5)
@@ -237,12 +237,12 @@ def test_sinks_do_not_know_of_each_other(opened: Open, cluster: Cluster, tmp_pat
     mine.check()
 
 
-def test_many_decisions_one_after_the_other(store: Decisions) -> None:
+def test_the_last_of_many_decisions_is_returned(store: Decisions) -> None:
     decide(store, *range(40))
     assert store.last() == Stored(decision(39, A), True)
 
 
-def test_a_decision_of_many_transactions(store: Decisions) -> None:
+def test_a_decision_may_contain_thousands_of_transactions(store: Decisions) -> None:
     many = tuple(Transaction(f"sink-{number}-0", 10**12 + number, number) for number in range(2_000))
     store.decide(decision(1, *many))
     assert store.last() == Stored(decision(1, *many), False)
@@ -257,7 +257,7 @@ def test_a_sink_id_that_is_no_name_is_refused(name: str, tmp_path: Path, cluster
 
 
 @pytest.mark.parametrize("where", ["", "dir", "dir:", "kafka:", "file:x", "/tmp/x"])
-def test_a_place_that_is_neither_is_refused(where: str) -> None:
+def test_decisions_in_neither_a_topic_nor_a_folder_are_rejected(where: str) -> None:
     with pytest.raises(ValueError, match="it must be kafka:TOPIC or dir:PATH"):
         decisions_place(where)
 
@@ -291,7 +291,7 @@ def _decide_at_once(path: Path, number: int, start: object, said: object) -> Non
         said.put(-1)  # type: ignore[attr-defined]
 
 
-def test_of_processes_that_decide_at_once_one_wins(tmp_path: Path) -> None:
+def test_exactly_one_of_several_concurrent_decisions_succeeds(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     store = DecisionFolder(tmp_path, "s")
     store.take()
@@ -312,7 +312,7 @@ def _take(path: Path, start: object, said: object) -> None:
     said.put([DecisionFolder(path, "s", time.sleep).take() for _ in range(20)])  # type: ignore[attr-defined]
 
 
-def test_no_two_have_the_same_claim(tmp_path: Path) -> None:
+def test_concurrent_processes_never_get_the_same_claim(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     start, said = context.Barrier(5), context.Queue()
     children = [context.Process(target=_take, args=(tmp_path, start, said)) for _ in range(5)]
@@ -359,7 +359,7 @@ def test_a_process_that_is_frozen_while_it_takes_a_sink_is_named(sent: int, clai
     assert store.take() == claim
 
 
-def test_a_decision_that_was_written_in_part_is_none(tmp_path: Path) -> None:
+def test_a_partly_written_decision_is_ignored(tmp_path: Path) -> None:
     """Killed before the link: what is left is a file with a point before its name."""
     store = DecisionFolder(tmp_path, "s")
     claim = store.take()
@@ -384,7 +384,7 @@ def test_a_decision_is_a_file_that_can_be_read(tmp_path: Path) -> None:
     }
 
 
-def test_old_decisions_go(tmp_path: Path) -> None:
+def test_old_decision_files_are_deleted(tmp_path: Path) -> None:
     store = DecisionFolder(tmp_path, "s")
     store.take()
     decide(store, *range(KEPT_BATCHES_MAX + 20))
@@ -397,14 +397,14 @@ def test_old_decisions_go(tmp_path: Path) -> None:
 # --- the topic
 
 
-def test_the_topic_is_made_to_be_compacted(cluster: Cluster) -> None:
+def test_the_decisions_topic_is_created_with_compaction(cluster: Cluster) -> None:
     DecisionTopic(cluster, "made", "s").take()
 
     assert topic_config(cluster, "made", "cleanup.policy") == "compact"
     assert len(cluster.partitions(["made"])) == 1
 
 
-def test_a_topic_that_forgets_is_refused(cluster: Cluster) -> None:
+def test_a_decisions_topic_without_compaction_is_refused(cluster: Cluster) -> None:
     create_topic(cluster, "forgetful", 1, {"cleanup.policy": "delete"})
     with pytest.raises(DecisionError, match=r"cleanup\.policy=delete"):
         DecisionTopic(cluster, "forgetful", "s").take()

@@ -116,7 +116,7 @@ def test_a_wrong_crc_is_reported_with_its_offset() -> None:
         rows_of(good + bad)
 
 
-def test_compressed_bytes_that_are_none_are_reported_with_their_offset() -> None:
+def test_invalid_compressed_data_is_reported_with_its_offset() -> None:
     bad = batch_of([(1, 0, b"k" * 90, b"v" * 90, [])], 4, False, 9)
     bad[HEADER_SIZE] ^= 0xFF
     seal(bad)
@@ -127,7 +127,9 @@ def test_compressed_bytes_that_are_none_are_reported_with_their_offset() -> None
 
 @settings(deadline=None)
 @given(records, st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=3))
-def test_of_broken_records_no_more_is_shown_than_one_by_one(rows: list[Any], changes: list[tuple[int, int]]) -> None:
+def test_broken_records_are_accepted_only_if_the_one_by_one_reader_accepts_them(
+    rows: list[Any], changes: list[tuple[int, int]]
+) -> None:
     """The batch has a right CRC: whoever wrote it, wrote it so. Both ways take it or neither does."""
     data = batch_of(rows, 0, False, 0)
     for place, byte in changes:
@@ -170,7 +172,7 @@ IN_HEADERS = {body for name, body in BROKEN.items() if name.startswith(("a heade
 
 
 @pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN.keys())
-def test_a_record_that_is_not_as_it_says_is_reported_with_the_offset_of_its_batch(body: bytes) -> None:
+def test_a_malformed_record_is_reported_with_the_offset_of_its_batch(body: bytes) -> None:
     good, bad = build_batch([(b"k", b"v")], NOW_MS, base_offset=6), build_batch([(None, None)], NOW_MS, base_offset=7)
     bad[HEADER_SIZE:] = bytes([2 * len(body)]) + body
     struct.pack_into(">i", bad, 8, len(bad) - 12)
@@ -216,7 +218,7 @@ def test_aborted_batches_are_those_before_an_abort_marker_of_their_producer(
     )
 
 
-def test_the_crc_of_the_samples_is_the_one_that_is_checked() -> None:
+def test_the_sample_batches_have_a_correct_crc() -> None:
     data = build_batch([(b"k", b"v")], NOW_MS)
 
     assert read_header(data).crc == crc32c(bytes(data[21:]))

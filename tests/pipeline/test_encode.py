@@ -65,7 +65,7 @@ def test_a_batch_is_what_the_builder_makes_of_the_same_records(pairs: list[Pair]
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 8_192, TABLE_SIZE - 1, TABLE_SIZE, TABLE_SIZE + 1, 40_000])
-def test_offsets_of_any_size_fit(count: int) -> None:
+def test_batches_with_any_number_of_records_are_encoded_correctly(count: int) -> None:
     pairs: list[Pair] = [(b"k", b"%d" % number) for number in range(count)]
     (encoded,) = encode(*columns(pairs), NOW_MS, batch_bytes_max=1 << 30)
 
@@ -163,9 +163,7 @@ Headers = list[tuple[str, bytes | None]] | None
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(FIELD, HEADERS), min_size=1, max_size=40), st.integers(0, 3))
-def test_headers_are_those_that_another_builder_writes(
-    actual: list[tuple[bytes | None, Headers]], skipped: int
-) -> None:
+def test_encoded_headers_equal_those_of_aiokafka(actual: list[tuple[bytes | None, Headers]], skipped: int) -> None:
     """aiokafka's; also of a slice of a longer column."""
     values, headers = (list(each) for each in zip(*actual, strict=True))
     column = pa.array([[("?", b"!")]] * skipped + headers, HEADER_TYPE)[skipped:]

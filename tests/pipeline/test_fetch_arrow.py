@@ -191,7 +191,7 @@ def test_a_partition_that_is_missing_for_a_moment_is_not_lost(
     assert len(fetched(cluster, where, 0, 10)) == 10
 
 
-def test_what_was_asked_for_ahead_is_no_answer_to_another_offset(cluster: Cluster) -> None:
+def test_a_prefetched_response_is_not_used_for_another_offset(cluster: Cluster) -> None:
     where = produced(cluster, "ahead", 5)
     fetch = PartitionFetch(cluster, where, READ_COMMITTED, SMALL)
     fetch.prefetch(3, 1)
@@ -199,7 +199,7 @@ def test_what_was_asked_for_ahead_is_no_answer_to_another_offset(cluster: Cluste
     assert [find_batches(fetch.take(offset, 1).records or b"").next_offset for offset in (0, 1)] == [1, 2]
 
 
-def test_nothing_for_too_long_is_a_fault(cluster: Cluster) -> None:
+def test_a_fetch_without_records_times_out(cluster: Cluster) -> None:
     """An end that was never there: the last stable offset is below it."""
     end = offset_of(cluster, MIXED, LATEST)
     wanted = Wanted(MIXED, end, end + 1, READ_COMMITTED, SMALL._replace(wait_ms_max=10), False, 0.05)
@@ -208,7 +208,7 @@ def test_nothing_for_too_long_is_a_fault(cluster: Cluster) -> None:
         list(fetch_range(cluster, wanted, never))
 
 
-def test_a_fault_that_is_none_of_loss_is_raised(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_is_no_data_loss_is_raised(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(fetch: PartitionFetch, offset: int, bytes_max: int) -> None:
         raise BrokerError("Fetch", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
@@ -217,7 +217,7 @@ def test_a_fault_that_is_none_of_loss_is_raised(cluster: Cluster, monkeypatch: p
         fetched(cluster, MIXED, 0, 5)
 
 
-def test_a_broker_that_starts_anew_is_read_on(tmp_path: Path) -> None:
+def test_a_range_is_read_to_its_end_over_a_broker_restart(tmp_path: Path) -> None:
     with LiveBroker(tmp_path) as own, own.cluster() as cluster:
         where = produced(cluster, "interrupted", 300)
         actual: list[int] = []

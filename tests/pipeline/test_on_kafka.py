@@ -111,7 +111,7 @@ def test_columns_that_were_encoded_are_the_rows_that_are_read(cluster: Cluster, 
     assert [(row.timestamp_ms, row.key, row.value) for row in actual] == list(zip(times, keys, values, strict=True))
 
 
-def test_who_comes_later_fences_who_was_before(cluster: Cluster, topic: str, two_phase: bool) -> None:
+def test_a_later_writer_fences_an_earlier_writer_of_the_same_id(cluster: Cluster, topic: str, two_phase: bool) -> None:
     old = TransactionalWriter(cluster, f"{topic}-0-0")
     old.init(two_phase)
     old.produce(topic, 0, batch("old"))
@@ -127,7 +127,7 @@ def test_who_comes_later_fences_who_was_before(cluster: Cluster, topic: str, two
     check_exactly(cluster, topic, ["new"])
 
 
-def test_ends_of_many_and_again(cluster: Cluster, topic: str, two_phase: bool) -> None:
+def test_ends_of_many_transactions_may_be_repeated(cluster: Cluster, topic: str, two_phase: bool) -> None:
     ends = []
     for number in range(32):
         writer = TransactionalWriter(cluster, f"{topic}-{number}-0")
@@ -140,7 +140,7 @@ def test_ends_of_many_and_again(cluster: Cluster, topic: str, two_phase: bool) -
     check_exactly(cluster, topic, [f"{number:02d}" for number in range(32)])
 
 
-def test_batches_with_losers(cluster: Cluster, topic: str, two_phase: bool) -> None:
+def test_a_commit_aborts_the_transactions_of_losing_attempts(cluster: Cluster, topic: str, two_phase: bool) -> None:
     driver = driver_of(cluster, topic, two_phase)
     for batch_id, some in enumerate((FIRST, SECOND)):
         driver.begin()
@@ -150,7 +150,9 @@ def test_batches_with_losers(cluster: Cluster, topic: str, two_phase: bool) -> N
 
 
 @pytest.mark.parametrize("ended", [0, 1, 2])
-def test_a_driver_that_dies_after_its_decision(ended: int, cluster: Cluster, topic: str, two_phase: bool) -> None:
+def test_the_decision_of_a_dead_driver_is_committed_by_the_next_driver(
+    ended: int, cluster: Cluster, topic: str, two_phase: bool
+) -> None:
     dead = driver_of(cluster, topic, two_phase)
     dead.begin()
     prepared = [dead.task(index, 0, FIRST[index::2]) for index in range(2)]
@@ -162,7 +164,9 @@ def test_a_driver_that_dies_after_its_decision(ended: int, cluster: Cluster, top
     check_exactly(cluster, topic, list(FIRST))
 
 
-def test_a_driver_that_dies_before_its_decision_and_comes_back(cluster: Cluster, topic: str, two_phase: bool) -> None:
+def test_a_driver_replaced_before_its_decision_is_superseded_and_its_transactions_are_aborted(
+    cluster: Cluster, topic: str, two_phase: bool
+) -> None:
     zombie = driver_of(cluster, topic, two_phase)
     zombie.begin()
     lost = [zombie.task(index, 0, FIRST) for index in range(3)]
@@ -177,7 +181,7 @@ def test_a_driver_that_dies_before_its_decision_and_comes_back(cluster: Cluster,
     check_exactly(cluster, topic, list(FIRST))
 
 
-def test_keeping_is_refused_with_a_clear_error(cluster: Cluster, topic: str, two_phase: bool) -> None:
+def test_keep_prepared_txn_is_refused_with_a_clear_error(cluster: Cluster, topic: str, two_phase: bool) -> None:
     kind: type[Exception] = BrokerError if two_phase else UnsupportedVersion
     with pytest.raises(kind, match="UNSUPPORTED_VERSION" if two_phase else "needed is version 6"):
         init_producer(cluster, f"{topic}-0-0", 60_000, two_phase=True, keep=True)

@@ -141,7 +141,9 @@ how = st.tuples(st.sampled_from([1, 1, 3, 30]), st.sampled_from([1, 4, 1 << 20])
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(payload(), max_size=5), st.sampled_from([0, HEADER_SIZE]), how)
-def test_any_records_are_found_whatever_is_guessed(batches: list[Any], between: int, how: tuple[int, int]) -> None:
+def test_all_record_starts_are_found_regardless_of_the_guesses(
+    batches: list[Any], between: int, how: tuple[int, int]
+) -> None:
     payloads = Payloads(between)
     for each in batches:
         payloads.add(*each)
@@ -189,7 +191,7 @@ HUGE = number(2**63 - 1)
 
 
 @pytest.mark.parametrize("body", [HUGE + b"\x01\x00", b"\x01" + HUGE + b"\x00", HUGE + HUGE + b"\x00"])
-def test_fields_that_go_beyond_all_bytes_do_not_come_back_to_the_first(body: bytes) -> None:
+def test_fields_longer_than_the_data_do_not_wrap_around(body: bytes) -> None:
     payloads = Payloads(between=0)
     payloads.add(record((0, 0, None, b"v" * 9, [])), 1, 0)
     payloads.add(sized(b"\x00\x00\x00" + body), 1, 0)
@@ -263,7 +265,7 @@ class Work:
 
 
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
-def test_of_a_large_batch_hardly_any_record_is_read_one_by_one_and_few_twice(make: Callable[[], list[Row]]) -> None:
+def test_most_records_of_a_large_batch_are_read_in_lanes_and_few_twice(make: Callable[[], list[Row]]) -> None:
     random_bytes.seed(11)
     rows = make()
     payloads = Payloads()
@@ -332,7 +334,7 @@ def test_values_that_are_made_to_look_like_records_cost_a_bounded_number_of_chai
     assert work.in_lanes <= (0 if given_up else 2 * (strands + 1) * 6_000)
 
 
-def test_records_with_attributes_change_nothing() -> None:
+def test_records_with_attributes_are_read_correctly() -> None:
     """There are none yet. Whoever sets some makes his records slower to read."""
     rows = [(at % 3, *row[1:]) for at, row in enumerate(rows_of(6_000, lambda: text(60)))]
     payloads = Payloads()

@@ -113,13 +113,13 @@ PLANS: dict[str, tuple[Stored | None, list[Description], Plan]] = {
 
 
 @pytest.mark.parametrize("case", PLANS)
-def test_a_plan_is_made_of_the_last_decision_and_of_what_is_listed(case: str) -> None:
+def test_a_recovery_plan_follows_from_the_last_decision_and_the_listed_transactions(case: str) -> None:
     last, actual, expected = PLANS[case]
 
     assert plan(last, actual) == expected
 
 
-def test_an_id_of_a_sink_is_found_by_its_pattern_and_by_no_others() -> None:
+def test_the_pattern_of_a_sink_matches_its_own_transactional_ids_only() -> None:
     ids = [transactional_id(sink, 10, 2) for sink in ("a", "a-1", "a.b", "axb", "a-1-0")]
     for sink, own in zip(("a", "a-1", "a.b", "axb", "a-1-0"), ids, strict=True):
         assert [each for each in (*ids, f"{sink}-decisions", f"x{own}") if is_of_sink(each, sink)] == [own]
@@ -141,7 +141,7 @@ def test_a_sink_id_that_is_no_name_is_refused(sink: str) -> None:
 # --- the cases
 
 
-def test_without_faults(cluster: Cluster, open_store: OpenStore) -> None:
+def test_batches_are_committed_when_nothing_fails(cluster: Cluster, open_store: OpenStore) -> None:
     driver = Driver(cluster, open_store)
     driver.run(0, FIRST)
     driver.run(1, SECOND)
@@ -159,7 +159,7 @@ def test_a_retry_of_a_task_in_the_last_batch_leaves_no_loser(cluster: Cluster, o
     check_exactly(cluster, FIRST)
 
 
-def test_a_speculative_loser_that_still_runs_is_shut_out(cluster: Cluster, open_store: OpenStore) -> None:
+def test_a_losing_speculative_attempt_is_fenced_by_the_commit(cluster: Cluster, open_store: OpenStore) -> None:
     """Case B: of two that wrote, and of one that has only begun."""
     driver = Driver(cluster, open_store)
     driver.begin()
@@ -178,7 +178,9 @@ def test_a_speculative_loser_that_still_runs_is_shut_out(cluster: Cluster, open_
     check_exactly(cluster, FIRST)
 
 
-def test_a_driver_that_dies_before_its_decision(cluster: Cluster, open_store: OpenStore) -> None:
+def test_transactions_of_a_driver_that_dies_before_its_decision_are_aborted(
+    cluster: Cluster, open_store: OpenStore
+) -> None:
     """Case C: prepared transactions never expire; the next driver aborts them and writes the batch again."""
     dead = Driver(cluster, open_store)
     dead.run(0, FIRST)
@@ -193,7 +195,9 @@ def test_a_driver_that_dies_before_its_decision(cluster: Cluster, open_store: Op
 
 
 @pytest.mark.parametrize("ended", [0, 1, 2])
-def test_a_driver_that_dies_after_its_decision(ended: int, cluster: Cluster, open_store: OpenStore) -> None:
+def test_the_decision_of_a_dead_driver_is_committed_by_the_next_driver(
+    ended: int, cluster: Cluster, open_store: OpenStore
+) -> None:
     """Cases D and G: whatever of it was committed, the next driver commits the rest, and its tasks write nothing."""
     dead = Driver(cluster, open_store)
     dead.begin()
@@ -211,7 +215,7 @@ def test_a_driver_that_dies_after_its_decision(ended: int, cluster: Cluster, ope
 
 
 @pytest.mark.parametrize("is_decided", [False, True])
-def test_a_broker_that_is_killed_between_prepare_and_complete(
+def test_a_batch_is_committed_when_the_broker_is_killed_between_prepare_and_complete(
     is_decided: bool, broker: LiveBroker, cluster: Cluster, open_store: OpenStore
 ) -> None:
     """Case E: kill -9. The same driver goes on, over the same connections."""
@@ -230,7 +234,7 @@ def test_a_broker_that_is_killed_between_prepare_and_complete(
     check_exactly(cluster, FIRST)
 
 
-def test_a_broker_that_is_killed_while_a_task_writes(broker: LiveBroker, cluster: Cluster) -> None:
+def test_each_row_is_written_once_when_the_broker_is_killed_during_a_task(broker: LiveBroker, cluster: Cluster) -> None:
     """Whatever was acknowledged and what was not: sent again with the same sequence, each is there once."""
     writer = TransactionalWriter(cluster, transactional_id(SINK, 0, 0))
     writer.init(two_phase=True)
@@ -246,7 +250,7 @@ def test_a_broker_that_is_killed_while_a_task_writes(broker: LiveBroker, cluster
     check_exactly(cluster, expected)
 
 
-def test_epochs_that_run_out_while_batches_are_written(tmp_path: Path, open_store: OpenStore) -> None:
+def test_batches_are_written_exactly_once_when_epochs_are_exhausted(tmp_path: Path, open_store: OpenStore) -> None:
     """Case F: under way the id gets a new producer id, which a pair tells and an epoch alone does not."""
     with (
         LiveBroker(tmp_path / "data", "stuntbroker.initial.producer.epoch=32764") as broker,
@@ -271,7 +275,9 @@ def test_epochs_that_run_out_while_batches_are_written(tmp_path: Path, open_stor
         assert len(producer_ids) > 1
 
 
-def test_fewer_tasks_than_before(cluster: Cluster, open_store: OpenStore) -> None:
+def test_transactions_of_unused_task_ids_are_aborted_when_there_are_fewer_tasks(
+    cluster: Cluster, open_store: OpenStore
+) -> None:
     """Case H: ids that are not used any more are found by listing, those of other sinks are left alone."""
     dead = Driver(cluster, open_store)
     dead.begin()
@@ -366,7 +372,7 @@ def test_an_abort_before_a_decision_aborts(cluster: Cluster, open_store: OpenSto
 # --- transactions that somebody else has touched
 
 
-def test_what_was_kept_by_a_late_task_is_ended_all_the_same(cluster: Cluster, open_store: OpenStore) -> None:
+def test_a_transaction_that_a_late_task_recovered_is_ended(cluster: Cluster, open_store: OpenStore) -> None:
     """KIP-939: to keep a transaction fences its pair. It is ended with the pair of who keeps it next."""
     driver = Driver(cluster, open_store)
     driver.begin()
@@ -394,7 +400,9 @@ def test_a_decided_transaction_that_was_aborted_by_hand_is_an_error(cluster: Clu
     assert running(cluster) == [transactional_id(SINK, 1, 0)]
 
 
-def test_a_transaction_that_was_aborted_with_its_own_pair_is_an_error(cluster: Cluster, open_store: OpenStore) -> None:
+def test_a_decided_transaction_aborted_with_its_own_producer_epoch_is_an_error(
+    cluster: Cluster, open_store: OpenStore
+) -> None:
     driver = Driver(cluster, open_store)
     driver.begin()
     prepared = driver.task(0, 0, FIRST)

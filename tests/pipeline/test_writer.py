@@ -54,7 +54,7 @@ def check_exactly(cluster: Cluster, topic: str, expected: list[str]) -> None:
     assert committed(cluster, topic, 2) == sorted(expected)
 
 
-def test_a_batch_is_on_its_way_when_produce_returns(live: LiveBroker, cluster: Cluster, topic: str) -> None:
+def test_produce_sends_its_batch_without_a_further_call(live: LiveBroker, cluster: Cluster, topic: str) -> None:
     """The producer does nothing more than that."""
     writer = TransactionalWriter(cluster, topic)
     writer.init()
@@ -66,7 +66,7 @@ def test_a_batch_is_on_its_way_when_produce_returns(live: LiveBroker, cluster: C
     check_exactly(cluster, topic, ["early"])
 
 
-def test_two_producers_of_one_transaction(live: LiveBroker, cluster: Cluster, topic: str) -> None:
+def test_two_producers_can_write_in_the_same_transaction(live: LiveBroker, cluster: Cluster, topic: str) -> None:
     """With one pair, over two connections, each for its own partition; the end is one for both."""
     owner = TransactionalWriter(cluster, topic)
     owner.init()
@@ -179,7 +179,7 @@ def test_a_transaction_that_an_admin_aborted_cannot_be_committed(cluster: Cluste
 
 
 @pytest.mark.parametrize("level", [1, 2])
-def test_both_transaction_versions(level: int, tmp_path: Path) -> None:
+def test_the_writer_works_under_both_transaction_versions(level: int, tmp_path: Path) -> None:
     """Under version 1 partitions are added by a request. A prepared transaction has a pair of its own under both."""
     with LiveBroker(tmp_path, f"transaction.version={level}") as each, each.cluster() as cluster:
         make_topic(cluster, TOPIC, 2)
@@ -197,7 +197,9 @@ def test_both_transaction_versions(level: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_prepared", [True, False])
-def test_a_transaction_is_kept_for_who_asks_for_it(is_prepared: bool, cluster: Cluster, topic: str) -> None:
+def test_an_open_transaction_can_be_recovered_and_committed_by_a_new_writer(
+    is_prepared: bool, cluster: Cluster, topic: str
+) -> None:
     """KIP-939: whoever comes back finds what was open, and can add nothing."""
     writer = TransactionalWriter(cluster, topic)
     writer.init(two_phase=True)
@@ -213,7 +215,9 @@ def test_a_transaction_is_kept_for_who_asks_for_it(is_prepared: bool, cluster: C
     assert not TransactionalWriter(cluster, topic).init(two_phase=True, keep=True)
 
 
-def test_who_ends_leaves_the_transaction_as_it_is(live: LiveBroker, cluster: Cluster, topic: str) -> None:
+def test_closing_the_cluster_leaves_the_transaction_of_its_writer_open(
+    live: LiveBroker, cluster: Cluster, topic: str
+) -> None:
     with live.cluster() as another:
         writer = TransactionalWriter(another, topic)
         writer.init()
@@ -225,7 +229,7 @@ def test_who_ends_leaves_the_transaction_as_it_is(live: LiveBroker, cluster: Clu
     check_exactly(cluster, topic, ["a"])
 
 
-def test_init_comes_first(cluster: Cluster, topic: str) -> None:
+def test_produce_before_init_raises_an_error(cluster: Cluster, topic: str) -> None:
     with pytest.raises(ClientError, match=r"call init\(\) first"):
         TransactionalWriter(cluster, topic).produce(topic, 0, batch("a"))
 
@@ -255,7 +259,7 @@ ANSWERS: dict[tuple[str, int], type[ClientError]] = {
 
 
 @pytest.mark.parametrize(("request_kind", "code"), ANSWERS)
-def test_an_error_of_a_broker_is_the_pipelines_own(model: ModelBroker, request_kind: str, code: int) -> None:
+def test_each_broker_error_is_raised_as_a_client_error(model: ModelBroker, request_kind: str, code: int) -> None:
     model.script = lambda kind, count: Fault(code) if kind == request_kind else None
     expected = ANSWERS[request_kind, code]
     with Cluster([model.address], 0.2 if expected is TimedOut else 10.0) as cluster:

@@ -51,7 +51,7 @@ LISTENERS: dict[str, Address | None] = {
         *((parse_address, text, expected) for text, expected in LISTENERS.items()),
     ],
 )
-def test_an_address_is_a_host_and_a_port_and_a_listener_s_may_lack_both(
+def test_an_address_needs_host_and_port_and_a_listener_address_may_omit_both(
     read: Callable[[str], object], text: str, expected: object
 ) -> None:
     if expected is None:
@@ -69,5 +69,5 @@ def test_an_address_is_read_as_it_is_shown(address: Address) -> None:
 @pytest.mark.parametrize(
     ("host", "reachable"), [("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("10.0.0.5", "10.0.0.5"), ("::1", "::1")]
 )
-def test_an_address_that_stands_for_all_is_reached_by_loopback(host: str, reachable: str) -> None:
+def test_a_wildcard_address_is_reached_by_loopback(host: str, reachable: str) -> None:
     assert Address(host, 9092).reachable() == Address(reachable, 9092)

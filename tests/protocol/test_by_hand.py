@@ -82,7 +82,9 @@ def test_a_produce_request_is_read_as_the_generated_codec_reads_it(version: int,
 
 @settings(max_examples=500)
 @given(version=versions, request=requests, seed=st.integers())
-def test_what_is_no_produce_request_is_refused_by_both(version: int, request: ProduceRequest, seed: int) -> None:
+def test_a_malformed_produce_request_is_refused_by_both_codecs(
+    version: int, request: ProduceRequest, seed: int
+) -> None:
     random = Random(seed)
     wire = bytearray(encoded(request, version))
     for _ in range(random.randrange(3)):
@@ -93,7 +95,7 @@ def test_what_is_no_produce_request_is_refused_by_both(version: int, request: Pr
 
 @pytest.mark.parametrize("version", range(9, 14))
 @pytest.mark.parametrize("size", [61, 126, 127, 16_382, 16_383, 2**21 - 2])
-def test_the_usual_request_and_its_answer_need_no_generated_codec(
+def test_the_usual_produce_request_and_response_need_no_generated_codec(
     version: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic_id = b"" if version < 13 else bytes(range(16))
@@ -140,7 +142,7 @@ def test_an_unusual_request_is_left_to_the_generated_codec(version: int) -> None
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_heads_of_requests_are_remembered_but_not_without_limit(version: int) -> None:
+def test_the_cache_of_request_heads_is_bounded(version: int) -> None:
     heads = produce_codec.heads_by_id if version == 13 else produce_codec.heads_by_name
     for n in (*range(CACHED_MAX + 5), 9, 9):
         wire = usual(f"txn-{n}", range(2), version)
@@ -159,7 +161,7 @@ def read_by_both(wire: bytes, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(9, 14))
-def test_any_byte_of_a_usual_request_may_be_another_or_the_last(version: int) -> None:
+def test_a_changed_or_truncated_produce_request_is_read_alike_by_both_codecs(version: int) -> None:
     wire = usual("txn-1", range(2), version)
     for at in range(len(wire)):
         read_by_both(wire[:at], version)
@@ -171,7 +173,9 @@ def test_any_byte_of_a_usual_request_may_be_another_or_the_last(version: int) ->
 @pytest.mark.parametrize("version", range(9, 14))
 @pytest.mark.parametrize("count", [1, 126, 127, 128])
 @pytest.mark.parametrize("name", ["t", "x" * 126, "x" * 127])
-def test_an_answer_for_many_partitions_has_a_longer_count(version: int, count: int, name: str) -> None:
+def test_a_produce_response_with_long_counts_or_names_equals_the_generated_codecs(
+    version: int, count: int, name: str
+) -> None:
     topics = [TopicProduceResponse(name, NO_TOPIC_ID, [PartitionProduceResponse(n, 0, n) for n in range(count)])]
 
     assert encoded(QuickProduceResponse(topics), version) == encoded(ProduceResponse(topics), version)
@@ -206,7 +210,7 @@ def test_a_produce_response_is_written_as_the_generated_codec_writes_it(
     error=st.sampled_from(ErrorCode),
     producer_id=st.integers(-1, 2**63 - 1), producer_epoch=st.integers(-1, 2**15 - 1),
 )  # fmt: skip
-def test_the_answer_to_end_txn_has_the_generated_codecs_bytes(
+def test_the_end_txn_response_has_the_generated_codecs_bytes(
     error: ErrorCode, producer_id: int, producer_epoch: int
 ) -> None:
     answer = BumpedEndTxnResponse(error, producer_id, producer_epoch)
@@ -251,7 +255,7 @@ def accepted(batch: bytes | bytearray | memoryview) -> bool:
 
 
 @given(values=values, producer=st.booleans(), attributes=st.sampled_from([0, 0x10]), seed=st.integers())
-def test_a_plain_batch_is_one_that_no_check_refuses(
+def test_plain_header_accepts_exactly_the_uncompressed_batches_that_pass_every_check(
     values: list[bytes | None], producer: bool, attributes: int, seed: int
 ) -> None:
     random = Random(seed)
@@ -299,7 +303,7 @@ rows = st.lists(st.tuples(counts, st.sampled_from([0, 9, 55, 56, 60, 120, 8_300]
 
 
 @given(rows=rows, seed=st.integers(), view=st.booleans())
-def test_rows_of_records_of_one_size_fill_a_batch_as_their_chain_does(
+def test_records_fill_agrees_with_reading_the_lengths_one_by_one(
     rows: list[tuple[int, int]], seed: int, view: bool
 ) -> None:
     random = Random(seed)
@@ -321,7 +325,7 @@ def test_rows_of_records_of_one_size_fill_a_batch_as_their_chain_does(
 
 @pytest.mark.parametrize("length", [b"\xff" * 12, b"\xff" * 9 + b"\x7f", b"\x80" * 9 + b"\x02"], ids=bytes.hex)
 @pytest.mark.parametrize("count", [3, 20])
-def test_a_length_that_no_number_can_have_is_a_wrong_one(length: bytes, count: int) -> None:
+def test_a_record_length_above_64_bits_is_refused(length: bytes, count: int) -> None:
     batch = build_batch([(None, bytes(30))] * count, NOW)
     batch[61 : 61 + len(length)] = length
 
@@ -336,7 +340,7 @@ def test_records_that_all_have_the_same_negative_length_fill_nothing(count: int,
     assert not records_fill(bytes(61) + record * count, header)
 
 
-def test_shapes_of_batches_are_forgotten_when_there_are_many() -> None:
+def test_the_cache_of_batch_shapes_is_bounded() -> None:
     for size in range(CACHED_MAX + 5):
         batch = build_batch([(None, bytes(size))] * 3, NOW)
         assert records_fill(bytes(batch), read_header(batch))

@@ -47,7 +47,7 @@ written = pytest.mark.parametrize(("codec", "write"), WRITERS.values(), ids=WRIT
 @given(st.binary(max_size=200), st.sampled_from([1, 7, 400, 5_000]))
 @example(b"x" * 32_768, 2)
 @example(b"", 1)
-def test_what_clients_write_is_read(codec: int, write: Any, data: bytes, times: int) -> None:
+def test_data_compressed_by_clients_is_decompressed(codec: int, write: Any, data: bytes, times: int) -> None:
     data *= times
     packed = bytes(write(data))
 
@@ -57,7 +57,7 @@ def test_what_clients_write_is_read(codec: int, write: Any, data: bytes, times: 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 @given(st.binary(min_size=1, max_size=100), st.integers(1, 2_000))
-def test_what_we_write_others_read(codec: int, data: bytes, times: int) -> None:
+def test_other_libraries_decompress_our_data(codec: int, data: bytes, times: int) -> None:
     data *= times
     read: Any = {
         GZIP: gzip.decompress, SNAPPY: aiokafka_codec.snappy_decode, LZ4: aiokafka_codec.lz4_decode,
@@ -140,7 +140,7 @@ def test_a_bomb_costs_no_more_than_the_limit(codec: int) -> None:
 
 
 @pytest.mark.parametrize(("codec", "packed"), LYING.values(), ids=LYING)
-def test_a_payload_that_lies_costs_no_more_than_the_limit(codec: int, packed: bytes) -> None:
+def test_a_hostile_payload_costs_no_more_than_the_limit(codec: int, packed: bytes) -> None:
     spent, peak, outcome = costs(codec, packed)
 
     assert outcome == b"" or isinstance(outcome, CompressionError)
@@ -161,7 +161,9 @@ def test_rubbish_is_a_compression_error_or_decompresses_to_something_small(codec
 
 @written
 @given(st.data())
-def test_a_payload_that_was_harmed_is_a_compression_error_or_opens(codec: int, write: Any, data: st.DataObject) -> None:
+def test_a_damaged_payload_raises_compression_error_or_decompresses(
+    codec: int, write: Any, data: st.DataObject
+) -> None:
     packed = bytearray(write(b"some text, some text, " * 40))
     for _ in range(data.draw(st.integers(1, 3))):
         packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
@@ -178,7 +180,7 @@ def test_an_unknown_codec_is_a_compression_error(codec: int) -> None:
         decompress(codec, b"abc", 10)
 
 
-def test_what_we_write_java_reads() -> None:
+def test_compressed_data_has_the_framing_that_java_reads() -> None:
     """Gzip without a name or time, snappy in xerial's blocks, lz4 with blocks that do not refer to each other."""
     starts = {GZIP: b"\x1f\x8b\x08\x00\x00\x00\x00\x00", SNAPPY: XERIAL + b"\x00\x00\x00\x01" * 2,
               LZ4: b"\x04\x22\x4d\x18", ZSTD: b"\x28\xb5\x2f\xfd"}  # fmt: skip
@@ -218,7 +220,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("what", ENDS)
-def test_what_follows_a_stream_is_taken_as_kafka_takes_it(what: str) -> None:
+def test_bytes_after_a_compressed_stream_are_handled_as_in_kafka(what: str) -> None:
     codec, behind, expected = ENDS[what]
     packed = compress(codec, TEXT) + behind
     if expected is not None:
@@ -244,7 +246,7 @@ def test_blocks_of_lz4_that_refer_to_each_other_are_refused_as_java_cannot_read_
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_nothing_and_a_stream_cut_anywhere_are_refused(codec: int) -> None:
+def test_empty_and_truncated_streams_are_refused(codec: int) -> None:
     """But for zstd, of which nothing is nothing; a snappy stream may end after any block."""
     packed = compress(codec, TEXT)
     for end in range(0 if codec != ZSTD else 1, len(packed)):
@@ -264,7 +266,7 @@ def test_nothing_and_a_stream_cut_anywhere_are_refused(codec: int) -> None:
         (LZ4, compress(LZ4, b"ab")[7:-4], compress(LZ4, b"ab")[:7], bytes(4)),
     ],
 )
-def test_pieces_of_next_to_nothing_cost_as_much_as_a_kilobyte(
+def test_each_tiny_member_or_block_costs_as_much_as_a_kilobyte(
     codec: int, piece: bytes, start: bytes, end: bytes
 ) -> None:
     """Opening one takes as long: very many of them are too much."""

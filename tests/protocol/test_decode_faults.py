@@ -179,7 +179,7 @@ def tagged_section(*fields: tuple[int, int, bytes]) -> bytes:
         (b"\xff\xff\xff\xff\x7f", "above 32 bits"),
     ],
 )  # fmt: skip
-def test_a_tagged_section_that_does_not_add_up_is_refused(section: bytes, why: str) -> None:
+def test_a_malformed_section_of_tagged_fields_is_refused(section: bytes, why: str) -> None:
     body = encoded(EndTxnRequest("t", 1000, 3, True), 5)[:-1]
 
     with pytest.raises(DecodeError, match=why):

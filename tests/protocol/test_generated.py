@@ -68,7 +68,7 @@ def everything() -> tuple[Message, Any]:
     return built(EVERYTHING)
 
 
-def test_the_committed_files_are_what_the_schemas_give() -> None:
+def test_the_committed_codecs_are_up_to_date_with_the_schemas() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "generate.py", "--check"], capture_output=True, text=True, check=False
     )
@@ -77,7 +77,7 @@ def test_the_committed_files_are_what_the_schemas_give() -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_all_that_a_schema_can_say_survives_the_wire(everything: tuple[Message, Any], version: int) -> None:
+def test_every_feature_of_a_schema_survives_a_round_trip(everything: tuple[Message, Any], version: int) -> None:
     message, module = everything
     random = Random(version)
     for _ in range(100):
@@ -89,9 +89,7 @@ def test_all_that_a_schema_can_say_survives_the_wire(everything: tuple[Message, 
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_what_the_generator_reads_is_refused_only_with_decode_error(
-    everything: tuple[Message, Any], version: int
-) -> None:
+def test_a_generated_decoder_raises_only_decode_error(everything: tuple[Message, Any], version: int) -> None:
     message, module = everything
     random = Random(version)
     for _ in range(20):

@@ -229,7 +229,7 @@ def test_a_frame_has_kafkas_bytes(version: int, header_version: int, message: An
 
 
 @pytest.mark.parametrize(("version", "header_version", "message", "frame"), FRAMES, ids=FRAME_IDS)
-def test_the_header_is_flexible_when_the_message_is_but_for_the_answer_to_api_versions(
+def test_the_header_is_flexible_with_its_message_except_for_api_versions_responses(
     version: int, header_version: int, message: Any, frame: str
 ) -> None:
     name = type(message).__name__

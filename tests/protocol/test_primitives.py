@@ -108,7 +108,7 @@ def test_bytes_that_are_no_utf_8_are_replaced(wire: str) -> None:
         ("compact_bytes", "04"), ("compact_bytes", "00"), ("compact_nullable_bytes", "ffffffff0f"),
     ],
 )  # fmt: skip
-def test_a_length_that_runs_past_the_end_or_is_null_where_it_must_not_is_refused(name: str, wire: str) -> None:
+def test_a_length_past_the_end_or_null_in_a_non_nullable_field_is_refused(name: str, wire: str) -> None:
     for buf in (bytes.fromhex(wire) + b"ab", memoryview(bytes.fromhex(wire) + b"ab")):
         with pytest.raises(DecodeError):
             getattr(primitives, f"read_{name}")(buf, 0)
@@ -134,7 +134,7 @@ def test_a_section_holds_no_more_tagged_fields_than_the_limit() -> None:
         skip_tags(exceeds, 0)
 
 
-def test_a_decode_error_tells_the_position() -> None:
+def test_a_decode_error_has_the_position() -> None:
     with pytest.raises(DecodeError, match=r"\(at byte 2\)") as refused:
         primitives.read_string(b"\x00\x05ab", 0)
 

@@ -121,7 +121,7 @@ def kind_of(actual: Walked) -> str:
 
 
 @pytest.mark.parametrize("what", RECORDS)
-def test_records_are_judged_as_kafka_judges_them(what: str) -> None:
+def test_records_are_validated_as_in_kafka(what: str) -> None:
     records, expected = RECORDS[what]
     payload = b"".join(records)
 
@@ -132,7 +132,7 @@ def test_records_are_judged_as_kafka_judges_them(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", RECORDS)
-def test_a_plain_record_that_kafka_refuses_is_looked_at_more_closely(what: str) -> None:
+def test_small_records_wrong_detects_plain_records_that_kafka_refuses(what: str) -> None:
     """And one as clients make it is not."""
     records, expected = RECORDS[what]
     payload = bytes(61) + b"".join(records)
@@ -144,7 +144,7 @@ def test_a_plain_record_that_kafka_refuses_is_looked_at_more_closely(what: str) 
         assert not small_records_wrong(payload, created)
 
 
-def test_headers_as_clients_send_them_need_no_closer_look() -> None:
+def test_small_records_wrong_accepts_headers_as_clients_send_them() -> None:
     for size in (0, 1, 63, 64, 100, 8_191):
         for count in (1, 5, 32):
             each = record(headers=varint(count) + (b"\x0etraceid" + varint(size) + b"v" * size) * count)
@@ -152,7 +152,7 @@ def test_headers_as_clients_send_them_need_no_closer_look() -> None:
             assert not small_records_wrong(payload, header(1)._replace(length=len(payload) - 12)), (size, count)
 
 
-def test_as_many_records_as_are_counted_fill_the_payload() -> None:
+def test_the_counted_records_must_fill_the_payload() -> None:
     payload = GOOD + NEXT
     for count, end in ((1, None), (3, None), (2, -1)):
         assert walk(payload[:end], 0, header(count), MANY).wrong is not None
@@ -160,7 +160,7 @@ def test_as_many_records_as_are_counted_fill_the_payload() -> None:
     assert walk(b"--" + payload, 2, header(2), MANY) == Walked(MANY - 2)
 
 
-def test_with_the_time_of_the_log_all_records_have_that_of_the_header() -> None:
+def test_under_log_append_time_the_max_timestamp_of_the_header_is_checked() -> None:
     payload = record(time=varint(-(1 << 40)))
     fixed = header(1, LOG_APPEND_TIME, NOW, NOW + HOUR + 1)
 
@@ -194,7 +194,7 @@ def some_records(draw: Any) -> tuple[int, bytes]:
     byte=st.sampled_from([0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF]),
     spoil=st.booleans(),
 )
-def test_the_usual_record_and_any_other_are_read_alike(
+def test_the_fast_path_for_simple_records_gives_the_same_result(
     created: tuple[int, bytes], at: int, byte: int, spoil: bool
 ) -> None:
     """The quick look is only quicker."""
@@ -233,9 +233,7 @@ def test_spans_are_the_records_without_their_headers(created: tuple[int, bytes])
 
 
 @given(created=some_records(), at=st.integers(0), byte=st.integers(0, 255))
-def test_spans_of_what_was_harmed_lie_in_the_payload_or_are_refused(
-    created: tuple[int, bytes], at: int, byte: int
-) -> None:
+def test_spans_of_a_damaged_payload_lie_in_it_or_are_refused(created: tuple[int, bytes], at: int, byte: int) -> None:
     count, payload = created
     changed = bytearray(payload)
     changed[at % len(changed)] = byte
@@ -273,7 +271,7 @@ BOMBS: Final = {
 
 
 @pytest.mark.parametrize("what", BOMBS)
-def test_no_more_is_looked_at_than_there_are_steps(what: str) -> None:
+def test_a_walk_reads_no_more_bytes_than_its_steps_allow(what: str) -> None:
     """Each byte that is looked at is counted: a step is no more than a long header, or an eighth of an unusual record."""
     count, payload = BOMBS[what]
 

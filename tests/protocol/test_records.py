@@ -134,7 +134,7 @@ def test_sequence_numbers_continue_from_zero_after_the_highest(sequence: int, in
     assert DATA_HEADER._replace(base_sequence=sequence, last_offset_delta=increment).last_sequence == sum_of_both
 
 
-def test_a_batch_without_sequence_numbers_has_no_last_one() -> None:
+def test_a_batch_without_sequence_numbers_has_no_last_sequence() -> None:
     assert DATA_HEADER._replace(base_sequence=-1, last_offset_delta=9).last_sequence == -1
 
 
@@ -179,13 +179,13 @@ def test_another_client_reads_a_batch_as_it_was_built(pairs: list[tuple[bytes | 
     ]
 
 
-def test_every_record_has_the_time_of_the_batch_when_the_log_stamps_it() -> None:
+def test_every_record_has_the_max_timestamp_of_the_batch_under_log_append_time() -> None:
     header = DATA_HEADER._replace(attributes=LOG_APPEND_TIME, max_timestamp=99)
 
     assert [record.timestamp for record in read_records(header, DATA_BATCH, HEADER_SIZE)] == [99]
 
 
-def test_a_crc_tells_every_changed_bit_it_covers() -> None:
+def test_the_crc_detects_every_changed_bit() -> None:
     for at in range(21, len(DATA_BATCH)):
         for bit in range(8):
             damaged = bytearray(DATA_BATCH)
@@ -270,13 +270,13 @@ def test_bytes_after_the_last_record_are_refused() -> None:
 
 
 @pytest.mark.parametrize("count", [-(2**31), -1, 0, 1, 2, 4, 2**31 - 1])
-def test_a_count_of_records_other_than_there_are_is_refused(count: int) -> None:
+def test_a_wrong_count_of_records_is_refused(count: int) -> None:
     batch = rich_batch()
 
     assert not read_or_refuse(read_header(batch)._replace(count=count), batch[HEADER_SIZE:])
 
 
-def test_a_batch_of_fewer_than_no_records_is_refused() -> None:
+def test_a_batch_with_a_negative_count_of_records_is_refused() -> None:
     assert not read_or_refuse(DATA_HEADER._replace(count=-1), b"")
 
 
@@ -305,7 +305,7 @@ def test_a_batch_that_compaction_left_empty_has_no_records() -> None:
         ("ff ff ff ff ff ff ff ff ff 7f", "above 64 bits"),
     ],
 )  # fmt: skip
-def test_a_record_that_does_not_add_up_is_refused(record: str, why: str) -> None:
+def test_a_malformed_record_is_refused(record: str, why: str) -> None:
     with pytest.raises(DecodeError, match=why):
         list(read_records(DATA_HEADER, bytes.fromhex(record)))
 

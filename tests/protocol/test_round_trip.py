@@ -90,7 +90,7 @@ def test_null_is_not_sent_in_a_version_that_does_not_allow_it(
         encoded(value, version)
 
 
-def test_a_message_equals_only_one_of_its_kind_with_equal_fields() -> None:
+def test_messages_are_equal_only_with_the_same_class_and_equal_fields() -> None:
     each, other = PartitionData(partition_index=1), PartitionData(partition_index=2)
 
     assert each == PartitionData(partition_index=1)
@@ -101,7 +101,7 @@ def test_a_message_equals_only_one_of_its_kind_with_equal_fields() -> None:
 
 
 @pytest.mark.parametrize("version", [4, 11, 12, 18])
-def test_the_parts_of_an_answer_join_to_its_bytes_and_hold_the_records_uncopied(version: int) -> None:
+def test_the_parts_of_a_fetch_response_join_to_its_bytes_without_copying_records(version: int) -> None:
     records = [memoryview(b"first batch"), None, b"", memoryview(b"second batch")]
     answer = FetchResponse(
         responses=[FetchableTopicResponse(partitions=[PartitionData(i, records=r) for i, r in enumerate(records)])]
@@ -113,7 +113,7 @@ def test_the_parts_of_an_answer_join_to_its_bytes_and_hold_the_records_uncopied(
     assert [part for part in parts if part is records[0] or part is records[3]] == [records[0], records[3]]
 
 
-def test_the_table_of_apis_is_what_the_schemas_say() -> None:
+def test_the_table_of_apis_matches_the_schemas() -> None:
     requests = {each.key: each for each in MESSAGES if each.kind == "request"}
     answers = {each.key: each for each in MESSAGES if each.kind == "response"}
 

@@ -42,7 +42,9 @@ def heard_from_us(script: Script, loop: Loop, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
-def test_the_broker_tells_the_story(script: Script, loop: Loop, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_the_broker_reproduces_the_scenario(
+    script: Script, loop: Loop, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     heard = heard_from_us(script, loop, tmp_path)
     if request.config.getoption("--rewrite-scenarios", default=False) and "the wire" in script.only:
         script.path.write_text(with_page(script.path.read_text(encoding="utf-8"), heard), encoding="utf-8")
@@ -51,14 +53,14 @@ def test_the_broker_tells_the_story(script: Script, loop: Loop, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("script", FOR_KAFKA, ids=lambda script: script.name)
-def test_kafka_tells_the_story(script: Script, kafka: Future[Heard]) -> None:
+def test_kafka_reproduces_the_scenario(script: Script, kafka: Future[Heard]) -> None:
     heard = kafka.result()[script.name]
     if isinstance(heard, Exception):
         raise heard
     assert heard == script.page(of_kafka=True)
 
 
-def test_a_wrong_story_is_detected(loop: Loop, tmp_path: Path) -> None:
+def test_a_scenario_with_a_wrong_reply_is_detected(loop: Loop, tmp_path: Path) -> None:
     path = tmp_path / "wrong.txt"
     path.write_text(TOLD_WRONG, encoding="utf-8")
     script = read_script(path)
@@ -71,5 +73,5 @@ def test_a_wrong_story_is_detected(loop: Loop, tmp_path: Path) -> None:
     ]
 
 
-def test_every_story_that_kafka_cannot_tell_says_why() -> None:
+def test_every_scenario_not_for_kafka_states_the_reason() -> None:
     assert [script.name for script in SCRIPTS if script not in FOR_KAFKA and len(script.not_for_kafka) < 10] == []

@@ -35,7 +35,7 @@ def test_a_login_module_has_its_options(text: str, options: dict[str, str]) -> N
         (f"{PLAIN} required; {PLAIN} required;", "only one module"),
     ],
 )
-def test_what_is_no_login_module_is_explained(text: str, said: str) -> None:
+def test_an_invalid_login_module_is_explained(text: str, said: str) -> None:
     with pytest.raises(JaasError, match=said):
         parse_jaas_config(text)
 

@@ -65,7 +65,7 @@ def test_a_keystore_has_the_same_key_and_certificates_in_every_format(stores: Pa
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_a_context_is_made_of_every_format(stores: Path, kind: str) -> None:
+def test_a_tls_context_is_created_from_every_keystore_format(stores: Path, kind: str) -> None:
     properties = {
         "ssl.keystore.location": store(stores, "server", kind),
         "ssl.keystore.password": PASSWORD,
@@ -117,7 +117,7 @@ def test_a_key_may_be_in_the_property_itself(stores: Path, line_end: str) -> Non
         ({"ssl.keystore.location": "{folder}/junk"}, "neither PEM, PKCS12 nor JKS"),
     ],
 )
-def test_what_cannot_be_used_is_explained(stores: Path, properties: dict[str, str], said: str) -> None:
+def test_unusable_tls_properties_are_explained(stores: Path, properties: dict[str, str], said: str) -> None:
     (stores / "junk").write_bytes(b"junk")
     given = {name: value.format(folder=stores) for name, value in properties.items()}
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_used_is_explained(stores: Path, properties: dict[str, st
 
 
 @pytest.mark.parametrize("spoil", ["password", "content"])
-def test_a_jks_file_is_checked(stores: Path, tmp_path: Path, spoil: str) -> None:
+def test_a_jks_file_with_a_wrong_password_or_damage_is_refused(stores: Path, tmp_path: Path, spoil: str) -> None:
     content = bytearray(Path(store(stores, "server", "jks")).read_bytes())
     if spoil == "content":
         content[40] ^= 1

@@ -14,7 +14,7 @@ TRANSACTIONS = 12
 @pytest.mark.parametrize("segment_bytes", [200, 400, 1 << 20])
 @pytest.mark.parametrize("size", [1, 250, 450, 1 << 20])
 @pytest.mark.parametrize("offset", [0, 1, 6, 15])
-def test_every_aborted_record_that_is_read_is_told_of(
+def test_a_fetch_lists_the_aborted_transaction_of_every_record_that_it_reads(
     segment_bytes: int, size: int, offset: int, tmp_path: Path
 ) -> None:
     log = new_log(tmp_path / "t-0", segment_bytes=segment_bytes)

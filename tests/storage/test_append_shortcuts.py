@@ -52,7 +52,7 @@ def log_with(log: PartitionLog, header: tuple[int, int, int | None, int, bool]) 
 
 @settings(max_examples=200, deadline=None)
 @given(walk=st.lists(steps, min_size=12, max_size=40))
-def test_any_walk_ends_where_the_rules_lead_it(walk: list[tuple[object, ...]]) -> None:
+def test_random_appends_end_in_the_producer_state_of_the_rules(walk: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         log, rules = new_log(f"{folder}/t-0"), ProducerStates()
         for step in walk:

@@ -65,7 +65,9 @@ def appended(log: PartitionLog, random: Random, own: bool, now_ms: int) -> objec
     seed=st.integers(), own=st.booleans(), log_append_time=st.booleans(), segment_bytes=st.sampled_from([10_000, 1 << 30]),
     segment_ms=st.sampled_from([5, 1 << 50]), offsets_max=st.sampled_from([300, segment.OFFSETS_MAX]),
 )  # fmt: skip
-def test_any_appends_in_turns_end_as_they_do_at_once(seed: int, own: bool, offsets_max: int, **config: Any) -> None:
+def test_buffered_appends_end_in_the_same_log_as_immediate_appends(
+    seed: int, own: bool, offsets_max: int, **config: Any
+) -> None:
     random, now_ms = Random(seed), NOW_MS
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(partition, "OFFSETS_MAX", offsets_max)
@@ -84,7 +86,7 @@ def test_any_appends_in_turns_end_as_they_do_at_once(seed: int, own: bool, offse
             killed(log)
 
 
-def test_buffered_appends_are_written_whole_though_the_disk_takes_them_in_pieces() -> None:
+def test_buffered_appends_are_written_completely_despite_short_writes() -> None:
     disk = MemoryDisk()
     disk.write_size_max = 50
     log = new_log("/t-0", disk)
@@ -96,7 +98,7 @@ def test_buffered_appends_are_written_whole_though_the_disk_takes_them_in_pieces
     killed(log)
 
 
-def test_who_reads_a_log_finds_a_record_that_has_no_batch_yet(tmp_path: Path) -> None:
+def test_a_read_returns_a_deferred_record_that_has_no_batch_yet(tmp_path: Path) -> None:
     log = new_log(tmp_path / "t-0")
     log.turn = Turn(lambda end: None, refuse_faults, refuse_faults)
     log.append_record(b"a", b"1", NOW_MS)
@@ -109,7 +111,7 @@ def test_who_reads_a_log_finds_a_record_that_has_no_batch_yet(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("log_append_time", [False, True])
-def test_a_commit_ends_the_doubts_about_its_producer_and_has_the_time_type_of_its_topic(
+def test_a_commit_resolves_the_first_batch_of_its_producer_and_has_the_time_type_of_its_topic(
     log_append_time: bool, tmp_path: Path
 ) -> None:
     log, rules = new_log(tmp_path / "t-0", log_append_time=log_append_time), ProducerStates()

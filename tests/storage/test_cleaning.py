@@ -144,7 +144,7 @@ def test_a_slice_looks_at_a_bounded_number_of_records(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("codec", [0, 1, 4])
-def test_the_log_may_go_while_a_batch_of_it_is_looked_at(tmp_path: Path, codec: int) -> None:
+def test_the_log_may_be_deleted_while_one_of_its_batches_is_compacted(tmp_path: Path, codec: int) -> None:
     """In the first reading, and in the second."""
     for slices in (1, 3, 8, 12, 15):
         log = compacted(tmp_path / f"{slices}-0")
@@ -186,7 +186,7 @@ def half_way(log: PartitionLog, slices: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("slices", range(1, 15, 2))
 @pytest.mark.parametrize("how", ["records", "retention", "topic", "close", "dropped", "nothing"])
-def test_anything_may_happen_between_slices(tmp_path: Path, how: str, slices: int) -> None:
+def test_the_log_may_be_changed_closed_or_deleted_between_slices(tmp_path: Path, how: str, slices: int) -> None:
     log = dirty(tmp_path / "t-0", segment_bytes=40_000, delete=True, retention_bytes=200_000, retention_ms=-1)
     running = half_way(log, slices)
     log.append_record(b"id-0", b"newest", NOW_MS)
@@ -220,7 +220,7 @@ def test_anything_may_happen_between_slices(tmp_path: Path, how: str, slices: in
     killed(restarted)
 
 
-def test_a_compacted_log_keeps_to_the_size_of_its_segments(tmp_path: Path) -> None:
+def test_compaction_keeps_segments_within_segment_bytes(tmp_path: Path) -> None:
     """So that positions and offsets of an index fit into its entries."""
     log = dirty(tmp_path / "t-0", count=2_000, ids=1_000, segment_bytes=40_000)
     clean(log)
@@ -320,7 +320,7 @@ def test_a_crash_at_any_step_of_a_cleaning_loses_nothing(power: bool) -> None:
     pytest.fail("a cleaning never ends")
 
 
-def test_a_disk_that_refuses_to_swap_leaves_the_log_readable_and_is_asked_again() -> None:
+def test_a_failed_swap_leaves_the_log_readable_and_the_next_compaction_repeats_it() -> None:
     disk = MemoryDisk()
     log = dirty("/t-0", disk, segment_bytes=40_000)
     expected = newest(committed(log))

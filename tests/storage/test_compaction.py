@@ -47,7 +47,7 @@ CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 # --- what stays
 
 
-def test_the_last_value_of_each_key_stays_where_it_was(tmp_path: Path) -> None:
+def test_the_last_value_of_each_key_keeps_its_offset(tmp_path: Path) -> None:
     log = compacted(tmp_path / "t-0")
     for key, value in ((b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"c", b"1"), (b"a", b"3")):
         log.append_record(key, value, NOW_MS)
@@ -61,7 +61,7 @@ def test_the_last_value_of_each_key_stays_where_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
-def test_a_batch_of_which_a_part_stays_is_rebuilt_with_its_codec(tmp_path: Path, codec: int) -> None:
+def test_a_partly_retained_batch_is_rebuilt_with_its_codec(tmp_path: Path, codec: int) -> None:
     """Offsets, timestamps, producer and sequence stay; also when it is cleaned again and again."""
     log = compacted(tmp_path / "t-0")
     pairs: list[tuple[bytes | None, bytes | None]] = [(b"k%d" % n, b"v%d" % n * 40) for n in range(6)]
@@ -82,7 +82,7 @@ def test_a_batch_of_which_a_part_stays_is_rebuilt_with_its_codec(tmp_path: Path,
         assert view(reopened(tmp_path / "t-0", compact=True)).batches == view(log).batches
 
 
-def test_a_batch_of_which_everything_stays_is_not_touched(tmp_path: Path) -> None:
+def test_a_fully_retained_batch_is_not_changed(tmp_path: Path) -> None:
     log = compacted(tmp_path / "t-0")
     for codec in range(5):
         put(log, batch([(b"%d-%d" % (codec, n), b"v") for n in range(9)], codec=codec))
@@ -126,7 +126,7 @@ def test_a_tombstone_stays_for_delete_retention_ms_and_takes_older_values_with_i
     assert seen(log) == [(2, b"b", b"1")]
 
 
-def test_records_without_a_key_go(tmp_path: Path) -> None:
+def test_records_without_a_key_are_removed(tmp_path: Path) -> None:
     log = compacted(tmp_path / "t-0")
     put(log, batch([(None, b"1"), (b"a", b"1"), (None, b"2")]))
     put(log, batch([(None, b"3")]))
@@ -152,7 +152,9 @@ def test_a_batch_that_cannot_be_opened_stays_whole(tmp_path: Path, codec: int) -
     assert view(log).batches == before
 
 
-def test_a_batch_that_opens_to_too_much_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_decompresses_to_too_many_bytes_is_retained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(compaction, "OPENED_MAX", 1_000)
     log = compacted(tmp_path / "t-0")
     put(log, batch([(b"a", b"1" * 2_000)], codec=4))
@@ -183,7 +185,7 @@ def test_nothing_from_the_last_stable_offset_on_is_touched(tmp_path: Path) -> No
     assert seen(log) == [(12, b"a", b"5")]
 
 
-def test_an_aborted_transaction_goes_with_its_entry_and_its_producer_is_remembered(tmp_path: Path) -> None:
+def test_an_aborted_transaction_is_removed_with_its_index_entry_and_its_producer_is_remembered(tmp_path: Path) -> None:
     log = compacted(tmp_path / "t-0")
     put(log, batch([(b"a", b"old")]))
     put(log, batch([(b"a", b"never"), (b"b", b"never")], pid=1, epoch=3, seq=0, txn=True))
@@ -198,7 +200,7 @@ def test_an_aborted_transaction_goes_with_its_entry_and_its_producer_is_remember
     assert (restarted.aborted, restarted.producers.producers[1].epoch) == ([], 3)
 
 
-def test_a_marker_stays_while_something_of_its_transaction_does(tmp_path: Path) -> None:
+def test_a_marker_is_retained_while_records_of_its_transaction_are(tmp_path: Path) -> None:
     """And the last one of each producer: what else would tell its epoch."""
     log = compacted(tmp_path / "t-0")
     for n, (key, commit) in enumerate([(b"a", True), (b"a", True), (b"b", False), (b"c", True), (b"d", False)]):
@@ -246,7 +248,7 @@ history = st.lists(
 
 @given(history)
 @settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_a_replay_of_a_compacted_log_tells_the_same(
+def test_a_replay_of_a_compacted_log_gives_the_same_state_as_the_full_log(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]]
 ) -> None:
     """The newest committed values, what is pending, what a producer may send next: as if everything had been kept."""
@@ -344,7 +346,7 @@ def test_a_log_is_cleaned_when_half_of_it_is_new(tmp_path: Path) -> None:
     assert OK is log.append_marker(new_marker(True, 1, 0, 0, 1, NOW_MS))
 
 
-def test_a_log_that_keeps_its_history_is_cleaned_by_the_megabyte_however_quiet_it_is(tmp_path: Path) -> None:
+def test_an_internal_log_is_cleaned_by_the_megabyte_however_quiet_it_is(tmp_path: Path) -> None:
     log = compacted(tmp_path / "t-0", is_internal_log=True)
     for n in range(5_000):
         log.append_record(b"%d" % (n % 2), b"x" * 100, NOW_MS)
@@ -357,7 +359,7 @@ def test_a_log_that_keeps_its_history_is_cleaned_by_the_megabyte_however_quiet_i
     assert needs_cleaning(log, True, NOW_MS) and may_need_cleaning(log)
 
 
-def test_a_busy_log_that_keeps_its_history_stays_within_twice_the_live_size_and_what_is_young(tmp_path: Path) -> None:
+def test_a_busy_internal_log_stays_within_a_fixed_size_plus_the_records_within_the_lag(tmp_path: Path) -> None:
     """Its active segment never grows old while it is written to: it is closed when it is large."""
     second, per_second, lag_ms = 1_000, 100, 10_000
     log = compacted(tmp_path / "t-0", is_internal_log=True, min_compaction_lag_ms=lag_ms, delete_retention_ms=0)
@@ -411,7 +413,7 @@ def test_a_segment_is_cleaned_when_its_newest_record_is_old_enough(case: str, tm
     assert offsets(log) == left
 
 
-def test_a_log_that_is_too_young_gets_no_new_segments_from_being_looked_at(tmp_path: Path) -> None:
+def test_a_log_within_the_compaction_lag_gets_no_new_segments_from_a_compaction(tmp_path: Path) -> None:
     log = compacted(tmp_path / "t-0", min_compaction_lag_ms=LAG_MS)
     for n in range(40):
         log.append_record(b"%d" % (n % 2), b"x" * 100, NOW_MS)
@@ -423,7 +425,7 @@ def test_a_log_that_is_too_young_gets_no_new_segments_from_being_looked_at(tmp_p
     assert offsets(log) == [38, 39]
 
 
-def test_what_a_cleaning_left_of_records_without_a_time_is_as_old_as_it_was(tmp_path: Path) -> None:
+def test_compaction_keeps_the_age_of_records_without_a_timestamp(tmp_path: Path) -> None:
     log = lagging(tmp_path / "t-0", [UNTIMED, UNTIMED])
     clean(log)
     assert log.segments[0].newest_ms == OLD

@@ -47,7 +47,7 @@ def open_elsewhere(path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", OPEN_IT, str(path)], capture_output=True, text=True, timeout=30)
 
 
-def test_a_second_process_is_refused_and_told_what_to_do(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_with_advice(tmp_path: Path) -> None:
     folder = DataDir(str(tmp_path))
 
     refused = open_elsewhere(tmp_path)
@@ -61,7 +61,7 @@ def test_a_second_process_is_refused_and_told_what_to_do(tmp_path: Path) -> None
     assert open_elsewhere(tmp_path).returncode == 0
 
 
-def test_the_lock_goes_with_its_process(tmp_path: Path) -> None:
+def test_the_lock_is_released_when_its_process_ends(tmp_path: Path) -> None:
     hold = OPEN_IT.replace("DataDir(sys.argv[1])", "kept = DataDir(sys.argv[1]); print(flush=True); sys.stdin.read()")
     with subprocess.Popen(
         [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -87,13 +87,13 @@ def test_a_refused_process_leaves_the_folder_as_it_is(tmp_path: Path) -> None:
     first.abandon()
 
 
-def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+def test_a_data_folder_that_cannot_be_used_is_refused_with_its_path(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=f"cannot use the data folder {tmp_path}/file"):
         DataDir(str(tmp_path / "file"))
 
 
-def test_a_start_offset_that_cannot_be_read_is_named_and_the_lock_given_back(tmp_path: Path) -> None:
+def test_a_damaged_start_offset_checkpoint_is_refused_and_the_lock_is_released(tmp_path: Path) -> None:
     for damaged in (
         b"0\n1\norders zero 5\n", b"0\n1\norders 0 -5\n", b"0\n2\norders 0 5\n", b"0\n1\norders 0 5", b"1\n0\n", b"0\n", b"",
         b"\xff\xfe", b"0\n1\norders 0 5\n\xc3\x28\n",
@@ -107,7 +107,7 @@ def test_a_start_offset_that_cannot_be_read_is_named_and_the_lock_given_back(tmp
 # --- who we are
 
 
-def test_properties_are_kafka_s_file(tmp_path: Path) -> None:
+def test_meta_properties_has_the_format_of_kafka(tmp_path: Path) -> None:
     folder = DataDir(str(tmp_path / "new"))
     assert folder.properties() == {}
     folder.write_properties({"version": "1", "cluster.id": "abc=", "node.id": "7"})
@@ -131,7 +131,7 @@ changes = st.lists(
 
 @given(changes, changes, st.booleans())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_what_was_journalled_is_read_back_in_order(
+def test_journalled_changes_are_read_back_in_order(
     tmp_path_factory: pytest.TempPathFactory, first: list[Any], second: list[Any], clean: bool
 ) -> None:
     path = str(tmp_path_factory.mktemp("journal"))
@@ -148,7 +148,7 @@ def test_what_was_journalled_is_read_back_in_order(
     last.abandon()
 
 
-def test_a_line_that_was_torn_is_forgotten_and_the_next_one_is_whole(tmp_path: Path) -> None:
+def test_a_torn_journal_line_is_discarded_and_the_next_line_is_complete(tmp_path: Path) -> None:
     lines = [{"create": "ä\n\r\x85\u2028", "n": n} for n in range(3)]
     folder = DataDir(str(tmp_path))
     for line in lines:
@@ -168,7 +168,7 @@ def test_a_line_that_was_torn_is_forgotten_and_the_next_one_is_whole(tmp_path: P
         folder.abandon()
 
 
-def test_a_bit_that_was_flipped_in_the_journal_is_found_and_nothing_is_cut(tmp_path: Path) -> None:
+def test_a_flipped_bit_in_the_journal_is_detected_and_nothing_is_truncated(tmp_path: Path) -> None:
     """In every byte, the ends of lines included; of a journal without CRCs, only what is no JSON any more."""
     folder = DataDir(str(tmp_path))
     for n in range(3):
@@ -205,7 +205,7 @@ def test_lines_of_older_versions_are_read_beside_newer_ones(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("line", [b"[1]", b"1", b'"x"', b"\xff\xfe", b"[" * 9_000, b"", b'{"crc":"00000000"}'])
-def test_a_line_that_is_no_change_is_named(line: bytes, tmp_path: Path) -> None:
+def test_an_invalid_journal_line_is_refused_by_number(line: bytes, tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_bytes(b'{"a":1}\n' + line + b"\n")
     folder = DataDir(str(tmp_path))
     with pytest.raises(
@@ -217,7 +217,7 @@ def test_a_line_that_is_no_change_is_named(line: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("do", ["open_journal", "read_journal"])
-def test_a_journal_that_cannot_be_used_is_named(do: str, tmp_path: Path) -> None:
+def test_a_journal_that_is_a_folder_is_refused_with_its_path(do: str, tmp_path: Path) -> None:
     (tmp_path / JOURNAL).mkdir()
     folder = DataDir(str(tmp_path))
     with pytest.raises(StorageError, match=f"{tmp_path}/{JOURNAL} is a folder, and the broker keeps a file there"):
@@ -230,7 +230,7 @@ def test_a_journal_that_cannot_be_used_is_named(do: str, tmp_path: Path) -> None
     [b"", b"\xff", b"version=1\n", b"cluster.id=x\n", b"cluster.id=\nnode.id=1\n", b"cluster.id=x\nnode.id=one\n",
      b"cluster.id=x\nnode.id=2147483648\n", b"cluster.id=x\nnode.id=-1\n", b"cluster.id=x\nnode.id=\xd9\xa1\n", None],
 )  # fmt: skip
-def test_properties_that_do_not_say_who_we_are_are_named(content: bytes | None, tmp_path: Path) -> None:
+def test_meta_properties_without_an_identity_is_refused_with_advice(content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "meta.properties"
     path.mkdir() if content is None else path.write_bytes(content)
     folder = DataDir(str(tmp_path))
@@ -242,7 +242,7 @@ def test_properties_that_do_not_say_who_we_are_are_named(content: bytes | None, 
     folder.close()
 
 
-def test_a_line_in_the_middle_that_is_no_json_is_named(tmp_path: Path) -> None:
+def test_a_middle_journal_line_that_is_not_json_is_refused_by_number(tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_bytes(b'{"a":1}\nrubbish\n{"b":1}\n')
     folder = DataDir(str(tmp_path))
     with pytest.raises(StorageError, match="line 2: not JSON"):
@@ -267,7 +267,7 @@ def test_a_change_that_the_disk_refuses_leaves_no_half_line(short: int) -> None:
     folder.close()
 
 
-def test_a_journal_far_longer_than_what_it_says_is_written_anew(tmp_path: Path) -> None:
+def test_a_journal_much_longer_than_its_content_is_rewritten(tmp_path: Path) -> None:
     folder = DataDir(str(tmp_path))
     short = [{"create": "a"}, {"create": "b"}]
     for n in range(2 * len(short) + JOURNAL_SLACK):
@@ -308,7 +308,7 @@ def test_partitions_survive_in_kafka_s_layout(tmp_path: Path, clean: bool) -> No
     folder.abandon()
 
 
-def test_the_bytes_that_were_cut_are_reported(tmp_path: Path) -> None:
+def test_the_number_of_truncated_bytes_of_a_partition_is_reported(tmp_path: Path) -> None:
     folder = DataDir(str(tmp_path))
     put(partition(folder), batch(2))
     folder.abandon()
@@ -320,7 +320,7 @@ def test_the_bytes_that_were_cut_are_reported(tmp_path: Path) -> None:
     folder.abandon()
 
 
-def test_log_starts_survive_kill_9_once_they_were_noted(tmp_path: Path) -> None:
+def test_log_start_offsets_survive_kill_9_once_they_are_checkpointed(tmp_path: Path) -> None:
     folder = DataDir(str(tmp_path))
     logs = [partition(folder, "my-topic", index) for index in range(3)]
     for log in logs:
@@ -337,7 +337,7 @@ def test_log_starts_survive_kill_9_once_they_were_noted(tmp_path: Path) -> None:
     folder.abandon()
 
 
-def test_a_partition_that_was_deleted_is_gone_and_may_come_back_empty(tmp_path: Path) -> None:
+def test_a_deleted_partition_can_be_recreated_and_is_empty(tmp_path: Path) -> None:
     folder = DataDir(str(tmp_path))
     log = partition(folder)
     put(log, batch(9))
@@ -355,7 +355,9 @@ def test_a_partition_that_was_deleted_is_gone_and_may_come_back_empty(tmp_path: 
 
 
 @pytest.mark.parametrize("stray", [False, True])
-def test_a_topic_of_the_same_name_does_not_begin_where_the_deleted_one_did(tmp_path: Path, stray: bool) -> None:
+def test_a_recreated_topic_does_not_inherit_the_log_start_offset_of_the_deleted_topic(
+    tmp_path: Path, stray: bool
+) -> None:
     """Not even when a crash comes before log starts are noted again."""
     folder = DataDir(str(tmp_path))
     log = partition(folder)
@@ -415,7 +417,7 @@ def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
     )
 
 
-def test_a_folder_that_cannot_be_made_refuses_the_append(tmp_path: Path) -> None:
+def test_an_append_fails_when_the_partition_folder_cannot_be_created(tmp_path: Path) -> None:
     folder = DataDir(str(tmp_path))
     log = partition(folder)
     (tmp_path / "orders-0").write_text("in the way")
@@ -427,7 +429,7 @@ def test_a_folder_that_cannot_be_made_refuses_the_append(tmp_path: Path) -> None
     folder.close()
 
 
-def test_a_line_that_is_neither_whole_nor_removed_is_the_last_one() -> None:
+def test_no_journal_line_follows_a_partial_line_that_cannot_be_removed() -> None:
     disk = MemoryDisk()
     folder = DataDir("/data", disk=disk)
     folder.journal({"kind": "first"})

@@ -72,7 +72,7 @@ def test_records_of_other_keys_do_not_wait_for_a_deferred_one_nor_bring_it_forwa
     assert logs.written(logs.txns) == [b"prepare a", b"prepare b", b"complete a", b"complete b"]
 
 
-def test_the_next_record_of_its_key_follows_a_deferred_one_and_all_that_the_turn_has_written_before(
+def test_the_next_record_of_a_key_writes_the_buffered_records_and_follows_the_deferred_record(
     logs: Logs,
 ) -> None:
     logs.txns.append_record(b"a", b"prepare a", NOW_MS)
@@ -86,7 +86,7 @@ def test_the_next_record_of_its_key_follows_a_deferred_one_and_all_that_the_turn
     assert not logs.faults
 
 
-def test_behind_a_write_that_failed_no_segment_is_closed_and_no_producer_noted(
+def test_no_segment_is_closed_and_no_snapshot_is_written_after_a_failed_write(
     logs: Logs,
 ) -> None:
     """A snapshot would know a batch that is not in the file, and its retry would be taken for done."""
@@ -109,7 +109,7 @@ def test_behind_a_write_that_failed_no_segment_is_closed_and_no_producer_noted(
     killed(restarted)
 
 
-def test_a_record_that_no_batch_can_be_made_of_is_a_write_that_failed(logs: Logs) -> None:
+def test_a_record_that_cannot_be_encoded_is_a_failed_write(logs: Logs) -> None:
     """Who asked for it must not be answered with the next turn."""
     logs.txns.append_record(b"a", b"1", NOW_MS)
     logs.txns.append_record("no bytes", b"2", NOW_MS)

@@ -32,7 +32,7 @@ def _link(at: Path, outside: Path) -> None:
     lambda path: LOCAL_DISK.replace_file(path.removesuffix(".new"), b""),
 ], ids=["open", "read", "write", "replace"])  # fmt: skip
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
-def test_what_is_not_a_regular_file_is_refused_by_name(
+def test_a_path_that_is_not_a_regular_file_is_refused_by_name(
     tmp_path: Path, kind: str, opened: Callable[[str], object]
 ) -> None:
     outside, path = tmp_path / "outside", tmp_path / "file.new"

@@ -217,14 +217,14 @@ def test_the_folders_hold_every_kind_of_file(root: Path) -> None:
         assert sum(path.stat().st_size for path in files_in(root, suffix)) > 0
 
 
-def test_the_tool_finds_fault_with_no_file(root: Path, said: Said) -> None:
+def test_the_tool_reports_no_error_in_any_file(root: Path, said: Said) -> None:
     files = [path for path in files_in(root, *SUFFIXES) if not path.parent.name.startswith("__")]
     assert sorted(said.by_file) == [str(path) for path in files]
 
     assert complaints(said, gaps_allowed=True) == []
 
 
-def test_the_tool_sees_our_batches(root: Path, said: Said) -> None:
+def test_the_tool_reads_the_same_batches(root: Path, said: Said) -> None:
     pattern = r"^baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .* position: (\d+) .* isvalid: true"
     seen = 0
     for path in files_in(root, ".log"):
@@ -249,7 +249,7 @@ def test_the_tool_reads_every_codec_the_markers_and_the_aborted_transactions(sai
     assert re.search(r"producerId: \d+ producerEpoch: \d+ coordinatorEpoch: 0 currentTxnFirstOffset: ", everything)
 
 
-def test_rebuilt_batches_are_among_what_it_read(root: Path, said: Said) -> None:
+def test_the_tool_reads_batches_that_compaction_rebuilt(root: Path, said: Said) -> None:
     for path in (root / "cleaned" / "states-0").glob("*.log"):
         assert str(path) in said.by_file
     first = min((root / "cleaned" / "states-0").glob("*.log"))
@@ -289,7 +289,7 @@ def test_the_tool_verifies_the_indexes(kafka_tools: KafkaTools, root: Path, opti
     assert len(said.by_file) == len(files)
 
 
-def test_the_tool_would_find_fault(kafka_tools: KafkaTools, root: Path, tmp_path: Path) -> None:
+def test_the_tool_reports_errors_in_damaged_files(kafka_tools: KafkaTools, root: Path, tmp_path: Path) -> None:
     """What these tests look for is what it says of files that are wrong."""
     source = max((root / "cleaned").glob("states-0/*.index"), key=lambda path: path.stat().st_size)
     folder = tmp_path / "cleaned" / "states-0"

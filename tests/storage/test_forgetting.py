@@ -50,7 +50,7 @@ def test_deleting_records_moves_the_start_and_drops_whole_segments_below_it(tmp_
     assert {name.split(".")[0] for name in files_of(tmp_path / "t-0")} == names
 
 
-def test_the_start_never_goes_back(tmp_path: Path) -> None:
+def test_the_log_start_offset_never_decreases(tmp_path: Path) -> None:
     log = filled(tmp_path / "t-0", 5)
     log.delete_records(3)
     log.delete_records(1)
@@ -89,7 +89,9 @@ def test_aborted_transactions_below_the_start_are_forgotten(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("age_ms", "start"), [(0, 0), (101, 0), (102, 2), (103, 2), (104, 4), (106, 6), (107, 7)])
-def test_segments_whose_youngest_record_is_too_old_go(tmp_path: Path, age_ms: int, start: int) -> None:
+def test_segments_with_only_records_older_than_retention_ms_are_deleted(
+    tmp_path: Path, age_ms: int, start: int
+) -> None:
     """The active segment too: it is closed first."""
     log = filled(tmp_path / "t-0", 7, retention_ms=100)
 
@@ -101,7 +103,9 @@ def test_segments_whose_youngest_record_is_too_old_go(tmp_path: Path, age_ms: in
 
 
 @pytest.mark.parametrize(("limit", "start"), [(-1, 0), (7, 0), (6, 0), (5, 2), (4, 2), (3, 4), (2, 4), (1, 6), (0, 7)])
-def test_segments_go_as_long_as_the_limit_is_kept_without_them(tmp_path: Path, limit: int, start: int) -> None:
+def test_segments_are_deleted_while_the_log_has_retention_bytes_without_them(
+    tmp_path: Path, limit: int, start: int
+) -> None:
     log = filled(tmp_path / "t-0", 7, retention_ms=-1, retention_bytes=limit * SIZE if limit >= 0 else -1)
 
     apply_retention(log, NOW_MS)
@@ -116,14 +120,6 @@ def test_a_log_that_is_only_compacted_keeps_everything(tmp_path: Path) -> None:
     assert offsets(log) == list(range(5))
 
 
-def test_records_without_timestamps_never_are_too_old(tmp_path: Path) -> None:
-    log = new_log(tmp_path / "t-0", segment_bytes=SIZE, retention_ms=1)
-    for _ in range(3):
-        put(log, batch(1, at=-1))
-
-    assert not apply_retention(log, NOW_MS)
-
-
 def test_records_without_a_time_are_as_old_as_their_file(tmp_path: Path) -> None:
     """As in Kafka, whose topics with `retention.ms` forget them too."""
     log = new_log(tmp_path / "t-0", retention_ms=1_000)
@@ -135,7 +131,7 @@ def test_records_without_a_time_are_as_old_as_their_file(tmp_path: Path) -> None
     assert (log.log_start_offset, log.next_offset) == (1, 1)
 
 
-def test_a_time_that_a_record_has_counts_more_than_that_of_the_file(tmp_path: Path) -> None:
+def test_record_timestamps_take_precedence_over_the_time_of_the_file(tmp_path: Path) -> None:
     log = new_log(tmp_path / "t-0", retention_ms=1_000, segment_ms=2 * NOW_MS)
     put(log, batch(1, at=-1))
     put(log, batch(1, at=NOW_MS))
@@ -145,7 +141,9 @@ def test_a_time_that_a_record_has_counts_more_than_that_of_the_file(tmp_path: Pa
 
 
 @pytest.mark.parametrize("limit", [{"retention_ms": 1}, {"retention_ms": -1, "retention_bytes": 0}])
-def test_nothing_goes_from_the_segment_of_an_open_transaction_on(tmp_path: Path, limit: dict[str, int]) -> None:
+def test_retention_stops_before_the_segment_of_the_oldest_open_transaction(
+    tmp_path: Path, limit: dict[str, int]
+) -> None:
     log = new_log(tmp_path / "t-0", segment_bytes=SIZE * 2, **limit)
     for _ in range(5):
         put(log, batch(1))
@@ -174,7 +172,7 @@ def test_an_empty_first_segment_does_not_hold_up_retention(tmp_path: Path) -> No
 
 @given(st.lists(st.integers(0, 12), max_size=6), st.booleans())
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_a_restart_begins_where_records_were_deleted(
+def test_a_restart_keeps_the_log_start_offset_after_deletions(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int], clean: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("cuts") / "t-0"
@@ -210,7 +208,7 @@ def recover_disk(disk: MemoryDisk) -> None:
     disk.write_size_max = disk.on_call = None
 
 
-def test_a_write_in_pieces_is_whole_in_the_end() -> None:
+def test_an_append_is_written_completely_despite_short_writes() -> None:
     disk = MemoryDisk()
     log = filled("/t-0", 3, disk)
     disk.write_size_max = 7
@@ -260,7 +258,7 @@ def test_an_append_to_a_full_disk_leaves_nothing_behind(room: int) -> None:
     assert put(log, batch(1)) == 3
 
 
-def test_what_cannot_be_taken_back_is_cut_at_the_next_start() -> None:
+def test_a_partial_write_that_cannot_be_undone_is_truncated_at_the_next_start() -> None:
     disk = MemoryDisk()
     log = filled("/t-0", 3, disk)
     before = view(log)
@@ -302,7 +300,7 @@ def test_a_segment_that_cannot_be_closed_or_begun_refuses_the_append_and_no_more
     assert view(reopened("/t-0", disk), batches_remembered=1) == after
 
 
-def test_a_segment_that_was_deleted_is_never_made_anew(tmp_path: Path) -> None:
+def test_a_read_of_a_deleted_segment_does_not_recreate_its_file(tmp_path: Path) -> None:
     log = filled(tmp_path / "t-0", 5)
     gone = log.segments[0]
     log.delete_records(4)
@@ -319,7 +317,7 @@ def test_a_segment_that_was_deleted_is_never_made_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize("retention_bytes", [-1, SIZE, 4 * SIZE, 100 * SIZE])
 @pytest.mark.parametrize("retention_ms", [-1, 0, 1_000])
 @pytest.mark.parametrize("delete", [True, False])
-def test_retention_finds_nothing_before_it_is_due_and_something_then(
+def test_retention_deletes_nothing_before_its_due_time_and_something_at_its_due_time(
     tmp_path: Path, delete: bool, retention_ms: int, retention_bytes: int, start: int
 ) -> None:
     log = filled(tmp_path / "t-0", 5, delete=delete, retention_ms=retention_ms, retention_bytes=retention_bytes)
@@ -334,7 +332,7 @@ def test_retention_finds_nothing_before_it_is_due_and_something_then(
         assert len(offsets(log)) < len(before)
 
 
-def test_retention_is_due_at_once_for_what_could_not_go_before(tmp_path: Path) -> None:
+def test_retention_is_due_immediately_for_segments_below_the_log_start_offset(tmp_path: Path) -> None:
     log = filled(tmp_path / "t-0", 2, delete=False)
     log.log_start_offset = 2
     assert retention_due_ms(log) is None  # Nothing follows it.

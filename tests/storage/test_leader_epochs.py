@@ -21,7 +21,7 @@ NEXT = 30
 
 
 @pytest.mark.parametrize("offset, epoch", [(0, 0), (9, 0), (10, 2), (19, 2), (20, 5), (29, 5), (30, 5)])
-def test_a_record_is_of_the_epoch_in_which_its_offset_was_given(offset: int, epoch: int) -> None:
+def test_a_record_has_the_leader_epoch_in_which_its_offset_was_assigned(offset: int, epoch: int) -> None:
     assert epoch_at(EPOCHS, offset) == epoch
 
 
@@ -53,7 +53,7 @@ def test_an_epoch_in_which_nothing_was_appended_is_forgotten() -> None:
     assert begin_epoch(FIRST_LEADER, 1, 0) == ((1, 0),)
 
 
-def test_what_lies_below_the_first_batch_is_forgotten() -> None:
+def test_leader_epochs_below_the_first_batch_are_forgotten() -> None:
     assert from_offset(EPOCHS, 12) == ((2, 12), (5, 20))
     assert from_offset(EPOCHS, 0) == EPOCHS
 
@@ -77,6 +77,6 @@ def test_a_checkpoint_is_as_kafka_writes_it() -> None:
         "0\n0\n",
     ],
 )
-def test_a_checkpoint_that_nobody_has_written_is_refused(text: str) -> None:
+def test_an_invalid_leader_epoch_checkpoint_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         read_checkpoint(text)

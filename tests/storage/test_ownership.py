@@ -86,7 +86,7 @@ def test_a_folder_with_nothing_but_our_properties_is_taken(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("content", NOT_OURS)
-def test_a_folder_that_is_somebody_else_s_is_refused_and_not_touched(content: str, tmp_path: Path) -> None:
+def test_a_foreign_folder_is_refused_and_not_changed(content: str, tmp_path: Path) -> None:
     names, reason = NOT_OURS[content]
     put(tmp_path, *names)
     before = files_in(tmp_path)
@@ -99,7 +99,7 @@ def test_a_folder_that_is_somebody_else_s_is_refused_and_not_touched(content: st
     assert "\n" not in str(refused.value)
 
 
-def test_a_new_folder_may_hold_what_a_file_system_or_a_broker_without_topics_leaves(tmp_path: Path) -> None:
+def test_a_new_folder_may_hold_files_of_a_file_system_or_of_a_broker_without_topics(tmp_path: Path) -> None:
     put(tmp_path, "lost+found/", ".DS_Store", ".git/HEAD")
     DataDir(str(tmp_path)).close()
     (tmp_path / PROPERTIES).write_text("cluster.id=x\nnode.id=1\n")
@@ -109,7 +109,7 @@ def test_a_new_folder_may_hold_what_a_file_system_or_a_broker_without_topics_lea
     DataDir(str(tmp_path)).close()
 
 
-def test_a_folder_with_a_journal_is_ours_whatever_else_is_in_it(tmp_path: Path) -> None:
+def test_a_folder_with_a_journal_is_accepted_with_any_other_content(tmp_path: Path) -> None:
     put(tmp_path, "notes.txt", "backup-2024/")
     (tmp_path / JOURNAL).touch()
     folder = DataDir(str(tmp_path))
@@ -119,7 +119,7 @@ def test_a_folder_with_a_journal_is_ours_whatever_else_is_in_it(tmp_path: Path) 
     assert {"notes.txt", "backup-2024"} <= files_in(tmp_path).keys()
 
 
-def test_partitions_that_an_empty_journal_says_nothing_of_are_refused_and_kept(tmp_path: Path) -> None:
+def test_partitions_beside_an_empty_journal_refuse_the_start_and_are_kept(tmp_path: Path) -> None:
     put(tmp_path, f"orders-0/{LOG}")
     (tmp_path / JOURNAL).write_bytes(b'{"create":"ord')
     folder = DataDir(str(tmp_path))
@@ -160,7 +160,7 @@ DELETED = {"orders": Deleted({BEFORE}, 5), "gone": Deleted({BEFORE, UNKNOWN}, 2)
         ("backup-2024", None, ["notes.log", "0.log"], FolderAction.UNCHANGED),
     ],
 )
-def test_what_becomes_of_a_folder(
+def test_the_action_for_a_folder_depends_on_its_name_topic_id_and_content(
     name: str, topic_id: bytes | None, others: list[str], outcome: FolderAction, tmp_path: Path
 ) -> None:
     put(tmp_path, name + "/", *(f"{name}/{other}" for other in others))
@@ -178,12 +178,12 @@ def test_what_becomes_of_a_folder(
 @pytest.mark.parametrize(
     "name", ["orders-", "-0", "orders-00", "orders-x", "orders-²", "orders-0.5e-stray", "orders", "orders-99999999999"]
 )
-def test_names_that_no_partition_has_are_nobody_s(name: str, tmp_path: Path) -> None:
+def test_folders_without_the_name_of_a_partition_are_ignored(name: str, tmp_path: Path) -> None:
     put(tmp_path, f"{name}/{PARTITION_METADATA}")
     assert plan_actions(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False) == []
 
 
-def test_a_partition_whose_id_nobody_ever_had_is_refused_and_so_is_what_is_no_folder(tmp_path: Path) -> None:
+def test_a_partition_with_an_unknown_topic_id_or_that_is_no_folder_is_refused(tmp_path: Path) -> None:
     put(tmp_path, "orders-0/")
     (tmp_path / "orders-0" / PARTITION_METADATA).write_text(metadata_of(UNKNOWN))
     with pytest.raises(
@@ -196,7 +196,7 @@ def test_a_partition_whose_id_nobody_ever_had_is_refused_and_so_is_what_is_no_fo
         plan_actions(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False)
 
 
-def test_kafka_s_own_log_is_refused_in_a_folder_of_ours_unless_it_is_a_topic_of_ours(tmp_path: Path) -> None:
+def test_a_cluster_metadata_log_is_refused_unless_a_topic_has_its_name(tmp_path: Path) -> None:
     put(tmp_path, f"{KAFKA}/{LOG}", f"{KAFKA}/{PARTITION_METADATA}")
     with pytest.raises(StorageError, match="is Apache Kafka's"):
         plan_actions(LOCAL_DISK, str(tmp_path), {}, {}, False)
@@ -206,7 +206,7 @@ def test_kafka_s_own_log_is_refused_in_a_folder_of_ours_unless_it_is_a_topic_of_
     )
 
 
-def test_a_stray_is_renamed_as_kafka_does_and_kept_with_all_that_is_in_it(tmp_path: Path) -> None:
+def test_a_stray_partition_is_renamed_as_in_kafka_and_keeps_its_files(tmp_path: Path) -> None:
     folder = DataDir(str(tmp_path))
     folder.journal({"some": "change"})
     put(tmp_path, f"orders-7/{LOG}", f"orders-7/{PARTITION_METADATA}")
@@ -220,7 +220,7 @@ def test_a_stray_is_renamed_as_kafka_does_and_kept_with_all_that_is_in_it(tmp_pa
     folder.close()
 
 
-def test_the_name_of_a_stray_is_one_that_a_file_may_have() -> None:
+def test_the_name_of_a_stray_partition_is_a_valid_file_name() -> None:
     assert len(stray_name("x" * 249, 2_147_483_647, uuid())) == FILE_NAME_MAX
     assert stray_name("orders", 0, UNKNOWN) == "orders-0.02030405060708090a0b0c0d0e0f1011-stray"
 
@@ -238,7 +238,7 @@ def test_nothing_is_done_when_one_folder_is_refused(tmp_path: Path) -> None:
     folder.close()
 
 
-def test_a_place_that_is_taken_is_no_place_for_a_new_partition(tmp_path: Path) -> None:
+def test_a_new_partition_is_refused_when_its_path_already_exists(tmp_path: Path) -> None:
     folder = DataDir(str(tmp_path))
     put(tmp_path, "orders-2/notes")
     folder.check_free("orders", range(2))

@@ -50,7 +50,7 @@ def bases(log: PartitionLog) -> list[int]:
 # --- appending
 
 
-def test_a_batch_is_stored_as_it_came_but_for_offset_and_leader_epoch(tmp_path: Path) -> None:
+def test_a_batch_is_stored_unchanged_except_for_offset_and_leader_epoch(tmp_path: Path) -> None:
     log = new_log(tmp_path / "t-0")
     put(log, batch(3))
     created = batch(2, pid=5, epoch=1, seq=0, codec=4)
@@ -116,7 +116,7 @@ def test_a_batch_that_no_segment_can_hold_is_refused(tmp_path: Path) -> None:
     assert try_put(new_log(tmp_path / "b", segment_bytes=len(data) - 1), data)[0] is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
-def test_own_records_and_batches_get_their_offsets(tmp_path: Path) -> None:
+def test_records_and_batches_of_the_broker_get_consecutive_offsets(tmp_path: Path) -> None:
     log = new_log(tmp_path / "t-0")
 
     log.append_record(b"a", b"1", NOW_MS)
@@ -228,7 +228,7 @@ def test_a_read_gives_as_many_whole_batches_as_fit(long_log: PartitionLog, data:
     assert read_all(long_log, offset, limit, end, at_least_one=at_least_one) == expected
 
 
-def test_what_was_read_stays_when_the_segment_is_deleted(tmp_path: Path) -> None:
+def test_records_that_were_read_stay_valid_when_their_segment_is_deleted(tmp_path: Path) -> None:
     """Large reads are the file's own pages: they live as long as the reader holds them."""
     log = new_log(tmp_path / "t-0", segment_bytes=200_000)
     for _ in range(250):
@@ -262,7 +262,7 @@ def test_a_mapping_that_the_system_refuses_is_a_copy(tmp_path: Path, monkeypatch
 
 @given(st.lists(st.integers(-1, 30), min_size=1, max_size=60), st.booleans(), st.data())
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_the_first_batch_of_a_time_or_later_is_found(
+def test_batches_since_returns_the_batches_at_or_after_a_timestamp(
     tmp_path_factory: pytest.TempPathFactory, times: list[int], restart: bool, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("times") / "t-0"
@@ -377,7 +377,7 @@ txn_steps = st.one_of(
 
 @given(st.lists(txn_steps, max_size=40), st.data())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_a_reader_is_told_of_exactly_the_aborted_transactions_in_its_range(
+def test_exactly_the_aborted_transactions_that_overlap_a_range_are_listed_for_it(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Any], data: st.DataObject
 ) -> None:
     """Every entry that overlaps is there, those that it adds for nothing are over before its end (KIP-98)."""
@@ -404,7 +404,7 @@ def test_a_reader_is_told_of_exactly_the_aborted_transactions_in_its_range(
     log.delete()
 
 
-def test_a_fetch_is_told_of_the_aborted_up_to_the_next_index_entry(tmp_path: Path) -> None:
+def test_a_fetch_lists_aborted_transactions_up_to_the_next_index_entry(tmp_path: Path) -> None:
     """UnifiedLog.addAbortedTransactions: a small log has no index entry, so that all are told; whole batches count."""
     log = new_log(tmp_path / "t-0")
     for pid in range(1, 7):
@@ -438,7 +438,7 @@ def test_a_marker_has_the_time_type_of_its_topic(tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 12_000), st.sampled_from("tpfre")), max_size=40))
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_a_log_that_buffers_its_appends_ends_as_one_that_does_not(
+def test_a_log_with_buffered_appends_equals_an_unbuffered_log(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, str]]
 ) -> None:
     folder = tmp_path_factory.mktemp("turn")
@@ -478,7 +478,7 @@ def test_a_log_that_buffers_its_appends_ends_as_one_that_does_not(
         killed(log)
 
 
-def test_a_segment_that_is_older_than_its_topic_lets_it_be_is_closed_with_the_next_record(tmp_path: Path) -> None:
+def test_a_segment_older_than_segment_ms_is_closed_with_the_next_record(tmp_path: Path) -> None:
     """Though its newest record is younger: `segment.ms` was made smaller, and the broker started again."""
     for name in ("at once", "buffered"):
         log = new_log(tmp_path / name)

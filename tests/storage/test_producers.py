@@ -160,7 +160,7 @@ def test_a_marker_ends_the_transaction_and_forgets_batches_only_of_an_older_epoc
     assert [first for first, *_ in producer.batches] == ([] if newer_epoch else [0])
 
 
-def test_a_marker_without_a_transaction_makes_no_entry() -> None:
+def test_a_marker_without_a_transaction_adds_no_aborted_transaction_entry() -> None:
     assert ProducerStates().marker_appended(PID, 0, 0, NOW_MS, 0, False) is None
 
 
@@ -291,7 +291,7 @@ steps = st.one_of(
 
 
 @given(st.lists(steps, max_size=40))
-def test_any_walk_is_answered_as_the_rules_say(walk: list[tuple[object, ...]]) -> None:
+def test_random_appends_and_markers_get_the_verdicts_of_the_model(walk: list[tuple[object, ...]]) -> None:
     states, model = ProducerStates(), Model()
     for offset, step in enumerate(walk):
         match step:
@@ -319,7 +319,7 @@ def test_any_walk_is_answered_as_the_rules_say(walk: list[tuple[object, ...]]) -
         assert states.open_txns == ({PID: model.txn_at} if model.txn_at >= 0 else {})
 
 
-def test_open_transactions_come_back_in_the_order_in_which_they_began() -> None:
+def test_a_snapshot_restores_open_transactions_in_the_order_in_which_they_began() -> None:
     states = ProducerStates()
     for offset, pid in enumerate((30, 10, 20)):
         states.appended(read_header(batch(pid=pid, seq=0, txn=True))._replace(attributes=TRANSACTIONAL), offset)
@@ -348,7 +348,7 @@ DOUBTS = [
 
 
 @pytest.mark.parametrize(("refused", "epoch", "sequence", "zero", "answer"), DOUBTS)
-def test_after_a_refused_first_batch_none_that_comes_later_in_sequence_is_taken(
+def test_no_later_sequence_is_accepted_after_a_refused_first_batch(
     refused: list[tuple[int, int, bool]], epoch: int, sequence: int, zero: bool, answer: ErrorCode
 ) -> None:
     """VerificationStateEntry, with its lowest sequence (KIP-890)."""
@@ -415,7 +415,7 @@ def test_a_batch_that_is_not_verified_changes_no_unresolved_first_batch() -> Non
     assert ask(states, 4, 1, txn=True) == OK
 
 
-def test_the_batches_of_an_open_transaction_are_held_to_a_refused_newer_epoch_too() -> None:
+def test_a_refused_first_batch_of_a_newer_epoch_also_blocks_an_open_transaction() -> None:
     states = known(3, (0, 2), txn=True)
     states.mark_unresolved(read_header(batch(pid=PID, epoch=4, seq=0, txn=True)), False, NOW_MS)
 

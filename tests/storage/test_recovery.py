@@ -91,7 +91,7 @@ def last_log(files: dict[str, bytes]) -> str:
     return max(name for name in files if name.endswith(".log"))
 
 
-def test_a_log_that_was_cut_at_any_byte_is_the_one_that_only_got_the_batches_before(
+def test_a_log_cut_at_any_byte_recovers_all_complete_batches_before_the_cut(
     tmp_path: Path, prefixes: list[View], story_files: dict[str, bytes]
 ) -> None:
     """Offsets, records, producers, open transactions and the aborted index are those of the longest whole prefix."""
@@ -151,7 +151,7 @@ def test_rubbish_at_the_end_is_cut(
     assert (tmp_path / last).read_bytes() == story_files[last]
 
 
-def test_a_tail_full_of_what_looks_like_batches_is_damage_and_not_read_for_ever(
+def test_a_tail_of_many_possible_batches_is_damage_and_is_scanned_within_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = described(tmp_path / "t-0", [data(-1, -1, 3, txn=False)])
@@ -232,7 +232,7 @@ def test_a_damaged_segment_in_the_middle_refuses_the_log_and_truncate_ends_it_th
 
 @given(st.data())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_indexes_and_snapshots_that_are_missing_or_wrong_are_made_anew(
+def test_missing_or_damaged_indexes_and_snapshots_are_rebuilt(
     tmp_path: Path, prefixes: list[View], story_files: dict[str, bytes], data: st.DataObject
 ) -> None:
     side = sorted(name for name in story_files if not name.endswith(".log"))
@@ -252,7 +252,7 @@ def test_indexes_and_snapshots_that_are_missing_or_wrong_are_made_anew(
 
 
 @pytest.mark.parametrize("entry", [(5, 0), (2, 1), (1, 1), (8, 4), (2, 0.5), (14, 5)])
-def test_an_offset_index_that_lies_is_not_believed(tmp_path: Path, entry: tuple[int, float]) -> None:
+def test_a_wrong_offset_index_is_not_used(tmp_path: Path, entry: tuple[int, float]) -> None:
     """(offset, batches before it): the first of them has 2 for its last offset, the second 5."""
     log = described(tmp_path / "t-0", [data(-1, -1, 3, txn=False)] * 5, segment_bytes=1 << 20)
     before = view(log)
@@ -346,7 +346,7 @@ def test_a_batch_that_was_acknowledged_is_a_duplicate_after_a_crash(tmp_path: Pa
     [f"{0:020d}.log.new", f"{77:020d}.snapshot.new", "0-9.cleaned", f"{77:020d}.index", f"{77:020d}.timeindex",
      f"{77:020d}.txnindex", f"{77:020d}.snapshot"],
 )  # fmt: skip
-def test_what_a_crash_left_over_is_removed(tmp_path: Path, stray: str) -> None:
+def test_files_left_over_by_a_crash_are_removed(tmp_path: Path, stray: str) -> None:
     log = described(tmp_path / "t-0", STORY[:3])
     before = view(log)
     killed(log)
@@ -358,7 +358,7 @@ def test_what_a_crash_left_over_is_removed(tmp_path: Path, stray: str) -> None:
     assert sorted(files_of(tmp_path / "t-0")) == [f"{0:020d}.log"]
 
 
-def test_records_that_were_deleted_past_the_end_of_what_is_left_do_not_come_back(tmp_path: Path) -> None:
+def test_a_log_whose_tail_was_lost_continues_at_its_log_start_offset(tmp_path: Path) -> None:
     """The tail that the start was noted in is lost: the log goes on where its start is."""
     killed(described(tmp_path / "t-0", [data(-1, -1, 3, txn=False)] * 2))
     log = reopened(tmp_path / "t-0", start=9)
@@ -370,7 +370,7 @@ def test_records_that_were_deleted_past_the_end_of_what_is_left_do_not_come_back
     assert view(reopened(tmp_path / "t-0", start=9)) == before
 
 
-def test_timestamps_are_known_again(tmp_path: Path) -> None:
+def test_a_restart_restores_the_timestamps_of_segments(tmp_path: Path) -> None:
     """Rolling by time counts from the first batch of the segment, whether it was loaded or read."""
     for clean in (False, True):
         folder = tmp_path / str(clean)
@@ -403,7 +403,7 @@ def closed_log(folder: Path) -> View:
 
 
 @pytest.mark.parametrize("suffix", INDEXES)
-def test_any_bit_that_was_flipped_in_an_index_is_found_and_the_index_made_anew(suffix: str, tmp_path: Path) -> None:
+def test_an_index_with_any_flipped_bit_is_rebuilt(suffix: str, tmp_path: Path) -> None:
     known = closed_log(tmp_path / "t-0")
     path = tmp_path / "t-0" / f"{0:020d}{suffix}"
     content = path.read_bytes()
@@ -422,7 +422,7 @@ def test_any_bit_that_was_flipped_in_an_index_is_found_and_the_index_made_anew(s
 @pytest.mark.parametrize(
     "entries", [b"\xff" * 80, bytes(16), b"\x80" + bytes(7), b"\x00\x00\x00\x05\x80\x00\x00\x00" * 2]
 )
-def test_an_index_without_a_crc_that_cannot_be_one_is_made_anew(entries: bytes, tmp_path: Path) -> None:
+def test_an_invalid_index_without_a_crc_is_rebuilt(entries: bytes, tmp_path: Path) -> None:
     known = closed_log(tmp_path / "t-0")
     (tmp_path / "t-0" / f"{0:020d}.crc").unlink()
     log = reopened(tmp_path / "t-0", clean=True)
@@ -434,7 +434,7 @@ def test_an_index_without_a_crc_that_cannot_be_one_is_made_anew(entries: bytes, 
     killed(log)
 
 
-def test_a_batch_with_an_offset_that_no_segment_can_have_is_not_taken(tmp_path: Path) -> None:
+def test_a_batch_with_an_offset_outside_its_segment_is_not_recovered(tmp_path: Path) -> None:
     log = new_log(tmp_path / "t-0")
     for _ in range(3):
         put(log, batch(1))
@@ -449,7 +449,7 @@ def test_a_batch_with_an_offset_that_no_segment_can_have_is_not_taken(tmp_path: 
 
 
 @pytest.mark.parametrize("length", [-12, -1, 0, 48, -(2**31)])
-def test_a_length_that_no_batch_has_ends_what_can_be_read(length: int, tmp_path: Path) -> None:
+def test_an_invalid_batch_length_ends_the_readable_part_of_a_segment(length: int, tmp_path: Path) -> None:
     """Of a log that was closed in order, and is not read again."""
     closed_log(tmp_path / "t-0")
     path = tmp_path / "t-0" / f"{0:020d}.log"
@@ -462,7 +462,7 @@ def test_a_length_that_no_batch_has_ends_what_can_be_read(length: int, tmp_path:
     killed(log)
 
 
-def test_a_log_that_would_begin_after_its_end_is_refused_unless_the_machine_may_have_crashed(tmp_path: Path) -> None:
+def test_a_log_start_offset_beyond_the_end_is_refused_after_a_clean_shutdown(tmp_path: Path) -> None:
     closed_log(tmp_path / "t-0")
     before = files_of(tmp_path / "t-0")
     with pytest.raises(StorageError, match=f"^{tmp_path}/t-0 ends at offset 16, but by .* it begins at 99; nothing"):

@@ -83,7 +83,7 @@ class World:
         done(None)
 
 
-def test_what_several_callbacks_write_is_synced_together_before_any_of_the_next_is_called() -> None:
+def test_writes_of_several_callbacks_are_synced_together_before_the_next_callback() -> None:
     """Each of two commits writes its markers when its Prepare record is on the disk, and then waits for the markers."""
     world = World()
     world.write(world.logs[0])
@@ -101,7 +101,7 @@ def test_what_several_callbacks_write_is_synced_together_before_any_of_the_next_
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_who_waits_is_called_once_all_that_was_written_before_is_on_the_disk(seed: int) -> None:
+def test_a_callback_runs_once_all_earlier_writes_are_synced(seed: int) -> None:
     chance = random.Random(seed)
     world = World()
     waits = 0

@@ -364,7 +364,7 @@ async def test_list_config_resources(case: str, data_dir: Path) -> None:
         assert (response.error_code, actual) == (error, expected)
 
 
-async def test_list_config_resources_version_0_lists_client_metrics_of_which_there_are_none(data_dir: Path) -> None:
+async def test_list_config_resources_version_0_returns_an_empty_list(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         make_topics(rig)
         response = rig.client().ask(ListConfigResourcesRequest(), 0)

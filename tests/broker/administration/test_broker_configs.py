@@ -64,7 +64,7 @@ def produce(client: Client, size: int) -> int:
     return code
 
 
-async def test_a_change_takes_effect_at_once_by_level_and_is_gone_when_it_is_deleted(data_dir: Path) -> None:
+async def test_a_broker_config_takes_effect_immediately_on_its_level_until_it_is_deleted(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         rig.topic(TOPIC)
@@ -91,7 +91,7 @@ async def test_a_change_takes_effect_at_once_by_level_and_is_gone_when_it_is_del
         assert described(client, BROKER, "1")["message.max.bytes"] == ("1048588", 5, False, levels[2:])
 
 
-async def test_a_topic_s_own_configuration_stays(data_dir: Path) -> None:
+async def test_a_topic_s_own_configuration_overrides_a_broker_config(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         rig.topic(TOPIC, retention_ms="5")
@@ -104,7 +104,7 @@ async def test_a_topic_s_own_configuration_stays(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("crash", [False, True])
-async def test_what_was_set_is_in_force_after_a_restart(data_dir: Path, crash: bool) -> None:
+async def test_broker_configs_survive_a_restart(data_dir: Path, crash: bool) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         rig.topic(TOPIC)
@@ -156,7 +156,7 @@ async def test_lists_are_appended_to_and_subtracted_from(data_dir: Path) -> None
         ("a,b", SUBTRACT, "b,a", ""),
     ],
 )
-def test_a_list_is_changed_by_its_entries_as_they_are_written(
+def test_append_and_subtract_compare_list_entries_without_trimming(
     before: str, operation: int, value: str, after: str
 ) -> None:
     assert merged_list(before, value, operation) == after
@@ -195,7 +195,7 @@ REFUSED: list[tuple[tuple[str, ...], tuple[tuple[str, int, str | None], ...], Ou
 
 
 @pytest.mark.parametrize(("names", "changes", "outcome"), REFUSED, ids=[str(row[1] or row[0]) for row in REFUSED])
-async def test_what_kafka_refuses_is_refused_and_nothing_of_the_request_is_done(
+async def test_a_config_change_that_kafka_refuses_fails_the_whole_request(
     names: tuple[str, ...], changes: tuple[tuple[str, int, str | None], ...], outcome: Outcome, data_dir: Path
 ) -> None:
     async with running_rig(data_dir) as rig:
@@ -207,7 +207,7 @@ async def test_what_kafka_refuses_is_refused_and_nothing_of_the_request_is_done(
 
 
 @pytest.mark.parametrize("name", ANY)
-async def test_what_has_no_effect_here_is_accepted_kept_and_shown(name: str, data_dir: Path) -> None:
+async def test_configs_without_effect_are_accepted_stored_and_described(name: str, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         changes = (("num.io.threads", SET, "9"), ("foo.bar", SET, "x"), ("node.id", DELETE, None))
@@ -220,7 +220,7 @@ async def test_what_has_no_effect_here_is_accepted_kept_and_shown(name: str, dat
         assert actual["foo.bar"] == (None, source, True, [("foo.bar", "x", source)])
 
 
-async def test_a_limit_of_the_system_is_not_exceeded(data_dir: Path) -> None:
+async def test_max_connections_cannot_be_raised_above_the_limit_of_the_system(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         rig.broker.config.ceilings["max.connections"] = 1

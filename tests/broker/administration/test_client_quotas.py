@@ -281,7 +281,7 @@ async def test_a_filter_finds_the_entities_that_have_its_types(version: int, dat
 
 @pytest.mark.parametrize("version", (0, 1))
 @pytest.mark.parametrize("case", BAD_FILTERS)
-async def test_a_filter_that_is_refused_finds_null(case: str, version: int, data_dir: Path) -> None:
+async def test_a_refused_filter_returns_null_entries(case: str, version: int, data_dir: Path) -> None:
     components, error, message = BAD_FILTERS[case]
     async with running_rig(data_dir) as rig:
         client = rig.client()
@@ -309,7 +309,7 @@ async def test_quotas_survive_a_restart(durability: str, data_dir: Path) -> None
             assert quotas(rig.client()) == expected
 
 
-async def test_quotas_survive_a_journal_that_is_written_anew(data_dir: Path) -> None:
+async def test_quotas_survive_a_rewrite_of_the_journal(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         for number in range(1_200):
             alter(rig.client(), (ALICE, [(PRODUCE, number + 1.0)]))
@@ -320,7 +320,7 @@ async def test_quotas_survive_a_journal_that_is_written_anew(data_dir: Path) -> 
     assert (data_dir / JOURNAL).read_bytes().count(b"\n") == 3
 
 
-async def test_what_changes_nothing_is_not_written(data_dir: Path) -> None:
+async def test_a_quota_alteration_without_a_change_is_not_journalled(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         alter(client, (ALICE, [(PRODUCE, 1.0)]))

@@ -27,7 +27,7 @@ PROPERTIES = [
 ]
 
 
-def test_every_property_has_documentation_and_no_documentation_is_of_another_name() -> None:
+def test_the_documented_properties_are_exactly_the_known_properties() -> None:
     assert sorted(TOPIC_DOCS) == sorted(TOPIC)
     assert sorted(BROKER_DOCS) == sorted(BROKER)
 
@@ -84,7 +84,7 @@ def test_the_default_of_a_property_has_the_type_of_the_property(name: str) -> No
     )
 
 
-def test_the_default_of_a_topic_property_is_documented_as_that() -> None:
+def test_a_broker_property_is_documented_as_the_default_of_its_topic_property() -> None:
     for name, (_, broker_name) in TOPIC.items():
         if broker_name is not None and broker_name in BROKER:
             text = BROKER_DOCS[broker_name]

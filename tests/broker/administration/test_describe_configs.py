@@ -28,7 +28,7 @@ def describe(client: Client, version: int, resource: DescribeConfigsResource, **
 
 
 @pytest.mark.parametrize("name", ["listeners", "advertised.listeners"])
-async def test_an_address_that_is_not_set_is_null_and_one_that_is_set_is_shown(name: str, tmp_path: Path) -> None:
+async def test_listener_properties_are_described_as_null_unless_they_are_set(name: str, tmp_path: Path) -> None:
     resource = DescribeConfigsResource(BROKER, "1", [name])
     for address, value, source, synonyms in (
         ({}, None, DEFAULT, []),

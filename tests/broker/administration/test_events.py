@@ -34,7 +34,7 @@ def test_a_traceback_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None
     assert err.count("\n") > 3 and "\x1b" not in err and "\r" not in err
 
 
-def test_an_event_that_comes_too_often_is_counted_and_the_others_are_written(
+def test_too_frequent_events_are_suppressed_and_counted_and_other_events_are_logged(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     clock = ManualClock(START_MS)
@@ -59,7 +59,7 @@ def test_an_event_that_comes_too_often_is_counted_and_the_others_are_written(
     assert [line for line in capsys.readouterr().err.splitlines() if "events_suppressed" in line and "count=1" in line]
 
 
-def test_a_log_that_cannot_be_written_holds_nobody_up_and_says_later_how_much_was_lost(
+def test_a_failed_write_of_an_event_raises_nothing_and_lost_events_are_counted_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Disk(io.StringIO):

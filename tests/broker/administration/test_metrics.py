@@ -118,7 +118,7 @@ async def test_transactional_ids_are_counted_by_state(data_dir: Path) -> None:
     ]  # fmt: skip
 
 
-async def test_a_transaction_without_time_out_is_one_of_two_phase_commit(data_dir: Path) -> None:
+async def test_a_transaction_without_a_time_out_is_counted_as_two_phase(data_dir: Path) -> None:
     async with running_rig(data_dir, {"transaction.max.timeout.ms": str(2**31 - 1)}) as rig:
         rig.topic(TOPIC)
         metrics, client = Metrics(rig.broker), rig.client()
@@ -155,7 +155,7 @@ async def test_the_lag_of_the_last_stable_offset_is_what_an_open_transaction_hol
     assert ended[f"kafka_log_log_size{where}"] == size > 0
 
 
-async def test_requests_are_counted_by_name_and_version_from_the_moment_that_somebody_scrapes(data_dir: Path) -> None:
+async def test_requests_are_counted_by_api_and_version_once_metrics_are_enabled(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         client.ask(ApiVersionsRequest("test", "1"), 3)
@@ -169,7 +169,7 @@ async def test_requests_are_counted_by_name_and_version_from_the_moment_that_som
     assert samples["kafka_server_socket_server_metrics_connection_count"] == 1
 
 
-async def test_how_long_the_transaction_log_took_to_read_back_is_reported(
+async def test_the_load_times_of_the_transaction_log_are_reported(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_rig(data_dir, {"transaction.state.log.num.partitions": "2"}) as rig:
@@ -187,7 +187,7 @@ async def test_how_long_the_transaction_log_took_to_read_back_is_reported(
     assert samples[f"{COORDINATOR}_partition_load_time_avg"] == 20
 
 
-async def test_more_partitions_than_are_looked_at_in_one_go_all_come_through(data_dir: Path) -> None:
+async def test_all_partitions_are_reported_when_a_scrape_takes_several_slices(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic("wide", SLICE + 1)
         samples = await scrape(Metrics(rig.broker))
@@ -195,7 +195,7 @@ async def test_more_partitions_than_are_looked_at_in_one_go_all_come_through(dat
     assert samples["kafka_server_replicamanager_partition_count"] == SLICE + 1
 
 
-async def test_every_metric_stands_in_the_documentation_and_every_documented_one_is_there(data_dir: Path) -> None:
+async def test_the_documented_metrics_are_exactly_the_exported_metrics(data_dir: Path) -> None:
     documented: set[str] = set()
     for line in (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("| `"):
@@ -235,7 +235,7 @@ async def described(address: tuple[str, int], request: bytes) -> tuple[int, byte
     return (int(head.split(b" ")[1]) if head else 0), body
 
 
-async def test_two_scrapes_at_once_are_both_whole(data_dir: Path) -> None:
+async def test_two_concurrent_scrapes_both_get_complete_responses(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig, server(rig) as address:
         rig.topic(TOPIC)
         answers = await asyncio.gather(*(described(address, GET) for _ in range(2)))
@@ -258,7 +258,7 @@ async def test_two_scrapes_at_once_are_both_whole(data_dir: Path) -> None:
     ),
     ids=("query", "another path", "POST", "TLS", "Kafka", "nothing", "HTTP/2", "a long head"),
 )
-async def test_what_is_no_scrape_gets_its_status_and_the_next_scrape_is_answered(
+async def test_a_request_to_the_metrics_port_gets_its_http_status_and_the_next_scrape_succeeds(
     request_: bytes, status: int, data_dir: Path
 ) -> None:
     async with running_rig(data_dir) as rig, server(rig) as address:
@@ -301,7 +301,7 @@ async def test_a_client_that_does_not_read_is_dropped(data_dir: Path, monkeypatc
         writer.transport.abort()
 
 
-async def test_only_so_many_clients_are_let_in_and_the_kafka_side_does_not_notice(data_dir: Path) -> None:
+async def test_metrics_clients_above_the_limit_are_refused_and_kafka_clients_are_unaffected(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig, server(rig) as address:
         silent = [await asyncio.open_connection(*address) for _ in range(CLIENTS_MAX)]
         for _, writer in silent:
@@ -337,7 +337,7 @@ def test_a_metrics_port_in_use_exits_1_and_names_the_option() -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_without_the_option_nothing_is_told_of_it(tmp_path: Path) -> None:
+def test_without_metrics_port_no_metrics_address_is_reported(tmp_path: Path) -> None:
     ready = tmp_path / "ready.json"
     with serving("--ready-file", str(ready)) as process:
         assert re.fullmatch(r"ready kafka=\S+\n", process.line)

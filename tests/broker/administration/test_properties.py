@@ -165,7 +165,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_can_never_work_is_refused_before_the_start(name: str) -> None:
+def test_a_property_value_that_cannot_work_is_refused_before_the_start(name: str) -> None:
     with pytest.raises(ConfigError, match=r"^(group\.max\.session|" + name.replace(".", r"\.") + ")[^\n]*$"):
         BrokerConfig({name: REFUSED[name]})
 
@@ -186,7 +186,7 @@ ASSIGNED = [CreatableReplicaAssignment(0, [1, 2, 3])]
         (ANY, CreatableTopic("a", -1, -1, ASSIGNED), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-async def test_a_replication_factor_above_1_is_accepted_when_any_is_and_one_copy_is_kept(
+async def test_a_replication_factor_above_1_is_accepted_only_as_any_and_gives_one_replica(
     properties: dict[str, str], topic: CreatableTopic, error: ErrorCode, tmp_path: Path
 ) -> None:
     async with running_rig(tmp_path / "data", properties) as rig:
@@ -201,7 +201,7 @@ async def test_a_replication_factor_above_1_is_accepted_when_any_is_and_one_copy
 
 
 @pytest.mark.parametrize("name", ["offsets.topic.replication.factor", "transaction.state.log.replication.factor"])
-async def test_copies_of_internal_topics_have_no_effect_and_are_named_as_that(name: str, tmp_path: Path) -> None:
+async def test_replication_factors_of_internal_topics_are_listed_as_unused(name: str, tmp_path: Path) -> None:
     """Set-ups made for a cluster bring them along."""
     assert BrokerConfig({name: "3"}).unused == [name]
     assert BrokerConfig({name: "1"}).unused == []
@@ -209,12 +209,12 @@ async def test_copies_of_internal_topics_have_no_effect_and_are_named_as_that(na
         assert refused(work(rig)) == set()
 
 
-async def test_with_any_replication_factor_everything_works_that_has_one(tmp_path: Path) -> None:
+async def test_all_requests_succeed_when_any_replication_factor_is_accepted(tmp_path: Path) -> None:
     async with running_rig(tmp_path / "data", FEW | ANY | FACTORS) as rig:
         assert refused(work(rig)) == set()
 
 
-async def test_the_default_number_of_partitions_counts_towards_what_one_request_may_make(tmp_path: Path) -> None:
+async def test_num_partitions_counts_towards_the_partition_limit_of_a_request(tmp_path: Path) -> None:
     async with running_rig(tmp_path / "data", {"num.partitions": "5001"}) as rig:
         topics = [CreatableTopic(name, -1, -1) for name in ("a", "b")]
         answer = attempt(rig, CreateTopicsRequest(topics, timeout_ms=1_000), 7)
@@ -235,24 +235,24 @@ NEAREST = {
 
 
 @pytest.mark.parametrize("name", NEAREST)
-def test_a_property_that_nobody_has_is_refused_with_the_nearest_one(name: str) -> None:
+def test_an_unknown_property_is_refused_with_the_nearest_known_name(name: str) -> None:
     with pytest.raises(ConfigError, match=f"^{name} is not a property of .*; did you mean {NEAREST[name]}\\?$"):
         BrokerConfig({name: "1"})
 
 
 @pytest.mark.parametrize("name", ["qqq", "stuntbroker.qqq"])
-def test_a_property_that_is_near_no_other_is_refused_too(name: str) -> None:
+def test_an_unknown_property_without_a_near_name_is_refused_without_a_suggestion(name: str) -> None:
     with pytest.raises(ConfigError, match=f"^{name} is not a property of .* of Stuntbroker; (no property|there are)"):
         BrokerConfig({name: "1"})
 
 
-def test_a_property_of_kafka_without_effect_here_is_taken_note_of() -> None:
+def test_kafka_properties_without_effect_are_accepted_and_listed_as_unused() -> None:
     names = ["log.cleaner.threads", "zookeeper.connect", "listener.name.inside.ssl.provider", "principal.builder.class"]
 
     assert BrokerConfig(dict.fromkeys(names, "1") | {"num.partitions": "2"}).unused == names
 
 
-def test_every_property_here_is_one_of_kafka_s_or_says_that_it_is_ours() -> None:
+def test_every_property_is_kafka_s_or_has_the_stuntbroker_prefix() -> None:
     assert {name for name in BROKER if name not in KAFKA_4_3_1 and not name.startswith("stuntbroker.")} == {
         "transaction.version",
         "allow.everyone.if.no.acl.found",

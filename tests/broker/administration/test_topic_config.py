@@ -23,17 +23,17 @@ REFUSED: list[dict[str, str | None]] = [
 
 
 @pytest.mark.parametrize("configs", TAKEN, ids=str)
-def test_what_kafka_takes_is_taken(configs: dict[str, str | None]) -> None:
+def test_a_topic_config_that_kafka_accepts_is_accepted(configs: dict[str, str | None]) -> None:
     assert check_topic_config(configs) == configs
 
 
 @pytest.mark.parametrize("configs", REFUSED, ids=str)
-def test_what_kafka_refuses_is_refused(configs: dict[str, str | None]) -> None:
+def test_a_topic_config_that_kafka_refuses_is_refused(configs: dict[str, str | None]) -> None:
     with pytest.raises(ConfigError):
         check_topic_config(configs)
 
 
-async def test_a_topic_with_a_lag_is_cleaned_when_the_lag_is_over(data_dir: Path) -> None:
+async def test_a_topic_is_compacted_only_after_min_compaction_lag_ms(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC, cleanup_policy="compact", min_compaction_lag_ms="60000")
         log = rig.log(TOPIC, 0)

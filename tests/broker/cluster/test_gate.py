@@ -70,7 +70,7 @@ def codes(answer: Any) -> set[int]:
 
 
 @pytest.mark.parametrize("key, version", CASES, ids=[f"{APIS[key].name}-v{version}" for key, version in CASES])
-async def test_another_node_says_that_it_is_not_the_one(key: int, version: int, rig: Rig) -> None:
+async def test_a_request_to_the_wrong_node_gets_not_leader_or_not_coordinator(key: int, version: int, rig: Rig) -> None:
     topic = rig.broker.topics.get(TOPIC)
     assert topic is not None
     wrong = leader_of(rig, key) % 3  # Node n has the listener n - 1: this is the next node's.
@@ -81,7 +81,7 @@ async def test_another_node_says_that_it_is_not_the_one(key: int, version: int, 
 
 
 @pytest.mark.parametrize("key, version", CASES, ids=[f"{APIS[key].name}-v{version}" for key, version in CASES])
-async def test_the_right_node_lets_a_request_through(key: int, version: int, rig: Rig) -> None:
+async def test_a_request_to_the_leader_or_coordinator_reaches_its_handler(key: int, version: int, rig: Rig) -> None:
     topic = rig.broker.topics.get(TOPIC)
     assert topic is not None
     client = rig.client(leader_of(rig, key) - 1)
@@ -118,7 +118,7 @@ def produce_to(rig: Rig, indexes: list[int], version: int, acks: int = -1) -> Pr
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-async def test_of_several_partitions_those_are_written_that_the_node_leads(version: int, rig: Rig) -> None:
+async def test_a_produce_writes_only_the_partitions_that_the_node_leads(version: int, rig: Rig) -> None:
     answer = rig.client(1).ask(produce_to(rig, [0, 1, 2], version), version)
 
     parts = {part.index: part for topic in answer.responses for part in topic.partition_responses}
@@ -132,7 +132,7 @@ async def test_of_several_partitions_those_are_written_that_the_node_leads(versi
         ]
 
 
-async def test_without_acks_a_wrong_node_closes_the_connection_and_writes_what_is_its_own(rig: Rig) -> None:
+async def test_acks_0_writes_the_partitions_that_the_node_leads_and_closes_the_connection_for_others(rig: Rig) -> None:
     client = rig.client(1)
     client.feed(frame(produce_to(rig, [0, 1], 9, acks=0), 9))
 
@@ -156,7 +156,7 @@ async def test_with_all_acks_there_must_be_enough_replicas_in_sync(rig: Rig) -> 
     assert codes(client.ask(request, 9)) == {0}
 
 
-async def test_offsets_of_several_partitions_are_looked_up_where_they_are_led(rig: Rig) -> None:
+async def test_list_offsets_returns_offsets_only_of_partitions_that_the_node_leads(rig: Rig) -> None:
     wanted = [ListOffsetsTopic(TOPIC, [ListOffsetsPartition(index, -1, -1) for index in range(3)])]
 
     answer = rig.client(2).ask(ListOffsetsRequest(-1, 0, wanted), 6)
@@ -171,7 +171,7 @@ def ids_by_node(rig: Rig, of: str) -> dict[int, str]:
     return {coordinator_of(topic, f"name-{n}").leader: f"name-{n}" for n in range(60)}
 
 
-async def test_of_several_groups_those_are_described_that_the_node_coordinates(rig: Rig) -> None:
+async def test_describe_groups_describes_only_groups_that_the_node_coordinates(rig: Rig) -> None:
     names = ids_by_node(rig, OFFSETS)
 
     answer = rig.client(0).ask(DescribeGroupsRequest(list(names.values())), 5)
@@ -219,7 +219,7 @@ async def test_partitions_are_added_to_the_transactions_that_the_node_coordinate
     }  # fmt: skip
 
 
-async def test_a_coordinator_that_loads_says_so_until_it_is_done(rig: Rig) -> None:
+async def test_a_loading_coordinator_returns_coordinator_load_in_progress(rig: Rig) -> None:
     topic = rig.broker.topics.internal_topic(TXN_STATE)
     names = ids_by_node(rig, TXN_STATE)
     place = coordinator_of(topic, names[1])
@@ -251,7 +251,7 @@ async def test_each_group_has_the_error_of_its_own(node: int, rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-async def test_every_node_says_which_one_coordinates(version: int, rig: Rig) -> None:
+async def test_every_node_answers_find_coordinator_with_the_coordinating_node(version: int, rig: Rig) -> None:
     for key_type, of in ((0, OFFSETS), (1, TXN_STATE)) if version else ((0, OFFSETS),):
         for node, name in ids_by_node(rig, of).items():
             for listener in range(3):
@@ -264,7 +264,7 @@ async def test_every_node_says_which_one_coordinates(version: int, rig: Rig) -> 
                 assert (shown.error_code, shown.node_id, shown.port) == (0, node, port)
 
 
-async def test_a_topic_is_in_an_answer_once_however_many_nodes_its_partitions_have(rig: Rig) -> None:
+async def test_a_response_lists_a_topic_once_even_if_several_nodes_lead_its_partitions(rig: Rig) -> None:
     produced = rig.client(1).ask(produce_to(rig, [0, 1, 2], 12), 12)
     wanted = [ListOffsetsTopic(TOPIC, [ListOffsetsPartition(index, -1, -1) for index in range(3)])]
     looked_up = rig.client(1).ask(ListOffsetsRequest(-1, 0, wanted), 6)
@@ -272,7 +272,7 @@ async def test_a_topic_is_in_an_answer_once_however_many_nodes_its_partitions_ha
     assert [topic.name for topic in produced.responses] == [topic.name for topic in looked_up.topics] == [TOPIC]
 
 
-async def test_nodes_that_are_all_stopped_are_assigned_nothing(rig: Rig) -> None:
+async def test_an_assignment_to_stopped_nodes_only_or_to_invalid_replicas_is_refused(rig: Rig) -> None:
     nodes = rig.broker.nodes
     stop_node(rig.broker, nodes.by_id[2])
 
@@ -303,7 +303,7 @@ async def test_nodes_that_are_all_stopped_are_assigned_nothing(rig: Rig) -> None
         (47, 0, ("topics",), []),
     ],
 )
-async def test_a_refusal_says_no_more_than_kafka_s(
+async def test_the_other_fields_of_an_error_response_are_those_of_kafka(
     key: int, version: int, path: tuple[str, ...], value: Any, rig: Rig
 ) -> None:
     topic = rig.broker.topics.get(TOPIC)

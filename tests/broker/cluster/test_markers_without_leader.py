@@ -57,7 +57,7 @@ async def ended_without_leader(rig: Rig, client: Client, commit: bool = True) ->
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_the_other_partitions_get_their_markers_and_the_last_one_when_its_leader_is_back(
+async def test_a_partition_without_a_leader_delays_only_its_own_marker_until_the_leader_is_back(
     commit: bool, rig: Rig
 ) -> None:
     client = rig.client()
@@ -74,7 +74,7 @@ async def test_the_other_partitions_get_their_markers_and_the_last_one_when_its_
     assert (phase_of(rig), markers(rig)) == (f"Complete{outcome}", [1, 1])
 
 
-async def test_nobody_gets_a_new_transaction_meanwhile_and_nobody_waits(rig: Rig) -> None:
+async def test_requests_get_concurrent_transactions_while_a_marker_waits_for_a_leader(rig: Rig) -> None:
     client = rig.client()
     producer = await ended_without_leader(rig, client)
     added = AddPartitionsToTxnRequest((), ID, *producer, [AddPartitionsToTxnTopic("t", [0])])
@@ -83,7 +83,7 @@ async def test_nobody_gets_a_new_transaction_meanwhile_and_nobody_waits(rig: Rig
     assert client.ask(InitProducerIdRequest(ID, 60_000), 4).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-async def test_who_takes_over_an_open_transaction_has_to_come_again(rig: Rig) -> None:
+async def test_a_take_over_gets_concurrent_transactions_while_a_partition_has_no_leader(rig: Rig) -> None:
     client = rig.client()
     begin(client, ID, partitions=(0, 1))
     stop_node(rig.broker, rig.broker.nodes.by_id[2])
@@ -108,7 +108,7 @@ async def test_while_there_are_stops_no_marker_is_written_before_every_partition
     assert (phase_of(rig), markers(rig), stop.matched) == ("CompleteCommit", [1, 1], 2)
 
 
-async def test_a_topic_that_is_deleted_meanwhile_needs_no_marker(rig: Rig) -> None:
+async def test_a_topic_deleted_while_its_marker_waits_for_a_leader_needs_no_marker(rig: Rig) -> None:
     client = rig.client()
     await ended_without_leader(rig, client)
     client.ask(DeleteTopicsRequest([DeleteTopicState("t")], (), 1_000), 6)

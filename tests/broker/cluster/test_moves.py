@@ -111,7 +111,7 @@ async def test_batches_carry_the_epoch_of_their_leader_and_each_epoch_ends_where
     assert [fetched(client, leader_epoch=known).error_code for known in (0, 1, 2, -1)] == [fenced, 0, unknown, 0]
 
 
-async def test_a_reader_that_has_read_beyond_the_end_of_an_epoch_is_told_where_it_ended(rig: Rig) -> None:
+async def test_a_fetch_beyond_the_end_of_its_leader_epoch_gets_the_diverging_epoch(rig: Rig) -> None:
     rig.client(0).ask(produce(batch(2), "t"), 9)
     change_leader(rig.broker, topic_of(rig), 0, 2)
     client = rig.client(1)
@@ -156,7 +156,9 @@ async def test_leaders_and_epochs_survive_a_kill_and_a_restart(tmp_path: Path) -
             assert [header.leader_epoch for header, _ in rig.log("t", 0).batches()] == [0, 1, 1]
 
 
-async def test_one_node_leads_in_a_new_epoch_what_another_one_led_before(tmp_path: Path) -> None:
+async def test_a_restart_with_one_node_moves_partitions_of_other_nodes_to_it_in_a_new_leader_epoch(
+    tmp_path: Path,
+) -> None:
     async with running_rig(tmp_path, NODES) as rig:
         rig.topic("t", 3)
         rig.client(1).ask(produce(batch(1), "t"), 9)  # Refused: partition 0 is node 1's.
@@ -169,7 +171,7 @@ async def test_one_node_leads_in_a_new_epoch_what_another_one_led_before(tmp_pat
             assert rig.log("t", 0).next_offset == 1
 
 
-async def test_a_stopped_node_is_gone_and_others_lead_what_it_led(rig: Rig) -> None:
+async def test_a_stopped_node_leaves_the_metadata_and_other_nodes_lead_its_partitions(rig: Rig) -> None:
     client = rig.client(1)
     stop_node(rig.broker, rig.broker.nodes.by_id[2])
 
@@ -208,7 +210,7 @@ async def test_a_partition_whose_only_replica_is_stopped_has_no_leader_until_it_
     assert shown(rig)[0] == (2, 3, [2], [2], [])
 
 
-async def test_who_was_not_in_sync_leads_only_by_an_unclean_election(rig: Rig) -> None:
+async def test_an_out_of_sync_replica_becomes_leader_only_by_an_unclean_election(rig: Rig) -> None:
     nodes = rig.broker.nodes.by_id
     reassign(rig.broker, topic_of(rig), 0, [2, 3])
     stop_node(rig.broker, nodes[2])
@@ -271,7 +273,7 @@ async def test_a_folder_with_a_damaged_list_of_epochs_is_refused(tmp_path: Path)
             pass
 
 
-async def test_who_waits_in_a_group_looks_for_the_new_coordinator_and_members_stay_members(rig: Rig) -> None:
+async def test_a_coordinator_move_ends_a_waiting_join_with_not_coordinator_and_keeps_the_members(rig: Rig) -> None:
     topic = rig.broker.topics.internal_topic(OFFSETS)
     place = coordinator_of(topic, "g")
     index, other = topic.placements.index(place), place.leader % 3 + 1
@@ -307,7 +309,7 @@ async def test_who_waits_in_a_group_looks_for_the_new_coordinator_and_members_st
     assert newer.ask(beat, 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_a_topic_is_made_with_its_places_or_not_at_all(tmp_path: Path) -> None:
+async def test_a_topic_and_its_replica_placements_are_one_journal_line(tmp_path: Path) -> None:
     """One line of the journal: what a fault or a kill leaves must be all or nothing."""
     async with running_rig(tmp_path, NODES) as rig:
         lines = rig.broker.data_dir.journal_lines
@@ -332,7 +334,7 @@ async def test_partitions_that_could_not_be_added_leave_the_topic_as_it_was(rig:
     assert shown(rig) == before
 
 
-async def test_a_stop_that_failed_half_way_can_be_repeated(rig: Rig) -> None:
+async def test_stopping_a_node_can_be_repeated_when_it_failed_half_way(rig: Rig) -> None:
     node, journal = rig.broker.nodes.by_id[2], rig.broker.data_dir.journal
 
     def fail_once(change: dict[str, Any]) -> None:
@@ -347,7 +349,7 @@ async def test_a_stop_that_failed_half_way_can_be_repeated(rig: Rig) -> None:
     assert {leader for leader, *_ in shown(rig).values()} == {1, 3}
 
 
-async def test_a_node_that_cannot_come_back_listens_nowhere_and_may_try_again(tmp_path: Path) -> None:
+async def test_a_node_start_that_cannot_bind_a_port_opens_no_listener_and_can_be_repeated(tmp_path: Path) -> None:
     listeners = "A://127.0.0.1:0,B://127.0.0.1:0"
     protocols = "A:PLAINTEXT,B:PLAINTEXT"
     two = {"stuntbroker.nodes": "2", "listeners": listeners, "listener.security.protocol.map": protocols}
@@ -370,7 +372,7 @@ async def test_a_node_that_cannot_come_back_listens_nowhere_and_may_try_again(tm
             writer.close()
 
 
-async def test_transactions_do_not_time_out_while_nobody_coordinates_them(tmp_path: Path) -> None:
+async def test_transactions_do_not_time_out_while_they_have_no_coordinator(tmp_path: Path) -> None:
     alone = {**NODES, "transaction.state.log.replication.factor": "1"}
     async with running_rig(tmp_path, alone) as rig:
         rig.topic("t", 3)
@@ -386,7 +388,7 @@ async def test_transactions_do_not_time_out_while_nobody_coordinates_them(tmp_pa
         assert rig.actor("pay").txn.phase.kafka_name == "CompleteAbort"
 
 
-async def test_members_do_not_time_out_while_nobody_coordinates_their_group(tmp_path: Path) -> None:
+async def test_members_do_not_time_out_while_their_group_has_no_coordinator(tmp_path: Path) -> None:
     alone = {**NODES, "offsets.topic.replication.factor": "1"}
     async with running_rig(tmp_path, alone) as rig:
         leader = coordinator_of(rig.broker.topics.internal_topic(OFFSETS), "g").leader
@@ -404,14 +406,14 @@ async def test_members_do_not_time_out_while_nobody_coordinates_their_group(tmp_
         assert rig.client(leader - 1).ask(beat, 2).error_code == 0
 
 
-async def test_who_is_no_replica_any_more_hears_of_it_by_a_new_leader_epoch(rig: Rig) -> None:
+async def test_removing_a_replica_starts_a_new_leader_epoch(rig: Rig) -> None:
     topic = topic_of(rig)
     for replicas, epoch in (([1, 2], 1), ([2, 1], 1), ([1, 2, 3], 1), ([1, 3], 2)):
         reassign(rig.broker, topic, 0, replicas)
         assert shown(rig)[0][:3] == (1, epoch, replicas)
 
 
-async def test_the_end_of_a_partition_is_of_its_last_epoch_wherever_a_transaction_is_open(rig: Rig) -> None:
+async def test_list_offsets_for_latest_has_the_last_leader_epoch_despite_an_open_transaction(rig: Rig) -> None:
     client = rig.client(coordinator_of(rig.broker.topics.internal_topic(TXN_STATE), "pay").leader - 1)
     given = begin(client, "pay")
     data = batch(1, given.producer_id, given.producer_epoch, 0)
@@ -424,7 +426,7 @@ async def test_the_end_of_a_partition_is_of_its_last_epoch_wherever_a_transactio
     assert (part.offset, part.leader_epoch) == (0, 1)
 
 
-async def test_a_folder_whose_making_was_cut_short_is_opened_all_the_same(tmp_path: Path) -> None:
+async def test_a_partition_folder_whose_creation_was_interrupted_is_opened(tmp_path: Path) -> None:
     async with running_rig(tmp_path, NODES) as rig:
         rig.topic("t", 3)
         rig.client(0).ask(produce(batch(1), "t"), 9)
@@ -437,7 +439,7 @@ async def test_a_folder_whose_making_was_cut_short_is_opened_all_the_same(tmp_pa
         assert rig.log("t", 0).next_offset == 1
 
 
-async def test_stopped_nodes_are_described_to_who_asks_for_them(rig: Rig) -> None:
+async def test_describe_cluster_includes_stopped_nodes_on_request(rig: Rig) -> None:
     stop_node(rig.broker, rig.broker.nodes.by_id[2])
 
     for wanted, expected in ((False, {1: False, 3: False}), (True, {1: False, 2: True, 3: False})):
@@ -459,7 +461,7 @@ async def test_stopped_nodes_are_described_to_who_asks_for_them(rig: Rig) -> Non
         ({"default.replication.factor": "4"}, "4 is above the number of brokers, 3"),
     ],
 )
-def test_a_cluster_that_cannot_be_is_refused_with_a_reason(properties: dict[str, str], text: str) -> None:
+def test_an_invalid_cluster_configuration_is_refused_with_a_reason(properties: dict[str, str], text: str) -> None:
     protocols = {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"}
     with pytest.raises(ConfigError) as raised:
         listeners_of(BrokerConfig({**NODES, **protocols, **properties}))

@@ -60,7 +60,7 @@ def _produce() -> bytes:
 
 
 @pytest.mark.parametrize("sent", ["Produce", "EndTxn"])
-async def test_a_follower_that_closes_takes_no_answer_of_another_client_with_it(data_dir: Path, sent: str) -> None:
+async def test_a_closed_group_follower_loses_no_response_of_another_client(data_dir: Path, sent: str) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         leader, follower, sync_of_leader, sync_of_follower = _group_of_two(rig)
@@ -119,7 +119,7 @@ def _only(client: Client) -> bytes:
     ],
     ids=["a client that has gone", "a transport that stays open", "any other fault"],
 )
-async def test_a_transport_that_refuses_an_answer_is_closed_and_a_fault_that_is_no_client_s_is_logged(
+async def test_a_transport_that_refuses_a_response_is_closed_and_errors_not_caused_by_a_client_are_logged(
     fault: Exception, closes: bool, events: list[str], data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_rig(data_dir) as rig:

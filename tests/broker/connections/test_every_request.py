@@ -153,7 +153,7 @@ async def test_random_values_of_every_field_harm_no_other_client(key: int, data_
 
 
 @pytest.mark.parametrize(("key", "version"), CASES[::7], ids=IDS[::7])
-async def test_a_lying_length_allocates_nothing(key: int, version: int, data_dir: Path) -> None:
+async def test_a_false_length_in_a_request_allocates_no_memory(key: int, version: int, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         attacker = Attacker(rig)
         body = body_of(attacker, key, version)
@@ -171,7 +171,7 @@ async def test_a_lying_length_allocates_nothing(key: int, version: int, data_dir
 @pytest.mark.parametrize(
     ("key", "version"), [(3, 14), (3, -1), (0, 2), (1, 3), (22, 7), (17, 2), (4, 0), (-1, 0), (999, 0)]
 )
-async def test_an_unknown_key_or_version_closes_the_connection_with_one_line(
+async def test_an_unknown_api_key_or_version_closes_the_connection_with_one_log_event(
     key: int, version: int, data_dir: Path
 ) -> None:
     async with running_rig(data_dir) as rig:
@@ -220,7 +220,7 @@ async def test_names_that_are_not_utf_8_are_answered_or_refused(data_dir: Path) 
         bystander.work()
 
 
-def test_the_sample_of_extremes_holds_what_it_says() -> None:
+def test_the_extreme_values_include_maximal_bytes_and_lengths() -> None:
     created = set(extremes(b"12345678ab"))
     assert b"12345678\xffb" in created
     assert b"12345678" + pack(">i", 2**31 - 1) in created

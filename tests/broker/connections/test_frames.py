@@ -50,7 +50,7 @@ def header(key: int, version: int, flexible: bool = True) -> bytes:
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1, 104_857_601])
-async def test_a_size_that_no_frame_may_have_closes_the_connection_with_one_line(size: int, data_dir: Path) -> None:
+async def test_an_invalid_frame_size_closes_the_connection_with_one_log_event(size: int, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         client.feed(pack(">i", size))
@@ -68,7 +68,7 @@ SPOKEN = {
 
 
 @pytest.mark.parametrize("data", SPOKEN, ids=["TLS", "GET", "POST", "nothing known"])
-async def test_what_the_client_speaks_instead_of_kafka_is_named_in_the_log(data: bytes, data_dir: Path) -> None:
+async def test_the_log_names_the_protocol_of_a_client_that_does_not_speak_kafka(data: bytes, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.client().feed(data)
         ((event, fields),) = rig.events.kept
@@ -95,7 +95,7 @@ async def test_another_protocol_is_refused_at_its_first_bytes(greeting: bytes, d
         assert rig.events.names() == ["frame_refused"]
 
 
-async def test_the_limit_of_a_frame_is_the_property(data_dir: Path) -> None:
+async def test_the_frame_size_limit_is_socket_request_max_bytes(data_dir: Path) -> None:
     async with running_rig(data_dir, {"socket.request.max.bytes": "1000"}) as rig:
         client = rig.client()
         client.feed(raw_frame(header(18, 0, False).ljust(1_000, b"\0")))
@@ -125,7 +125,7 @@ async def test_a_declared_length_allocates_nothing_until_the_bytes_come(data_dir
         assert client.connection.room <= 1_000_000
 
 
-async def test_a_large_frame_is_received_where_it_began(data_dir: Path) -> None:
+async def test_a_large_frame_is_received_without_moving_its_buffer(data_dir: Path) -> None:
     """To move tens of megabytes, for each of twenty clients at once, held everybody else up."""
     async with running_rig(data_dir) as rig:
         client = rig.client()
@@ -135,14 +135,14 @@ async def test_a_large_frame_is_received_where_it_began(data_dir: Path) -> None:
         assert client.connection.get_buffer(-1).obj is before
 
 
-async def test_a_read_of_a_large_frame_takes_little(data_dir: Path) -> None:
+async def test_each_read_of_a_large_frame_has_a_bounded_size(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         client.feed(pack(">i", 50_000_000) + bytes(10_000_000))
         assert len(client.connection.get_buffer(-1)) == READ_AT_ONCE
 
 
-async def test_large_frames_take_only_so_much_of_a_turn_and_small_ones_are_always_read(data_dir: Path) -> None:
+async def test_reads_of_large_frames_are_limited_per_turn_and_small_frames_are_always_read(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         clients = [rig.client() for _ in range(4)]
         for client in clients:
@@ -160,7 +160,7 @@ async def test_large_frames_take_only_so_much_of_a_turn_and_small_ones_are_alway
         assert all(client.transport.reading for client in clients)
 
 
-async def test_a_connection_that_waited_for_the_next_turn_and_was_closed_stays_closed(data_dir: Path) -> None:
+async def test_a_connection_closed_while_its_reads_are_paused_does_not_resume_reading(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         client.feed(pack(">i", 50_000_000))
@@ -171,7 +171,7 @@ async def test_a_connection_that_waited_for_the_next_turn_and_was_closed_stays_c
         assert not client.transport.reading
 
 
-async def test_a_frame_that_drips_in_is_not_copied_for_every_drop(data_dir: Path) -> None:
+async def test_a_frame_received_byte_by_byte_is_not_copied_for_every_byte(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         client.feed(pack(">i", 50_000_000) + bytes(1_000_000))
@@ -236,7 +236,7 @@ async def test_a_header_of_too_many_tagged_fields_is_refused_unread(count: int, 
 
 @pytest.mark.parametrize("what", FLOODS)
 @pytest.mark.parametrize("count", [ELEMENTS_MAX // 2, ELEMENTS_MAX + 1, 3_000_000])
-async def test_a_flood_of_tiny_elements_costs_no_more_than_its_elements(what: str, count: int, data_dir: Path) -> None:
+async def test_a_flood_of_tiny_elements_has_a_bounded_cpu_cost(what: str, count: int, data_dir: Path) -> None:
     key, version, build = FLOODS[what]
     async with running_rig(data_dir, {"auto.create.topics.enable": "false"}) as rig:
         bystander = Bystander(rig)
@@ -249,7 +249,7 @@ async def test_a_flood_of_tiny_elements_costs_no_more_than_its_elements(what: st
         bystander.work()
 
 
-async def test_tags_in_elements_are_counted_with_them(data_dir: Path) -> None:
+async def test_tagged_fields_in_elements_count_towards_the_element_limit(data_dir: Path) -> None:
     element = bytes(16) + b"\x02x" + uvarint(1_000) + b"".join(uvarint(n) + b"\0" for n in range(1_000))
     async with running_rig(data_dir, {"auto.create.topics.enable": "false"}) as rig:
         client = rig.client()
@@ -261,7 +261,7 @@ async def test_tags_in_elements_are_counted_with_them(data_dir: Path) -> None:
 # --- client ids
 
 
-async def test_a_huge_client_id_is_read_and_not_kept_whole(data_dir: Path) -> None:
+async def test_a_huge_client_id_is_accepted_and_truncated(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         rig.topic(TOPIC)
@@ -301,7 +301,7 @@ async def test_a_client_id_that_is_not_utf_8_is_no_fault(data_dir: Path) -> None
         assert client.connection.client_id == ""
 
 
-async def test_a_client_id_of_a_lying_length_is_refused_even_when_its_bytes_are_known(data_dir: Path) -> None:
+async def test_a_client_id_with_a_false_length_is_refused_even_when_its_bytes_are_cached(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         client.ask(ApiVersionsRequest(), 0, client_id=b"abc")
@@ -386,7 +386,7 @@ async def test_a_request_that_waits_holds_back_its_own_connection_only(data_dir:
 # --- clients that do not read
 
 
-async def test_a_client_that_does_not_read_its_answers_is_not_read_from_either(data_dir: Path) -> None:
+async def test_the_broker_stops_reading_from_a_client_that_does_not_read_its_responses(data_dir: Path) -> None:
     async with running_rig(data_dir, {"stuntbroker.write.buffer.bytes": "65536"}) as rig:
         rig.topic(TOPIC)
         bystander = Bystander(rig)
@@ -468,7 +468,7 @@ async def test_a_connection_that_was_silent_for_too_long_is_closed(data_dir: Pat
         assert (silent.transport.closed, busy.transport.closed, waiting.transport.closed) == (True, False, False)
 
 
-async def test_a_client_that_was_closed_and_never_reads_does_not_hold_its_place_for_ever(data_dir: Path) -> None:
+async def test_a_closed_connection_whose_client_never_reads_is_aborted(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         client.transport.stuck = True
@@ -479,7 +479,7 @@ async def test_a_client_that_was_closed_and_never_reads_does_not_hold_its_place_
         assert client.transport.aborted
 
 
-async def test_hundreds_of_bad_clients_leave_nothing_behind(data_dir: Path) -> None:
+async def test_hundreds_of_malformed_requests_leak_no_memory_and_no_connection(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         bystander = Bystander(rig)
 
@@ -501,7 +501,7 @@ async def test_hundreds_of_bad_clients_leave_nothing_behind(data_dir: Path) -> N
         bystander.work()
 
 
-async def test_a_whole_frame_above_the_limit_is_refused_too(data_dir: Path) -> None:
+async def test_a_frame_above_the_size_limit_is_refused_when_one_read_receives_it(data_dir: Path) -> None:
     data = frame(produce(batch(size=1_000)), 9)
     async with running_rig(data_dir, {"socket.request.max.bytes": str(len(data) - 5)}) as rig:
         client = rig.client()

@@ -94,7 +94,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("what", TABLE)
-def test_a_client_is_told_an_address_that_it_can_reach(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_advertised_address_is_reachable_for_the_client(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     configured, mapped, gateway, local, peer, messages = TABLE[what]
     monkeypatch.setattr(listener, "gateway", lambda: gateway)
     monkeypatch.setattr(listener, "_in_container", lambda: gateway is not None)
@@ -107,9 +107,7 @@ def test_a_client_is_told_an_address_that_it_can_reach(what: str, monkeypatch: p
     ("host", "advertised"),
     [("localhost", "localhost"), ("kafka.example", "kafka.example"), ("0.0.0.0", "10.0.0.5"), ("10.0.0.5", "10.0.0.5")],
 )
-def test_a_client_with_tls_is_told_the_name_that_is_in_the_certificate(
-    host: str, advertised: str, tmp_path: Path
-) -> None:
+def test_a_tls_listener_advertises_its_host_as_in_the_certificate(host: str, advertised: str, tmp_path: Path) -> None:
     write_keystores(tmp_path)
     properties = {"listeners": f"SSL://{host}:9093", "ssl.keystore.location": str(tmp_path / "server.pem")}
     (only,) = listeners_of(BrokerConfig(properties))
@@ -117,7 +115,7 @@ def test_a_client_with_tls_is_told_the_name_that_is_in_the_certificate(
     assert only.address_for(("10.0.0.5", 9093), "10.0.0.9") == (advertised, 9093)
 
 
-async def test_a_client_is_told_the_address_of_the_listener_by_which_it_came(data_dir: Path) -> None:
+async def test_metadata_has_the_advertised_address_of_the_listener_that_the_client_uses(data_dir: Path) -> None:
     properties = {
         "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0,BARE://127.0.0.1:0",
         "advertised.listeners": "outside://localhost:29092,INSIDE://kafka:9092",
@@ -137,7 +135,7 @@ async def test_a_client_is_told_the_address_of_the_listener_by_which_it_came(dat
         assert said == [("kafka", 9092), ("localhost", 29092), ("127.0.0.1", ports[2])]
 
 
-async def test_every_answer_with_an_address_tells_the_same(data_dir: Path) -> None:
+async def test_every_response_with_an_address_has_the_same_address(data_dir: Path) -> None:
     async with running_rig(data_dir, {"advertised.listeners": "PLAINTEXT://elsewhere:7"}) as rig:
         client = rig.client(peer=("10.0.0.9", 50_000), local=("10.0.0.5", 9_092))
         metadata = client.ask(MetadataRequest([]), 12).brokers[0]
@@ -155,7 +153,7 @@ async def test_every_answer_with_an_address_tells_the_same(data_dir: Path) -> No
         ("plaintext://h:0", ("h", 0), "h:0"),
     ],
 )
-def test_an_address_is_read_and_shown(text: str, address: tuple[str, int], shown: str) -> None:
+def test_a_listener_address_is_parsed_and_formatted(text: str, address: tuple[str, int], shown: str) -> None:
     name, actual = parse_listener(text, "x")
     assert (name, actual) == ("PLAINTEXT", Address(*address))
     assert str(actual) == shown
@@ -186,7 +184,7 @@ LISTENERS: dict[str, tuple[dict[str, str], list[tuple[str, str, int]]]] = {
 
 
 @pytest.mark.parametrize("what", LISTENERS)
-def test_listeners_are_those_that_clients_can_come_by(what: str) -> None:
+def test_only_the_listeners_for_clients_are_opened(what: str) -> None:
     properties, expected = LISTENERS[what]
     assert [(each.name, each.host, each.port) for each in listeners_of(BrokerConfig(properties))] == expected
 
@@ -256,7 +254,7 @@ def test_localhost_listens_on_both_loopbacks_with_one_port() -> None:
 MAPPED = ("stuntbroker.mapped.address", "stuntbroker.mapped.address.wait.ms")
 
 
-async def test_clients_from_outside_wait_until_their_address_is_told(
+async def test_clients_outside_the_container_wait_until_the_mapped_address_is_set(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "gateway", lambda: GATEWAY)
@@ -292,7 +290,7 @@ async def test_clients_from_outside_wait_until_their_address_is_told(
         assert decode(answer, KEYS["Metadata"], 12).brokers[0].port == 49_154
 
 
-async def test_after_the_time_for_it_clients_from_outside_are_told_localhost(
+async def test_clients_outside_the_container_get_localhost_when_the_mapped_address_times_out(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "gateway", lambda: GATEWAY)
@@ -308,6 +306,6 @@ async def test_after_the_time_for_it_clients_from_outside_are_told_localhost(
         assert client.ask(MetadataRequest([]), 12).brokers[0].host == "localhost"
 
 
-def test_a_property_of_a_listener_that_there_is_not_has_no_effect() -> None:
+def test_a_property_of_an_unknown_listener_has_no_effect() -> None:
     config = BrokerConfig({"listeners": "A://:1", MAP: "A:PLAINTEXT", "listener.name.b.ssl.client.auth": "none"})
     assert properties_of_no_listener(config, listeners_of(config)) == ["listener.name.b.ssl.client.auth"]

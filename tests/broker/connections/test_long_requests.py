@@ -117,7 +117,7 @@ async def finish(client: Client, version: int, key: int) -> Any:
 
 
 @every
-async def test_others_are_served_between_slices_and_the_answer_is_whole(what: str, data_dir: Path) -> None:
+async def test_other_clients_are_served_between_slices_and_the_response_is_complete(what: str, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         bystander = Bystander(rig)
         client = begin(rig, what)
@@ -183,7 +183,7 @@ ELEMENTS = {
 
 
 @pytest.mark.parametrize("what", ELEMENTS)
-async def test_an_api_that_is_asked_about_thousands_of_things_answers_in_slices(what: str) -> None:
+async def test_a_request_with_thousands_of_elements_runs_in_slices(what: str) -> None:
     version, request, results = ELEMENTS[what]
     async with running_rig() as rig:
         client = rig.client()
@@ -194,7 +194,7 @@ async def test_an_api_that_is_asked_about_thousands_of_things_answers_in_slices(
             assert len(getattr(response, results)) == MANY
 
 
-async def test_a_group_or_transaction_that_is_asked_for_again_and_again_is_described_once(data_dir: Path) -> None:
+async def test_a_large_group_or_transaction_is_described_once_per_request(data_dir: Path) -> None:
     """Each time, all its members or partitions were described: 30 kB asked for gigabytes."""
     async with running_rig(data_dir) as rig:
         client = rig.client()
@@ -230,7 +230,7 @@ async def test_partitions_that_do_not_exist_take_their_part_of_a_slice_too(data_
 
 
 @every
-async def test_what_a_client_sends_behind_a_long_request_is_answered_behind_it(what: str, data_dir: Path) -> None:
+async def test_a_request_pipelined_behind_a_long_request_is_answered_after_it(what: str, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = begin(rig, what)
         client.feed(frame(MetadataRequest([MetadataRequestTopic(name=NAMES[-1])], False), 9, correlation=8))
@@ -266,7 +266,7 @@ async def test_long_requests_of_many_clients_take_turns(what: str, data_dir: Pat
 
 
 @every
-async def test_a_client_that_goes_away_has_asked_nevertheless(what: str, data_dir: Path) -> None:
+async def test_a_long_request_completes_after_its_client_disconnects(what: str, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = begin(rig, what)
         client.disconnect()
@@ -277,7 +277,7 @@ async def test_a_client_that_goes_away_has_asked_nevertheless(what: str, data_di
 
 @every
 @pytest.mark.parametrize("crash", [False, True], ids=["SIGTERM", "kill -9"])
-async def test_a_broker_that_ends_in_the_middle_comes_back_with_what_was_done(
+async def test_a_restart_keeps_the_completed_part_of_an_interrupted_long_request(
     what: str, crash: bool, data_dir: Path
 ) -> None:
     """Every topic is as before or as asked for, none half, and they were worked off in order."""
@@ -300,7 +300,7 @@ async def test_a_broker_that_ends_in_the_middle_comes_back_with_what_was_done(
         assert LONG[what].changed(restarted) == COUNT
 
 
-async def test_a_journal_that_cannot_be_written_refuses_what_is_left_of_a_long_request(
+async def test_a_journal_failure_fails_the_remaining_elements_of_a_long_request(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_rig(data_dir) as rig:
@@ -324,7 +324,7 @@ async def test_a_journal_that_cannot_be_written_refuses_what_is_left_of_a_long_r
 
 
 @pytest.mark.parametrize(("partitions", "count"), [(1, PARTITIONS_MAX + 1), (100, PARTITIONS_MAX // 100 + 1)])
-async def test_more_topics_on_demand_than_one_request_can_make_are_not_made(
+async def test_auto_creation_of_more_topics_than_one_request_may_create_creates_none(
     partitions: int, count: int, data_dir: Path
 ) -> None:
     """As in Kafka, where each is unknown at first, and the controller refuses them all together."""
@@ -345,7 +345,7 @@ async def test_more_topics_on_demand_than_one_request_can_make_are_not_made(
         assert [topic.error_code for topic in topics] == codes[:1] + [0] * count
 
 
-async def test_default_numbers_of_partitions_count_in_what_one_request_can_make(data_dir: Path) -> None:
+async def test_default_partition_counts_count_towards_the_limit_of_create_topics(data_dir: Path) -> None:
     async with running_rig(data_dir, {"num.partitions": "100"}) as rig:
         count = PARTITIONS_MAX // 100 + 1
         request = CreateTopicsRequest([CreatableTopic(f"new-{number}", -1, -1) for number in range(count)], 60_000)
@@ -354,7 +354,7 @@ async def test_default_numbers_of_partitions_count_in_what_one_request_can_make(
         assert list(rig.broker.topics) == []
 
 
-async def test_where_each_change_is_synced_a_slice_makes_one_topic(data_dir: Path) -> None:
+async def test_with_power_durability_each_slice_creates_one_topic(data_dir: Path) -> None:
     async with running_rig(data_dir, durability="power") as rig:
         client = begin(rig, "CreateTopics")
         for done in range(1, 6):
@@ -364,7 +364,9 @@ async def test_where_each_change_is_synced_a_slice_makes_one_topic(data_dir: Pat
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-async def test_a_long_response_is_encoded_in_slices_and_is_the_same_as_at_once(version: int, data_dir: Path) -> None:
+async def test_a_long_response_is_encoded_in_slices_and_equals_the_unsliced_encoding(
+    version: int, data_dir: Path
+) -> None:
     """Every element, whichever way its version writes how many there are."""
     async with running_rig(data_dir) as rig:
         client = rig.client()

@@ -82,7 +82,7 @@ async def test_a_batch_that_is_refused_for_its_content_has_begun_the_transaction
         assert state(client) == ("Ongoing", [(TOPIC, [0])])
 
 
-async def test_what_the_coordinator_says_comes_before_what_is_wrong_with_the_batch_or_the_acks(data_dir: Path) -> None:
+async def test_coordinator_errors_take_precedence_over_an_invalid_batch_or_acks(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -99,7 +99,7 @@ async def test_what_the_coordinator_says_comes_before_what_is_wrong_with_the_bat
         assert put(client, good, VERIFY, name="none", acks=2).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_the_transactional_id_comes_first_of_all(data_dir: Path) -> None:
+async def test_a_missing_transactional_id_is_reported_before_any_other_error(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -110,7 +110,9 @@ async def test_the_transactional_id_comes_first_of_all(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [8, VERIFY, IMPLICIT_ADD])
-async def test_an_empty_transactional_id_is_one_that_the_coordinator_refuses(version: int, data_dir: Path) -> None:
+async def test_an_empty_transactional_id_is_refused_by_the_coordinator_and_not_as_missing(
+    version: int, data_dir: Path
+) -> None:
     """Not the absence of one: only what the coordinator would be asked about is refused, and not for want of a right."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
@@ -126,7 +128,7 @@ async def test_an_empty_transactional_id_is_one_that_the_coordinator_refuses(ver
             assert put(client, data, version, "", name).error_code == error, (name, error)
 
 
-async def test_a_transactional_batch_of_no_producer_is_a_plain_one(data_dir: Path) -> None:
+async def test_a_transactional_batch_without_a_producer_id_is_appended_as_a_plain_batch(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -137,7 +139,7 @@ async def test_a_transactional_batch_of_no_producer_is_a_plain_one(data_dir: Pat
         assert log.last_stable_offset == log.next_offset == 3
 
 
-async def test_a_first_batch_that_was_refused_is_remembered(data_dir: Path) -> None:
+async def test_a_refused_first_batch_blocks_later_sequences_of_the_old_epoch(data_dir: Path) -> None:
     """VerificationStateEntry: the epoch before goes on only where it was not overtaken in the sequence."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
@@ -215,7 +217,7 @@ async def test_the_largest_timestamp_is_reported_from_below_the_log_start_too(da
         assert latest(client) == (0, START_MS, 0)
 
 
-async def test_a_timestamp_that_a_version_does_not_know_comes_before_a_topic_that_is_not_there(data_dir: Path) -> None:
+async def test_an_unsupported_timestamp_is_reported_before_an_unknown_topic(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
 
@@ -223,7 +225,7 @@ async def test_a_timestamp_that_a_version_does_not_know_comes_before_a_topic_tha
         assert latest(client, 9, "none")[0] == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_a_wrong_value_comes_before_a_topic_that_is_not_there(data_dir: Path) -> None:
+async def test_an_invalid_config_is_reported_before_an_unknown_topic(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         errors = []
@@ -235,7 +237,7 @@ async def test_a_wrong_value_comes_before_a_topic_that_is_not_there(data_dir: Pa
         assert errors == [Code.INVALID_CONFIG, Code.INVALID_CONFIG, Code.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-async def test_a_fetch_tells_last_what_is_not_there(data_dir: Path) -> None:
+async def test_a_fetch_response_lists_unknown_topics_and_partitions_last(data_dir: Path) -> None:
     """Topics that do not exist, then partitions; a topic is there twice when another comes between."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
@@ -253,7 +255,7 @@ async def test_a_fetch_tells_last_what_is_not_there(data_dir: Path) -> None:
         ]  # fmt: skip
 
 
-async def test_what_does_not_fit_into_a_fetch_has_no_list_of_aborted_transactions(data_dir: Path) -> None:
+async def test_a_partition_that_does_not_fit_into_a_fetch_has_null_aborted_transactions(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC, partitions=2)
         client = rig.client()

@@ -34,7 +34,7 @@ DEADLINE_S = 20.0
 API_VERSIONS, PRODUCE, INIT_PRODUCER_ID = 18, 0, 22
 
 
-def test_each_older_release_has_its_versions() -> None:
+def test_every_older_release_has_a_personality() -> None:
     assert tuple(PERSONALITIES) == OLDER_RELEASES
 
 
@@ -44,7 +44,7 @@ def broker_of(personality: str) -> Iterator[Broker]:
         yield broker
 
 
-def test_later_releases_have_whatever_earlier_ones_have() -> None:
+def test_later_releases_serve_all_apis_and_versions_of_earlier_releases() -> None:
     tables = [versions_of(personality) for personality in ALL]
     for earlier, later in itertools.pairwise(tables):
         assert earlier.keys() <= later.keys()
@@ -54,7 +54,7 @@ def test_later_releases_have_whatever_earlier_ones_have() -> None:
 
 
 @pytest.mark.parametrize("personality", ALL)
-def test_a_listener_tells_the_versions_of_its_release_and_serves_no_later_ones(personality: str) -> None:
+def test_a_listener_advertises_and_serves_only_the_versions_of_its_release(personality: str) -> None:
     versions = versions_of(personality)
     with broker_of(personality) as broker, Cluster(parse_bootstrap(broker.bootstrap)) as cluster:
         version = min(3, versions[API_VERSIONS][1])
@@ -110,7 +110,7 @@ def test_clients_of_today_commit_and_read_a_transaction_with_every_release(perso
     assert max(sent) == (min(versions_of(personality)[26][1], 5))
 
 
-def test_one_broker_is_several_releases_at_once_and_faults_meet_the_clients_of_each() -> None:
+def test_listeners_may_have_different_releases_and_faults_apply_to_older_releases() -> None:
     config = BrokerConfig(
         {
             "listeners": "OLD://127.0.0.1:0,NEW://127.0.0.1:0",
@@ -135,6 +135,6 @@ def test_one_broker_is_several_releases_at_once_and_faults_meet_the_clients_of_e
     ("value", "reason"),
     [("2.0", "'2.0' is none of 2.1, 2.5"), ("OLD:2.1", "listeners has no OLD"), ("", "is none of")],
 )
-def test_a_release_that_is_not_known_and_a_listener_that_is_not_there_are_refused(value: str, reason: str) -> None:
+def test_an_unknown_release_or_listener_in_the_personality_is_refused(value: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         listeners_of(BrokerConfig({"stuntbroker.personality": value}))

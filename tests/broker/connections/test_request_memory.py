@@ -57,7 +57,7 @@ async def test_half_sent_requests_hold_no_more_than_the_limit_and_small_ones_con
         assert memory.used == held(rig)
 
 
-async def test_who_waits_for_memory_continues_when_others_give_it_back(data_dir: Path) -> None:
+async def test_a_request_that_waits_for_memory_continues_when_other_requests_release_it(data_dir: Path) -> None:
     async with running_rig(data_dir, PROPERTIES) as rig:
         rig.topic(TOPIC, max_message_bytes=str(4 * MIB))
         holders = half_sent(rig, 5, 6 * MIB)
@@ -73,7 +73,7 @@ async def test_who_waits_for_memory_continues_when_others_give_it_back(data_dir:
         assert decode(client.answers()[0], 0, 9).responses[0].partition_responses[0].error_code == 0
 
 
-async def test_clients_that_all_continue_are_all_answered_and_none_is_cut_off(data_dir: Path) -> None:
+async def test_requests_that_share_the_memory_limit_are_all_answered_without_a_deadlock(data_dir: Path) -> None:
     """They hold a part of the memory each: without one that may go beyond the limit, all would wait for one another."""
     async with running_rig(data_dir, PROPERTIES) as rig:
         rig.topic(TOPIC, max_message_bytes=str(4 * MIB))
@@ -122,7 +122,7 @@ async def test_one_request_at_a_time_goes_beyond_the_limit(data_dir: Path) -> No
             assert rig.broker.request_memory.used == held(rig) <= LIMIT + 7 * MIB + 30 * SMALL_BUFFER_BYTES_MAX
 
 
-async def test_a_request_s_memory_is_free_again_when_it_was_answered_and_room_is_needed(data_dir: Path) -> None:
+async def test_the_memory_of_an_answered_request_is_released_when_it_is_needed(data_dir: Path) -> None:
     async with running_rig(data_dir, PROPERTIES) as rig:
         rig.topic(TOPIC, max_message_bytes=str(4 * MIB))
         clients = [rig.client() for _ in range(8)]
@@ -134,7 +134,7 @@ async def test_a_request_s_memory_is_free_again_when_it_was_answered_and_room_is
 
 
 @pytest.mark.parametrize("limit", [1_000, 100_000])
-async def test_what_members_bring_along_has_a_limit_for_all_groups_together(data_dir: Path, limit: int) -> None:
+async def test_the_metadata_of_members_has_one_limit_for_all_groups(data_dir: Path, limit: int) -> None:
     async with running_rig(data_dir, {"stuntbroker.groups.max.bytes": str(limit)}) as rig:
         client = rig.client()
 
@@ -153,13 +153,13 @@ async def test_what_members_bring_along_has_a_limit_for_all_groups_together(data
 
 
 @pytest.mark.parametrize("limit", ["1", str((100 << 20) - 1)])
-def test_a_limit_that_one_request_may_exceed_is_refused_at_the_start(limit: str) -> None:
+def test_a_memory_limit_below_the_request_size_limit_is_refused_at_the_start(limit: str) -> None:
     with pytest.raises(ConfigError, match=r"^queued\.max\.request\.bytes: .*socket\.request\.max\.bytes"):
         BrokerConfig({"queued.max.request.bytes": limit})
 
 
 @pytest.mark.parametrize("limit", ["0", "-1"])
-async def test_there_may_be_no_limit(limit: str, data_dir: Path) -> None:
+async def test_the_memory_limit_of_requests_can_be_disabled(limit: str, data_dir: Path) -> None:
     async with running_rig(data_dir, {"queued.max.request.bytes": limit}) as rig:
         clients = half_sent(rig, 3, 40 * MIB)
         assert all(client.transport.reading for client in clients)

@@ -47,7 +47,7 @@ async def test_interceptors_are_called_in_the_order_in_which_they_were_added(dat
         assert log[2:] == [("first", KEYS["ApiVersions"])]
 
 
-async def test_an_interceptor_may_answer_in_the_handler_s_place_and_is_gone_when_it_is_removed(data_dir: Path) -> None:
+async def test_an_interceptor_can_answer_instead_of_the_handler_until_it_is_removed(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         open_before = rig.client()
         open_before.ask(HeartbeatRequest("g", 1, "m"), 4)
@@ -63,7 +63,7 @@ async def test_an_interceptor_may_answer_in_the_handler_s_place_and_is_gone_when
             rig.broker.router.remove_interceptor(refuse, HEARTBEAT)
 
 
-async def test_an_interceptor_may_lose_the_answer_or_give_it_later(data_dir: Path) -> None:
+async def test_an_interceptor_can_drop_or_delay_the_response(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         held: list[Any] = []
@@ -89,7 +89,7 @@ async def test_an_interceptor_may_lose_the_answer_or_give_it_later(data_dir: Pat
         assert isinstance(decode(answer, KEYS["ApiVersions"], 0), ApiVersionsResponse)
 
 
-async def test_an_interceptor_is_one_broker_s(data_dir: Path, tmp_path: Path) -> None:
+async def test_an_interceptor_applies_to_one_broker_only(data_dir: Path, tmp_path: Path) -> None:
     async with running_rig(data_dir) as rig, running_rig(tmp_path / "other") as other:
         log: list[tuple[str, int]] = []
         rig.broker.router.add_interceptor(partial(passing, log, "made"))
@@ -108,7 +108,7 @@ async def test_without_an_interceptor_a_request_goes_straight_to_its_handler(dat
 
 
 @pytest.mark.parametrize("end", ["disconnect", "abort"])
-async def test_a_request_that_is_handled_after_its_client_has_gone_waits_for_nothing(data_dir: Path, end: str) -> None:
+async def test_a_fetch_handled_after_its_client_disconnected_does_not_wait(data_dir: Path, end: str) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         held: list[Any] = []

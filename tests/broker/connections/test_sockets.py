@@ -59,7 +59,7 @@ def test_a_thousand_pipelined_requests_are_answered_in_order() -> None:
         assert [peer.receive()[:4] for _ in range(1_000)] == [pack(">i", number) for number in range(1_000)]
 
 
-def test_clients_that_never_read_hold_nobody_up_and_cost_bounded_memory() -> None:
+def test_clients_that_never_read_block_no_other_client_and_use_bounded_memory() -> None:
     with serving("--set", "stuntbroker.write.buffer.bytes=65536") as broker, Peer(broker.address) as peer:
         make_topic(peer)
         work(peer)
@@ -118,7 +118,7 @@ def test_garbage_and_resets_from_many_clients_harm_no_other_client() -> None:
         assert broker.end() == (0, "", "")
 
 
-def test_that_no_file_can_be_opened_is_told_once_and_so_is_when_one_can_again(tmp_path: Path) -> None:
+def test_exhausted_file_descriptors_and_their_recovery_are_each_logged_once(tmp_path: Path) -> None:
     """A new client is reset by then without anybody hearing of it; those that are there go on."""
     nothing_to_tidy_up = str(tmp_path)  # Else a thread that removes what killed brokers left closes files meanwhile.
     with serving("--log-level", "info", TMPDIR=nothing_to_tidy_up) as broker, Peer(broker.address) as peer:
@@ -147,7 +147,7 @@ def test_that_no_file_can_be_opened_is_told_once_and_so_is_when_one_can_again(tm
         assert said.count(b"file_descriptors") == 2
 
 
-def test_a_stop_does_not_wait_for_those_who_wait() -> None:
+def test_a_shutdown_does_not_wait_for_waiting_requests() -> None:
     with serving() as broker, Peer(broker.address) as peer, Peer(broker.address) as half:
         make_topic(peer)
         peer.send(fetch(2_000_000_000), 12)
@@ -155,7 +155,7 @@ def test_a_stop_does_not_wait_for_those_who_wait() -> None:
         assert broker.end(signal.SIGTERM)[0] == 0
 
 
-def test_a_client_that_leaves_while_it_waits_is_forgotten() -> None:
+def test_a_client_that_disconnects_while_it_waits_frees_its_connection_slot() -> None:
     with serving("--set", "max.connections=2") as broker, Peer(broker.address) as peer:
         make_topic(peer)
         with Peer(broker.address) as waiting:

@@ -53,7 +53,7 @@ CONFIG, FACTOR, COUNT = Code.INVALID_CONFIG, Code.INVALID_REPLICATION_FACTOR, Co
 
 
 @pytest.mark.parametrize("bad", ["b b", "é", ".", "n" * 250])
-async def test_a_topic_of_a_name_that_cannot_be_is_described_beside_the_others(bad: str, data_dir: Path) -> None:
+async def test_a_topic_with_an_invalid_name_is_reported_beside_the_others(bad: str, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         request = DescribeTopicPartitionsRequest([TopicRequest("nosuch"), TopicRequest(bad), TopicRequest(TOPIC)], 100)
@@ -68,7 +68,7 @@ async def test_a_topic_of_a_name_that_cannot_be_is_described_beside_the_others(b
     [(["zz", "", "b b"], None, Code.UNKNOWN_SERVER_ERROR), (["zz", "b b"], Cursor("a", 0), Code.INVALID_REQUEST)],
     ids=["a topic without a name", "a cursor at a topic that is not asked for"],
 )
-async def test_what_spoils_a_description_is_answered_for_every_topic(
+async def test_an_invalid_describe_topic_partitions_request_fails_every_topic(
     names: list[str], cursor: Cursor | None, error: Code, data_dir: Path
 ) -> None:
     async with running_rig(data_dir) as rig:
@@ -80,7 +80,7 @@ async def test_what_spoils_a_description_is_answered_for_every_topic(
 
 
 @pytest.mark.parametrize("isolation", [2, -1])
-async def test_a_wrong_isolation_level_spoils_a_fetch_that_has_something_to_read(
+async def test_an_invalid_isolation_level_fails_a_fetch_with_a_readable_partition(
     isolation: int, data_dir: Path
 ) -> None:
     async with running_rig(data_dir) as rig:
@@ -112,7 +112,7 @@ async def test_a_wrong_isolation_level_spoils_a_fetch_that_has_something_to_read
 
 
 @pytest.mark.parametrize("isolation", [2, -1])
-async def test_a_wrong_isolation_level_spoils_all_of_a_list_of_offsets(isolation: int, data_dir: Path) -> None:
+async def test_an_invalid_isolation_level_fails_every_partition_of_list_offsets(isolation: int, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         part = ListOffsetsPartition(0, -1, -1)
@@ -146,7 +146,7 @@ FIRST_NAMED = {
 
 
 @pytest.mark.parametrize("what", FIRST_NAMED)
-async def test_of_several_things_wrong_with_a_new_topic_kafka_names_one(what: str, data_dir: Path) -> None:
+async def test_a_new_topic_with_several_errors_gets_the_one_that_kafka_reports(what: str, data_dir: Path) -> None:
     wanted, error = FIRST_NAMED[what]
     async with running_rig(data_dir) as rig:
         rig.topic("is_there")
@@ -154,7 +154,7 @@ async def test_of_several_things_wrong_with_a_new_topic_kafka_names_one(what: st
         assert topic.error_code == error
 
 
-async def test_a_partition_that_is_not_there_is_unknown_in_internal_topics_too(data_dir: Path) -> None:
+async def test_delete_records_reports_unknown_partitions_of_internal_topics_as_unknown(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.broker.topics.internal_topic("__consumer_offsets")
         wanted = [
@@ -176,7 +176,7 @@ async def test_a_partition_that_is_not_there_is_unknown_in_internal_topics_too(d
         ([0, 0, 9, 9], True, [(0, Code.OPERATION_NOT_ATTEMPTED), (9, UNKNOWN)]),
     ],
 )
-async def test_a_partition_that_is_asked_for_twice_is_answered_once_where_each_is_looked_at(
+async def test_a_duplicate_partition_is_answered_twice_when_it_is_added_and_once_otherwise(
     indexes: list[int], verify_only: bool, messages: list[tuple[int, int]], data_dir: Path
 ) -> None:
     """When partitions are added, the one answer for all of them is told as often as it was asked for."""
@@ -230,7 +230,7 @@ NONE_TO_SET = {
 
 
 @pytest.mark.parametrize("what", NONE_TO_SET)
-async def test_a_configuration_that_would_do_nothing_is_refused_as_unknown(what: str, data_dir: Path) -> None:
+async def test_configs_of_groups_client_metrics_and_loggers_cannot_be_set(what: str, data_dir: Path) -> None:
     kind, name, incremental, all_at_once = NONE_TO_SET[what]
     key = "consumer.session.timeout.ms"
     async with running_rig(data_dir) as rig:
@@ -245,7 +245,7 @@ async def test_a_configuration_that_would_do_nothing_is_refused_as_unknown(what:
         assert messages.error_code == all_at_once
 
 
-async def test_what_is_not_set_can_be_deleted(data_dir: Path) -> None:
+async def test_deleting_a_config_that_is_not_set_succeeds(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         change = [AlterConfigsResource(GROUP, "any", [AlterableConfig("consumer.session.timeout.ms", DELETE, None)])]
         (messages,) = rig.client().ask(IncrementalAlterConfigsRequest(change), 1).responses

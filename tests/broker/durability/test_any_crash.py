@@ -27,7 +27,7 @@ START_CALLS = 30
 
 @pytest.mark.parametrize("durability", ["process", "power"])
 @pytest.mark.parametrize("seed", range(20))
-async def test_what_is_acknowledged_survives_a_crash_at_any_call_of_the_disk(
+async def test_acknowledged_data_survives_a_crash_at_any_disk_call(
     seed: int, durability: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction, "SLICE_BYTES", 500)

@@ -32,7 +32,7 @@ from tests.kit.rig import START_MS, Client, decode, frame, running_rig, turn
 from tests.kit.valid_requests import TOPIC, batch
 
 
-async def test_an_answer_waits_until_what_it_acknowledges_is_on_the_disk(data_dir: Path) -> None:
+async def test_a_response_waits_until_the_data_that_it_acknowledges_is_synced(data_dir: Path) -> None:
     disk = Disk()
     async with running_rig(data_dir, durability="power", executor=disk) as rig:
         rig.topic(TOPIC)
@@ -56,7 +56,7 @@ async def test_one_sync_serves_all_that_wait(data_dir: Path) -> None:
         assert disk.syncs == 2  # The one that the first began, and one for all who came meanwhile.
 
 
-async def test_nobody_is_told_of_what_is_not_on_the_disk_yet(data_dir: Path) -> None:
+async def test_a_duplicate_batch_waits_for_the_sync_of_the_original(data_dir: Path) -> None:
     """A retry on another connection finds the batch there: its answer waits for the same sync."""
     disk = Disk()
     async with running_rig(data_dir, durability="power", executor=disk) as rig:
@@ -107,7 +107,7 @@ async def test_pipelined_requests_of_a_transaction_are_answered_once_each_and_in
         assert errors == [0] * 20
 
 
-async def test_a_large_request_that_waits_is_not_written_over_by_the_one_behind_it(data_dir: Path) -> None:
+async def test_a_large_request_that_waits_is_not_overwritten_by_the_next_request(data_dir: Path) -> None:
     disk = Disk()
     async with running_rig(data_dir, durability="power", executor=disk) as rig:
         rig.topic(TOPIC)
@@ -144,7 +144,7 @@ async def test_requests_of_a_busy_id_wait_in_its_mailbox_and_are_answered_in_ord
         assert [rig.log(TOPIC, index).next_offset for index in range(3)] == [1, 1, 1]
 
 
-async def test_a_refusal_of_the_journal_to_one_who_waited_harms_no_other_request(
+async def test_a_journal_failure_of_a_request_in_the_mailbox_fails_no_other_request(
     data_dir: Path, monkeypatch: Any
 ) -> None:
     disk = Disk()
@@ -245,7 +245,7 @@ def write(client: Client, disk: Disk | None, request: Any, version: int) -> list
 
 @pytest.mark.parametrize("size", [3, 20_000], ids=["small", "large"])
 @pytest.mark.parametrize("durability", DURABILITIES)
-async def test_a_write_that_fails_ends_the_broker_and_nobody_is_answered_any_more(durability: str, size: int) -> None:
+async def test_a_failed_write_stops_the_broker_and_no_later_request_is_answered(durability: str, size: int) -> None:
     messages: list[str] = []
     disk, files = Disk() if durability == "power" else None, MemoryDisk()
     async with running_rig(durability=durability, executor=disk, disk=files) as rig:
@@ -312,7 +312,7 @@ async def test_a_journal_whose_sync_fails_ends_the_broker_too() -> None:
         assert write(rig.client(), disk, produce(batch()), 9) == []
 
 
-async def test_an_id_whose_end_cannot_be_written_is_not_forgotten() -> None:
+async def test_a_transactional_id_whose_tombstone_cannot_be_written_does_not_expire() -> None:
     messages: list[str] = []
     disk, files = Disk(), MemoryDisk()
     properties = {"transactional.id.expiration.ms": "1"}
@@ -328,7 +328,7 @@ async def test_an_id_whose_end_cannot_be_written_is_not_forgotten() -> None:
 # --- durability process: one write a turn
 
 
-async def test_a_read_that_finds_the_disk_full_does_not_let_unwritten_answers_go() -> None:
+async def test_responses_to_unwritten_appends_are_not_sent_when_a_read_finds_the_disk_full() -> None:
     messages: list[str] = []
     files = MemoryDisk()
     async with running_rig(disk=files) as rig:
@@ -343,7 +343,7 @@ async def test_a_read_that_finds_the_disk_full_does_not_let_unwritten_answers_go
         assert [each.rsplit(": ", 1)[1] for each in messages] == [os.strerror(errno.ENOSPC)]
 
 
-async def test_a_complete_record_that_finds_the_disk_full_ends_the_broker_with_one_line() -> None:
+async def test_a_complete_record_on_a_full_disk_stops_the_broker_with_one_log_event() -> None:
     """It is written when the next transactions are looked through, if nothing else is before."""
     messages: list[str] = []
     files = MemoryDisk()
@@ -361,7 +361,7 @@ async def test_a_complete_record_that_finds_the_disk_full_ends_the_broker_with_o
 
 @pytest.mark.parametrize("size", [10, LARGE_BATCH_SIZE])
 @pytest.mark.parametrize("written_before", [False, True])
-async def test_a_topic_that_is_deleted_while_its_transaction_is_waited_for_gets_nothing(
+async def test_a_topic_deleted_while_its_produce_waits_for_a_sync_gets_no_records(
     written_before: bool, size: int, data_dir: Path
 ) -> None:
     disk = Disk()

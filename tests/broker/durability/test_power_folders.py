@@ -68,7 +68,7 @@ async def read_back(disk: MemoryDisk) -> tuple[int, int, int, int]:
         return log.log_start_offset, log.next_offset, log.last_stable_offset, count
 
 
-async def test_what_is_acknowledged_is_there_after_a_power_cut() -> None:
+async def test_acknowledged_data_survives_a_power_cut() -> None:
     executor, disk = Disk(), MemoryDisk()
     async with running_rig(None, PROPERTIES, durability="power", executor=executor, disk=disk) as rig:
         story = Story(rig, executor, disk)
@@ -100,7 +100,7 @@ async def test_what_is_acknowledged_is_there_after_a_power_cut() -> None:
     assert len(names) == 1
 
 
-async def test_a_power_cut_while_a_write_waits_for_its_sync_leaves_all_of_it_or_a_log_that_can_be_read() -> None:
+async def test_a_power_cut_during_a_sync_leaves_a_readable_log_with_all_acknowledged_records() -> None:
     """Nobody was answered: the records may be there or not, but those before them are."""
     for seed in range(30):
         executor, disk = Disk(), MemoryDisk()
@@ -119,7 +119,7 @@ async def test_a_power_cut_while_a_write_waits_for_its_sync_leaves_all_of_it_or_
         assert end in (4, 6, 8, 10)
 
 
-async def test_a_cleaning_takes_nothing_away_before_what_replaces_it_is_on_the_disk() -> None:
+async def test_compaction_removes_no_segment_before_its_replacement_is_synced() -> None:
     """The power may go at any moment of it."""
     executor, disk = Disk(), MemoryDisk()
     async with running_rig(None, PROPERTIES, durability="power", executor=executor, disk=disk) as rig:
@@ -160,7 +160,7 @@ def syncs_of(disk: MemoryDisk) -> list[str]:
     return paths
 
 
-async def test_nothing_is_synced_when_only_the_process_may_end() -> None:
+async def test_nothing_is_synced_without_power_durability() -> None:
     disk = MemoryDisk()
     syncs = syncs_of(disk)
     async with running_rig(None, PROPERTIES, disk=disk) as rig:
@@ -173,7 +173,7 @@ async def test_nothing_is_synced_when_only_the_process_may_end() -> None:
     assert syncs == []
 
 
-async def test_a_folder_is_synced_once_for_all_that_is_new_in_it() -> None:
+async def test_a_folder_is_synced_once_for_all_its_new_files() -> None:
     executor, disk = Disk(), MemoryDisk()
     syncs = syncs_of(disk)
     async with running_rig(None, PROPERTIES, durability="power", executor=executor, disk=disk) as rig:

@@ -57,7 +57,7 @@ async def test_after_a_write_that_failed_nothing_is_written(durability: str) -> 
 
 
 @DURABILITIES
-async def test_the_points_on_the_way_to_the_disk_are_passed(durability: str) -> None:
+async def test_writes_pass_the_storage_points_before_and_after_each_step(durability: str) -> None:
     passed: set[str] = set()
     async with running_rig(disk=MemoryDisk(), durability=durability, executor=executor(durability)) as rig:
         rig.topic("orders", 1, segment_bytes="1048576")
@@ -71,7 +71,7 @@ async def test_the_points_on_the_way_to_the_disk_are_passed(durability: str) -> 
     assert {f"{step}.{when}" for step in steps for when in ("before", "after")} <= passed
 
 
-async def test_a_checkpoint_that_cannot_be_written_is_an_event_and_stops_no_other_call() -> None:
+async def test_a_failed_checkpoint_write_is_logged_and_stops_no_other_timer() -> None:
     disk = MemoryDisk()
     async with running_rig(disk=disk, properties={"log.retention.check.interval.ms": "1000"}) as rig:
         rig.topic("orders", 1, retention_ms="1000")

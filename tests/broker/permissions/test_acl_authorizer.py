@@ -85,7 +85,7 @@ def test_an_operation_is_allowed_by_the_acls(acls: list[Acl], operation: Operati
         ("::ffff:192.0.2.1", "192.0.2.1"),
     ],
 )
-def test_an_address_of_version_6_is_written_as_java_does(host: str, acl_host: str) -> None:
+def test_an_ipv6_host_is_matched_in_the_notation_of_java(host: str, acl_host: str) -> None:
     authorizer = authorizer_with([acl(READ, host=acl_host)])
 
     assert authorizer.allows(Asking(host=host), READ, TOPIC, "t")
@@ -105,7 +105,7 @@ def test_everybody_may_use_a_resource_without_acls_if_the_configuration_says_so(
     assert not authorizer.allows(ALICE, READ, TOPIC, "t")
 
 
-def test_a_change_of_the_acls_counts_at_once() -> None:
+def test_an_acl_change_takes_effect_immediately() -> None:
     acls = Acls(lambda change: None, [])
     config = BrokerConfig(STANDARD)
     authorizer = AclAuthorizer(config, acls, ConfiguredAuthorizer(config))
@@ -119,7 +119,7 @@ def test_a_change_of_the_acls_counts_at_once() -> None:
     assert answers == [False, True, False]
 
 
-def test_the_property_that_denies_two_phase_commit_counts_beside_acls() -> None:
+def test_the_property_that_denies_two_phase_commit_overrides_acls() -> None:
     authorizer = authorizer_with(
         [acl(ALL, resource_type=Resource.TRANSACTIONAL_ID, name="*")], stuntbroker_deny_two_phase_commit="t"
     )
@@ -150,7 +150,7 @@ NAMES = st.text("ab", min_size=1, max_size=3) | st.just("*")
         unique=True,
     )
 )
-def test_some_topic_is_allowed_if_there_is_a_name_that_is(acls: list[Acl]) -> None:
+def test_allows_some_is_true_if_any_topic_name_is_allowed(acls: list[Acl]) -> None:
     authorizer = authorizer_with(acls)
     # Each name that an ACL has, and one that begins with it and that no other ACL is about.
     names = [name for each in acls for name in (each.resource_name, f"{each.resource_name}~")] + ["~"]

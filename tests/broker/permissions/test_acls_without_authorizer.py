@@ -48,7 +48,7 @@ async def test_two_phase_commit_is_refused_to_ids_that_are_denied_it(
         assert init(client, transactional_id, version=6, keep=True).error_code == OK
 
 
-async def test_without_an_authorizer_there_are_no_acls(data_dir: Path) -> None:
+async def test_acl_requests_get_security_disabled_without_an_authorizer(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         for version in (1, 2, 3):

@@ -42,7 +42,7 @@ async def test_acls_are_kept_over_a_restart_and_a_rewritten_journal(tmp_path: Pa
             assert [each.resource_name for each in described.resources] == ["kept"]
 
 
-async def test_acls_wait_for_an_authorizer(tmp_path: Path) -> None:
+async def test_stored_acls_survive_a_restart_without_an_authorizer(tmp_path: Path) -> None:
     async with running_rig(tmp_path / "data", STANDARD) as rig:
         rig.client().ask(CreateAclsRequest([of_alice(Resource.TOPIC, "t", Operation.READ)]), 3)
     async with running_rig(tmp_path / "data") as rig:
@@ -54,7 +54,7 @@ async def test_acls_wait_for_an_authorizer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [3, 3_000])
-async def test_a_client_sees_only_the_ids_that_it_may_describe_however_many_there_are(
+async def test_list_transactions_of_any_length_has_only_the_ids_that_the_client_may_describe(
     count: int, tmp_path: Path
 ) -> None:
     """A long response is encoded in slices, and is filtered all the same."""
@@ -94,7 +94,7 @@ async def test_a_topic_is_created_on_demand_only_for_a_client_that_may_create_it
         assert set(rig.broker.topics.by_name) == {"b"}
 
 
-async def test_a_refusal_is_logged_once_with_what_is_missing_and_hidden_things_are_not(tmp_path: Path) -> None:
+async def test_a_denied_request_is_logged_once_with_the_permission_and_filtered_topics_are_not(tmp_path: Path) -> None:
     async with running_rig(tmp_path / "data", STANDARD) as rig:
         rig.topic("secret")
         alice = rig.client()
@@ -125,7 +125,7 @@ TWO_LISTENERS = {
         ("User:CN=a:b,O=c", [Principal("User", "CN=a:b,O=c")] * 2),
     ],
 )
-async def test_clients_without_authentication_are_whom_the_property_names(
+async def test_unauthenticated_clients_get_the_principal_of_the_property(
     given: str, principals: list[Principal]
 ) -> None:
     async with running_rig(None, {**TWO_LISTENERS, "stuntbroker.principal": given}) as rig:

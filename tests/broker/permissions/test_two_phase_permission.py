@@ -35,7 +35,7 @@ class OnlyAlice:
         return client.principal.name == "alice"
 
 
-async def test_two_phase_commit_is_asked_of_the_authorizer_for_the_principal_of_the_connection() -> None:
+async def test_two_phase_commit_is_authorized_for_the_principal_of_the_connection() -> None:
     async with running_rig() as rig:
         authorizer = rig.broker.authorizer = OnlyAlice()
         client, alice = rig.client(), rig.client()

@@ -164,7 +164,7 @@ def produce(client: Client, topic: str, parts: dict[int, bytes]) -> list[Any]:
 
 @pytest.mark.parametrize("what", UNREAD)
 @pytest.mark.parametrize("kind", KINDS)
-async def test_no_request_costs_more_than_its_allowance(kind: str, what: str, work: Work, data_dir: Path) -> None:
+async def test_no_produce_costs_more_than_its_read_budget(kind: str, what: str, work: Work, data_dir: Path) -> None:
     """Alone, and as often as there are partitions; a bystander goes on with its work after each."""
     async with running_rig(data_dir, {"message.max.bytes": str(16 * MIB)}) as rig:
         rig.topic("t", PARTITIONS, **KINDS[kind])
@@ -200,7 +200,7 @@ async def test_a_bomb_on_an_ordinary_topic_is_opened_to_a_megabyte_or_not_at_all
             work.take()
 
 
-async def test_what_was_too_much_after_others_is_taken_when_it_comes_again(data_dir: Path) -> None:
+async def test_a_batch_beyond_the_read_budget_of_its_request_is_accepted_on_a_retry(data_dir: Path) -> None:
     """A compacted topic reads every record, in as many requests as that takes."""
     async with running_rig(data_dir) as rig:
         rig.topic("t", 30, cleanup_policy="compact")
@@ -216,7 +216,7 @@ async def test_what_was_too_much_after_others_is_taken_when_it_comes_again(data_
         assert rounds == 8
 
 
-async def test_every_record_without_key_is_found_however_many_there_are(data_dir: Path) -> None:
+async def test_every_record_without_a_key_is_detected_in_a_batch_of_any_size(data_dir: Path) -> None:
     """And blamed, up to a thousand of them."""
     async with running_rig(data_dir) as rig:
         rig.topic("t", cleanup_policy="compact")
@@ -231,7 +231,7 @@ async def test_every_record_without_key_is_found_however_many_there_are(data_dir
         assert [each.batch_index for each in answer.record_errors] == [99_999]
 
 
-async def test_a_batch_of_usual_size_is_read_on_every_topic(data_dir: Path) -> None:
+async def test_a_batch_of_one_megabyte_is_within_the_read_budget(data_dir: Path) -> None:
     """A megabyte, compressed or not, in 100,000 records: a request may have as much."""
     for codec in (0, GZIP, SNAPPY, LZ4, ZSTD):
         payload = tiny_records(100_000)
@@ -244,7 +244,7 @@ async def test_a_batch_of_usual_size_is_read_on_every_topic(data_dir: Path) -> N
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_an_allowance_ends_where_its_steps_do(codec: int) -> None:
+def test_a_read_budget_is_exceeded_when_its_steps_are_used_up(codec: int) -> None:
     batch = wrapped(compress(codec, bytes(100_000)), 1, codec)
     header = read_header(batch)
     for steps in (0, OPENING_STEPS, 100_000 // BYTES_PER_STEP + OPENING_STEPS - 1):
@@ -259,7 +259,7 @@ def test_an_allowance_ends_where_its_steps_do(codec: int) -> None:
     assert left.steps <= 0
 
 
-async def test_list_offsets_by_time_looks_at_no_more_than_its_allowance(
+async def test_list_offsets_by_time_stays_within_its_read_budget(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is not read answers as a batch: at its first offset, which is early enough."""

@@ -59,7 +59,7 @@ async def test_a_duplicate_as_first_batch_holds_back_later_sequence_numbers(
 
 
 @pytest.mark.parametrize(("version", "code"), [(12, OUT_OF_ORDER), (11, OK)])
-async def test_an_end_without_a_new_epoch_resolves_the_first_batch_of_an_old_produce_only(
+async def test_an_end_txn_without_epoch_bump_resolves_first_batches_of_old_produce_versions_only(
     version: int, code: ErrorCode, data_dir: Path
 ) -> None:
     """EndTxn before v5 leaves the epoch as it is, so the marker might belong to the transaction before."""

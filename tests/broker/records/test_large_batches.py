@@ -133,9 +133,7 @@ async def test_a_large_batch_of_a_transaction_is_fenced_committed_and_not_repeat
     ],
     ids=["crc", "record length", "another batch", "magic"],
 )
-async def test_a_large_batch_that_is_not_right_is_refused_and_leaves_nothing(
-    spoil: Any, error: E, data_dir: Path
-) -> None:
+async def test_an_invalid_large_batch_is_refused_and_leaves_no_file(spoil: Any, error: E, data_dir: Path) -> None:
     async with running_rig(data_dir, PROPERTIES) as rig:
         rig.topic(TOPIC)
         data = large()
@@ -195,7 +193,7 @@ async def test_a_topic_that_is_deleted_while_its_large_batch_is_written_gets_not
         Bystander(rig).work()
 
 
-async def test_a_disk_that_refuses_the_file_of_a_large_batch_has_it_written_at_once() -> None:
+async def test_a_large_batch_is_written_directly_when_its_file_cannot_be_created() -> None:
     disk = MemoryDisk()
     async with running_rig(None, PROPERTIES, disk=disk) as rig:
         rig.topic(TOPIC)
@@ -208,7 +206,7 @@ async def test_a_disk_that_refuses_the_file_of_a_large_batch_has_it_written_at_o
 
 
 @pytest.mark.parametrize("call", ["open_file", "rename"])
-async def test_a_file_that_cannot_become_the_segment_has_the_batch_written_at_once(call: str) -> None:
+async def test_a_large_batch_is_written_directly_when_its_file_cannot_become_the_segment(call: str) -> None:
     disk = MemoryDisk()
     async with running_rig(None, PROPERTIES, disk=disk) as rig:
         rig.topic(TOPIC)
@@ -227,7 +225,9 @@ async def test_a_file_that_cannot_become_the_segment_has_the_batch_written_at_on
         assert left_over(rig) == []
 
 
-async def test_what_a_crash_leaves_of_a_large_batch_goes_at_the_next_start(data_dir: Path, tmp_path: Path) -> None:
+async def test_files_that_a_crash_leaves_of_a_large_batch_are_removed_at_the_next_start(
+    data_dir: Path, tmp_path: Path
+) -> None:
     crashed = tmp_path / "crashed"
     async with running_rig(data_dir, PROPERTIES) as rig:
         rig.topic(TOPIC)
@@ -247,7 +247,7 @@ async def test_what_a_crash_leaves_of_a_large_batch_goes_at_the_next_start(data_
             assert values(rig) == expected
 
 
-def test_records_that_are_followed_in_steps_fill_their_batch_or_do_not_as_in_one_step() -> None:
+def test_checking_the_records_of_a_batch_in_steps_gives_the_same_result_as_in_one_step() -> None:
     sizes = (1, 2, 70, 3)
     records = [(None, bytes(sizes[n % 4])) for n in range(2 * RECORDS_AT_ONCE + 11)]
     data = build_batch(records, START_MS)

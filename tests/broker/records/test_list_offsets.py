@@ -29,7 +29,7 @@ def batch_of_times(*times: int) -> bytearray:
     return out
 
 
-def test_a_batch_that_is_late_enough_only_below_the_log_start_hides_nothing_behind_it(tmp_path: Path) -> None:
+def test_a_batch_whose_matching_record_is_below_the_log_start_does_not_hide_later_batches(tmp_path: Path) -> None:
     """Its second record keeps it in the log, its first one is not to be read any more: the next batch has the answer."""
     folder = tmp_path / "t-0"
     folder.mkdir()

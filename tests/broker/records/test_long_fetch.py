@@ -49,7 +49,7 @@ def waiters(rig: Rig) -> int:
 
 
 @pytest.mark.parametrize("index", [0, COUNT - 1], ids=["read before", "read after"])
-async def test_a_record_that_comes_between_two_slices_is_answered(index: int) -> None:
+async def test_a_fetch_returns_a_record_appended_between_two_slices(index: int) -> None:
     async with running_rig() as rig:
         rig.topic(TOPIC, partitions=COUNT)
         reader = rig.client()
@@ -59,7 +59,7 @@ async def test_a_record_that_comes_between_two_slices_is_answered(index: int) ->
         assert waiters(rig) == 0
 
 
-async def test_records_that_come_between_two_slices_and_while_the_request_waits_count_together() -> None:
+async def test_records_appended_between_slices_and_during_the_wait_count_towards_min_bytes() -> None:
     async with running_rig() as rig:
         rig.topic(TOPIC, partitions=COUNT)
         reader = rig.client()

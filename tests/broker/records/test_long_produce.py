@@ -71,7 +71,7 @@ EXPECTED = {
 
 @pytest.mark.parametrize("durability", ["process", "power"])
 @pytest.mark.parametrize("version", [9, 12])
-async def test_every_partition_has_its_answer_and_its_record(version: int, durability: str) -> None:
+async def test_a_long_produce_appends_to_and_answers_for_every_partition(version: int, durability: str) -> None:
     async with running_rig(durability=durability, executor=EXECUTORS[durability]) as rig:
         rig.topic(TOPIC, COUNT)
         rig.topic(OTHER, 9)
@@ -84,7 +84,7 @@ async def test_every_partition_has_its_answer_and_its_record(version: int, durab
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
-async def test_a_transaction_takes_a_long_request_as_several_short_ones(durability: str) -> None:
+async def test_a_long_transactional_produce_adds_all_its_partitions_to_the_transaction(durability: str) -> None:
     async with running_rig(durability=durability, executor=EXECUTORS[durability]) as rig:
         rig.topic(TOPIC, COUNT)
         rig.topic(OTHER, 9)
@@ -108,7 +108,7 @@ def _init() -> Any:
     return InitProducerIdRequest("txn", 60_000)
 
 
-async def test_a_long_request_without_acknowledgement_has_no_answer_and_a_failure_closes_the_connection(
+async def test_a_long_produce_with_acks_0_gets_no_response_and_an_error_closes_the_connection(
     data_dir: Path,
 ) -> None:
     async with running_rig(data_dir) as rig:
@@ -123,7 +123,7 @@ async def test_a_long_request_without_acknowledgement_has_no_answer_and_a_failur
         assert response is None and client.transport.closed
 
 
-async def test_a_client_that_goes_away_ends_its_long_request(data_dir: Path) -> None:
+async def test_a_long_produce_ends_when_its_client_disconnects(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC, COUNT)
         rig.topic(OTHER, 9)

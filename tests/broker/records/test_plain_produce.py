@@ -130,7 +130,7 @@ def some_request(random: Random, txn: str, owner: Owner, now_ms: int) -> tuple[M
 
 @pytest.mark.parametrize("durability", ["process", "power"])
 @pytest.mark.parametrize("seed", range(8))
-async def test_a_plain_transactional_produce_does_what_the_general_way_does(
+async def test_the_fast_path_of_produce_gives_the_same_result_as_the_general_path(
     seed: int, durability: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = Random(seed)
@@ -203,7 +203,9 @@ async def test_a_plain_transactional_produce_does_what_the_general_way_does(
     assert taken[0] > STEPS // 15
 
 
-async def test_a_batch_that_was_known_is_doubted_when_another_of_its_request_is_refused(tmp_path: Path) -> None:
+async def test_a_duplicate_first_batch_is_unresolved_when_another_batch_of_its_request_is_refused(
+    tmp_path: Path,
+) -> None:
     """Nothing of this transaction is in the log of the first partition, though its batch was answered as written."""
     async with running_rig(tmp_path) as rig:
         twin = Twin(rig, None)

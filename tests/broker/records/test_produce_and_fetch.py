@@ -90,7 +90,9 @@ CORRUPT = {
 
 
 @pytest.mark.parametrize("what", CORRUPT)
-async def test_a_corrupt_batch_gets_kafkas_answer_and_the_next_one_is_taken(what: str, data_dir: Path) -> None:
+async def test_a_corrupt_batch_gets_the_error_of_kafka_and_the_next_batch_is_accepted(
+    what: str, data_dir: Path
+) -> None:
     data, expected = CORRUPT[what]
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
@@ -100,7 +102,9 @@ async def test_a_corrupt_batch_gets_kafkas_answer_and_the_next_one_is_taken(what
 
 
 @pytest.mark.parametrize("stamps", ["CreateTime", "LogAppendTime"])
-async def test_a_client_does_not_say_that_the_log_has_set_the_time(stamps: str, data_dir: Path) -> None:
+async def test_a_batch_marked_log_append_time_is_refused_if_the_topic_sets_it_or_it_has_no_timestamp(
+    stamps: str, data_dir: Path
+) -> None:
     """Where the log sets it, each record is blamed for that; elsewhere only without any timestamp."""
     said, none = changed(GOOD, 21, b"\0\x08"), changed(changed(GOOD, 21, b"\0\x08"), 27, b"\xff" * 16)
     async with running_rig(data_dir) as rig:
@@ -113,7 +117,7 @@ async def test_a_client_does_not_say_that_the_log_has_set_the_time(stamps: str, 
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-async def test_a_batch_that_is_not_compressed_as_it_says_is_refused(codec: int, data_dir: Path) -> None:
+async def test_a_batch_that_is_not_compressed_with_its_declared_codec_is_refused(codec: int, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -156,7 +160,7 @@ async def test_a_compression_bomb_costs_bounded_memory(codec: int, policy: str, 
 # --- acks
 
 
-async def test_acks_0_gets_no_answer_and_the_next_request_one(data_dir: Path) -> None:
+async def test_acks_0_gets_no_response_and_the_next_request_is_answered(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -176,7 +180,7 @@ async def test_acks_0_with_an_error_closes_the_connection(data: bytes, data_dir:
 
 
 @pytest.mark.parametrize("acks", [2, -2, 32_767])
-async def test_acks_that_there_are_not_are_refused(acks: int, data_dir: Path) -> None:
+async def test_invalid_acks_are_refused(acks: int, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         answer = rig.client().ask(produce(GOOD, acks=acks), 9)
@@ -217,7 +221,9 @@ def phases_in(data: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("in_slices", [False, True])
-async def test_a_fetch_of_the_transaction_log_is_answered_with_each_step(in_slices: bool, data_dir: Path) -> None:
+async def test_a_waiting_fetch_of_the_transaction_log_returns_each_state_change(
+    in_slices: bool, data_dir: Path
+) -> None:
     async with running_rig(data_dir) as rig:
         if in_slices:
             rig.broker.transactions.markers_at_once_max = 0
@@ -259,7 +265,7 @@ async def test_a_fetch_waits_for_its_min_bytes(data_dir: Path) -> None:
         assert len(first(reader.answers()).records) == 2 * len(GOOD)
 
 
-async def test_a_fetch_ends_with_its_segment_and_does_not_wait_for_more(data_dir: Path) -> None:
+async def test_a_fetch_that_reaches_the_end_of_a_closed_segment_does_not_wait_for_min_bytes(data_dir: Path) -> None:
     """As in Kafka: what is behind in a later segment can be had by the next fetch, so nothing is waited for."""
     large = build_batch([(b"k", bytes(700_000))], START_MS)
     limit = {"min_bytes": 4 << 20, "max_bytes": 8 << 20}
@@ -281,7 +287,7 @@ async def test_a_fetch_ends_with_its_segment_and_does_not_wait_for_more(data_dir
         assert not reader.answers()  # The last segment may grow.
 
 
-async def test_a_fetch_is_answered_with_what_there_is_when_its_time_is_over(data_dir: Path) -> None:
+async def test_a_fetch_returns_the_available_records_after_max_wait_ms(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         error_of(rig.client(), GOOD)
@@ -319,7 +325,7 @@ async def test_a_fetch_is_answered_when_its_topic_is_deleted(data_dir: Path) -> 
         assert first(reader.answers()).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_a_fetch_that_waits_on_a_topic_made_anew_hears_of_its_records(data_dir: Path) -> None:
+async def test_a_waiting_fetch_returns_the_records_of_a_recreated_topic(data_dir: Path) -> None:
     """Deleted and made again within one turn: the request never sees the gap."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
@@ -334,7 +340,7 @@ async def test_a_fetch_that_waits_on_a_topic_made_anew_hears_of_its_records(data
         assert len(first(reader.answers()).records) == len(GOOD)
 
 
-async def test_a_client_that_leaves_while_it_waits_leaves_nothing_behind(data_dir: Path) -> None:
+async def test_a_client_that_disconnects_while_its_fetch_waits_leaves_no_waiter(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         readers = [rig.client() for _ in range(10)]
@@ -350,7 +356,7 @@ async def test_a_client_that_leaves_while_it_waits_leaves_nothing_behind(data_di
         rig.pass_time(60_000)
 
 
-async def test_a_fetch_session_answers_what_changed(data_dir: Path) -> None:
+async def test_a_fetch_session_returns_only_changed_partitions(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         rig.topic("other")
@@ -373,7 +379,7 @@ async def test_a_fetch_session_answers_what_changed(data_dir: Path) -> None:
         assert client.ask(fetch(**at, session_epoch=4), 12).error_code == Code.FETCH_SESSION_ID_NOT_FOUND
 
 
-async def test_fetch_sessions_have_a_limit_and_the_oldest_goes(data_dir: Path) -> None:
+async def test_the_oldest_fetch_session_is_evicted_at_the_limit(data_dir: Path) -> None:
     async with running_rig(data_dir, {"max.incremental.fetch.session.cache.slots": "2"}) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -406,7 +412,7 @@ def batches_in(records: bytes) -> Iterator[BatchHeader]:
 
 
 @pytest.mark.parametrize("way", ["fetch", "latest", "epoch"])
-async def test_who_reads_the_transaction_log_finds_the_complete_record_as_soon_as_the_commit_is_answered(
+async def test_a_read_of_the_transaction_log_returns_the_complete_record_once_the_commit_is_answered(
     data_dir: Path, way: str
 ) -> None:
     """Though it is written to the file with the next one only."""
@@ -452,7 +458,7 @@ async def test_a_marker_in_the_transaction_log_does_not_keep_the_broker_from_sta
         Bystander(rig).work()
 
 
-async def test_timestamps_at_the_ends_of_time_are_stored_and_found(data_dir: Path) -> None:
+async def test_extreme_timestamps_are_stored_and_survive_a_restart(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC, message_timestamp_after_max_ms=str(2**63 - 1))
         client = rig.client()

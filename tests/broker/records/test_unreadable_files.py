@@ -79,7 +79,7 @@ async def test_a_fetch_that_waits_and_fails_unexpectedly_closes_its_connection()
         rig.events.kept.clear()
 
 
-async def test_a_cleaning_that_fails_is_the_only_one() -> None:
+async def test_a_failed_compaction_is_repeated_after_the_back_off() -> None:
     disk = FailingDisk()
     async with running_rig(disk=disk, properties={"log.cleaner.backoff.ms": "1000"}) as rig:
         rig.topic(TOPIC, cleanup_policy="compact", segment_bytes="1048576", min_cleanable_dirty_ratio="0.01")

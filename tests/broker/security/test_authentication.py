@@ -93,7 +93,7 @@ async def test_no_request_is_served_before_the_client_is_authenticated(before: s
         assert client.transport.closed
 
 
-async def test_a_request_is_small_until_the_client_is_authenticated() -> None:
+async def test_the_request_size_is_limited_until_the_client_is_authenticated() -> None:
     """Not even the start of a larger one is kept: thousands of strangers would fill the memory."""
     large = pack(">i", 524_289) + bytes(1_000)
     async with running_rig(properties=PROPERTIES) as rig:
@@ -122,7 +122,7 @@ async def test_a_request_is_small_until_the_client_is_authenticated() -> None:
         assert not alice.transport.closed
 
 
-async def test_a_client_may_ask_for_the_versions_again_if_it_asked_in_a_version_that_is_not_served() -> None:
+async def test_a_client_may_repeat_api_versions_only_after_an_unsupported_version() -> None:
     async with running_rig(properties=PROPERTIES) as rig:
         client = rig.client(SASL)
         newer = bytearray(frame(ApiVersionsRequest("x", "1"), 3))
@@ -148,7 +148,7 @@ async def test_a_token_with_odd_json_is_refused(claims: bytes) -> None:
         assert bytes(answer.auth_bytes) == b'{"status":"invalid_token"}'
 
 
-async def test_tokens_come_bare_after_the_oldest_handshake() -> None:
+async def test_tokens_have_no_request_header_after_sasl_handshake_version_0() -> None:
     async with running_rig(properties=PROPERTIES) as rig:
         client = rig.client(SASL)
         assert shake_hands(client, version=0) == ErrorCode.NONE
@@ -238,7 +238,9 @@ async def test_a_session_ends_unless_the_client_authenticates_again() -> None:
         ("PLAIN", b"\0alice\0no", "Authentication failed: Invalid username or password"),
     ],
 )
-async def test_a_client_that_authenticates_again_stays_who_it_is(mechanism: str, token: bytes, said: str) -> None:
+async def test_reauthentication_with_another_user_mechanism_or_a_wrong_password_is_refused(
+    mechanism: str, token: bytes, said: str
+) -> None:
     async with running_rig(properties=REAUTHENTICATION) as rig:
         client = rig.client(SASL)
         shake_hands(client)
@@ -277,7 +279,7 @@ async def test_a_secret_of_a_listener_that_was_set_later_is_never_described(name
         assert [each.is_sensitive for each in described.results[0].configs] == [True]
 
 
-async def test_a_token_of_a_stranger_takes_time_in_proportion_to_its_size() -> None:
+async def test_an_unauthenticated_token_is_parsed_in_linear_time() -> None:
     """A regular expression took minutes for half a megabyte, and the broker answered nobody meanwhile."""
     async with running_rig(properties={**PROPERTIES, "sasl.enabled.mechanisms": "OAUTHBEARER"}) as rig:
         client = rig.client(SASL)
@@ -286,7 +288,7 @@ async def test_a_token_of_a_stranger_takes_time_in_proportion_to_its_size() -> N
         assert authenticate(client, token).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-async def test_a_mechanism_that_is_not_there_is_named_in_the_log() -> None:
+async def test_an_unsupported_sasl_mechanism_is_named_in_the_log() -> None:
     async with running_rig(properties=PROPERTIES) as rig:
         assert shake_hands(rig.client(SASL), "GSSAPI") == ErrorCode.UNSUPPORTED_SASL_MECHANISM
         assert rig.events.kept[-1][1]["reason"].startswith("the listener has no mechanism 'GSSAPI'; it has PLAIN")

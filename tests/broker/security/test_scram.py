@@ -37,7 +37,7 @@ def test_the_messages_are_those_of_the_example_in_rfc_7677() -> None:
 
 @pytest.mark.parametrize("name", SCRAM_MECHANISMS)
 @pytest.mark.parametrize("password", ["secret", "wrong"])
-def test_only_the_right_password_is_proved(name: str, password: str) -> None:
+def test_scram_succeeds_only_with_the_right_password(name: str, password: str) -> None:
     mechanism, user = SCRAM_MECHANISMS[name], "a,b=c"
     credential = credential_of(mechanism, salted_password(mechanism, "secret", b"salt", 4_096), b"salt", 4_096)
     client = ScramClient(name, user, password)

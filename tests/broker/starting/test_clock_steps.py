@@ -30,7 +30,7 @@ def phase(created: Any, transactional_id: str) -> str:
     return name
 
 
-def test_the_clock_has_two_readings_and_one_of_them_is_the_machines_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_the_system_clock_changes_now_ms_but_not_monotonic_ms(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr("time.time_ns", lambda: 5_000_000)
     before_ms = clock.monotonic_ms()
@@ -40,7 +40,7 @@ def test_the_clock_has_two_readings_and_one_of_them_is_the_machines_time(monkeyp
 
 
 @pytest.mark.parametrize("step_ms", STEPS_MS)
-async def test_a_fetch_waits_as_long_as_it_said(step_ms: int, data_dir: Path) -> None:
+async def test_a_clock_step_does_not_change_the_wait_of_a_fetch(step_ms: int, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -54,7 +54,7 @@ async def test_a_fetch_waits_as_long_as_it_said(step_ms: int, data_dir: Path) ->
 
 
 @pytest.mark.parametrize("step_ms", STEPS_MS)
-async def test_a_member_has_its_session_time_out_to_be_heard_of(step_ms: int, data_dir: Path) -> None:
+async def test_a_clock_step_does_not_change_the_session_time_out_of_a_member(step_ms: int, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         member = join(client)
@@ -70,7 +70,7 @@ async def test_a_member_has_its_session_time_out_to_be_heard_of(step_ms: int, da
 
 
 @pytest.mark.parametrize("step_ms", STEPS_MS)
-async def test_a_silent_client_is_closed_when_its_time_is_over(step_ms: int, data_dir: Path) -> None:
+async def test_a_clock_step_does_not_change_the_idle_time_out_of_a_connection(step_ms: int, data_dir: Path) -> None:
     async with running_rig(data_dir, {"connections.max.idle.ms": "20000"}) as rig:
         client = rig.client()
         rig.clock.step(step_ms)
@@ -97,7 +97,9 @@ async def test_a_transaction_times_out_by_the_machines_clock_as_in_kafka(data_di
         assert (phase(rig, "early"), phase(rig, "late")) == ("ONGOING", "COMPLETE_ABORT")
 
 
-async def test_an_id_that_came_after_the_clock_was_put_right_expires_by_the_right_time(data_dir: Path) -> None:
+async def test_a_transactional_id_created_after_a_clock_correction_expires_by_the_corrected_time(
+    data_dir: Path,
+) -> None:
     async with running_rig(data_dir, PROPERTIES) as rig:
         client = rig.client()
         rig.clock.step(100 * AGE_MS)

@@ -199,7 +199,7 @@ async def test_a_damaged_folder_starts_with_the_right_data_or_is_refused(
         (f"{TOPIC}-0/{PARTITION_METADATA}", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n"),
     ],
 )  # fmt: skip
-async def test_a_start_that_is_refused_is_one_line_and_status_1(
+async def test_a_refused_start_prints_one_line_and_exits_with_status_1(
     name: str, content: bytes, folders: dict[bool, Path], whole: object, tmp_path: Path
 ) -> None:
     shutil.copytree(folders[True], tmp_path / "data")
@@ -209,7 +209,7 @@ async def test_a_start_that_is_refused_is_one_line_and_status_1(
     assert done.stderr.startswith("stuntbroker: cannot start: ") and f"{tmp_path}/data/{name}" in done.stderr
 
 
-async def test_what_somebody_left_in_a_partition_s_folder_is_left_there(
+async def test_foreign_files_in_a_partition_folder_are_not_removed(
     folders: dict[bool, Path], whole: dict[bool, dict[str, Any]], tmp_path: Path
 ) -> None:
     names = [
@@ -290,7 +290,7 @@ async def test_every_flipped_byte_with_valid_batches_behind_it_refuses_the_start
 
 
 @pytest.mark.parametrize("keep", range(1, 70, 4))
-async def test_a_write_that_a_crash_cut_short_is_cut_off_and_the_rest_stays(
+async def test_an_incomplete_last_batch_is_truncated_after_a_crash_and_earlier_batches_remain(
     keep: int, folders: dict[bool, Path], whole: object, tmp_path: Path
 ) -> None:
     folder = tmp_path / "data"
@@ -304,7 +304,7 @@ async def test_a_write_that_a_crash_cut_short_is_cut_off_and_the_rest_stays(
     assert path.read_bytes() == data[:last]
 
 
-async def test_a_log_that_was_closed_in_order_has_no_torn_tail(
+async def test_an_incomplete_last_batch_refuses_the_start_after_a_clean_shutdown(
     folders: dict[bool, Path], whole: object, tmp_path: Path
 ) -> None:
     """Nothing valid follows its last batch, and yet no crash can have cut that one short."""
@@ -319,7 +319,7 @@ async def test_a_log_that_was_closed_in_order_has_no_torn_tail(
 
 
 @pytest.mark.parametrize("topic", ["__transaction_state", "__consumer_offsets"])
-async def test_what_the_broker_s_own_logs_say_is_believed_only_where_their_crc_is_right(
+async def test_an_internal_log_with_a_wrong_crc_refuses_the_start_after_a_clean_shutdown(
     topic: str, folders: dict[bool, Path], whole: object, tmp_path: Path
 ) -> None:
     """After an end in order nobody reads a log again, but these are: any bit of them, the last one's too, would be believed."""

@@ -33,7 +33,7 @@ PARTITIONS = 300
         (64, 10, 6, 2),
     ],
 )
-def test_connections_get_what_was_asked_for_up_to_three_quarters(
+def test_connections_are_limited_to_three_quarters_of_the_available_files(
     open_files_max: int, wanted: int, connections: int, segments: int
 ) -> None:
     assert share(open_files_max, wanted) == (connections, segments)

@@ -42,13 +42,13 @@ def committed(rig: Rig, group: str) -> Any:
     return rig.client().ask(request, 8).groups[0].topics[0].partitions[0].committed_offset
 
 
-def test_there_are_folders() -> None:
+def test_archives_of_earlier_data_folders_exist() -> None:
     assert ARCHIVES
 
 
 @pytest.mark.parametrize("kind", ["clean", "killed"])
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
-async def test_a_folder_of_before_opens_unchanged(archive: Path, kind: str, tmp_path: Path) -> None:
+async def test_a_data_folder_of_an_earlier_version_opens_unchanged(archive: Path, kind: str, tmp_path: Path) -> None:
     subprocess.run(["tar", "-xf", archive, "-C", tmp_path], check=True)
     folder = tmp_path / kind
     before = logs_in(folder)

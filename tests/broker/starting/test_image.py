@@ -22,7 +22,7 @@ def image(*changes: dict[str, Any]) -> Image:
     return image_of(changes)
 
 
-def test_topics_are_what_the_last_changes_made_them() -> None:
+def test_the_image_has_the_state_of_topics_after_the_last_change() -> None:
     actual = image(
         create(configs={"retention.ms": "5"}), create("b", B), {"partitions": "a", "count": 7},
         {"configs": "a", "set": {"retention.ms": "6"}}, {"delete": "b"},
@@ -31,13 +31,13 @@ def test_topics_are_what_the_last_changes_made_them() -> None:
     assert actual.deleted == {"b": Deleted({bytes.fromhex(B)}, 2)}
 
 
-def test_every_id_that_a_name_had_is_remembered_and_the_most_partitions() -> None:
+def test_the_image_keeps_all_ids_and_the_largest_partition_count_of_a_deleted_topic_name() -> None:
     actual = image(create(partitions=3), {"delete": "a"}, create("a", B, 1), {"delete": "a"})
     assert actual.topics == {}
     assert actual.deleted == {"a": Deleted({bytes.fromhex(A), bytes.fromhex(B)}, 3)}
 
 
-def test_deletions_of_one_name_are_read_in_time_that_grows_with_their_number_only() -> None:
+def test_deletions_of_one_topic_name_are_read_in_linear_time() -> None:
     def cpu_s(deletions: int) -> float:
         changes = [change for number in range(deletions) for change in (create("a", f"{number:032x}"), {"delete": "a"})]
         before_s = time.process_time()
@@ -48,7 +48,7 @@ def test_deletions_of_one_name_are_read_in_time_that_grows_with_their_number_onl
     assert cpu_s(20_000) < 50 * cpu_s(2_000)  # It took 200 times as long while each deletion copied the ids before it.
 
 
-def test_what_is_not_about_topics_is_the_last_that_was_said() -> None:
+def test_the_image_has_the_last_value_of_changes_that_are_not_about_topics() -> None:
     actual = image(
         {"producer_ids_below": 1_000}, {"transaction_version": 1, "features_epoch": 2}, {"producer_ids_below": 2_000},
         {"transaction_version": 0, "features_epoch": 3}, {"producer_ids_below": 2_000},
@@ -129,7 +129,7 @@ SENSELESS: dict[str, tuple[list[Any], str]] = {
 
 
 @pytest.mark.parametrize("case", SENSELESS)
-def test_a_change_that_makes_no_sense_is_named_with_its_line(case: str) -> None:
+def test_an_invalid_change_is_refused_with_its_line_number(case: str) -> None:
     changes, reason = SENSELESS[case]
     with pytest.raises(ImageError, match=reason) as refused:
         image_of(changes)

@@ -37,7 +37,7 @@ def put(log: Any, data: bytes) -> int:
     return int(offset)
 
 
-def test_a_journal_that_has_grown_is_written_anew_at_the_start_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_long_journal_is_rewritten_at_the_start_and_nothing_is_lost(tmp_path: Path) -> None:
     broker = opened(tmp_path)
     topic = broker.topics.create("kept", 2, {"retention.ms": "1"})
     for number in range(1_200):
@@ -58,7 +58,7 @@ def test_a_journal_that_has_grown_is_written_anew_at_the_start_and_nothing_is_lo
     broker.data_dir.close()
 
 
-def test_a_line_that_makes_no_sense_refuses_the_start_and_nothing_is_changed(tmp_path: Path) -> None:
+def test_an_invalid_journal_line_refuses_the_start_and_changes_nothing(tmp_path: Path) -> None:
     """One bit of a journal without CRCs: "create" reads "creatd"."""
     broker = opened(tmp_path)
     broker.topics.create("kept", 1, {})
@@ -78,7 +78,7 @@ def test_a_line_that_makes_no_sense_refuses_the_start_and_nothing_is_changed(tmp
     assert not (tmp_path / PROPERTIES).exists()
 
 
-def test_a_topic_that_was_deleted_and_made_again_has_none_of_the_old_one_s_data(tmp_path: Path) -> None:
+def test_a_recreated_topic_has_no_data_of_the_deleted_topic(tmp_path: Path) -> None:
     """Kill -9 before the folder went, and the new topic was never written to."""
     broker = opened(tmp_path)
     topic = broker.topics.create("orders", 1, {})
@@ -99,7 +99,7 @@ def test_a_topic_that_was_deleted_and_made_again_has_none_of_the_old_one_s_data(
     broker.data_dir.close()
 
 
-def test_what_a_journal_without_its_last_lines_says_nothing_of_is_kept_as_a_stray(tmp_path: Path) -> None:
+def test_a_partition_missing_from_a_truncated_journal_is_kept_as_a_stray(tmp_path: Path) -> None:
     broker = opened(tmp_path)
     for name in ("first", "second"):
         broker.topics.create(name, 1, {})
@@ -116,7 +116,7 @@ def test_what_a_journal_without_its_last_lines_says_nothing_of_is_kept_as_a_stra
     assert (tmp_path / "first-0").exists()
 
 
-def test_a_deletion_whose_folder_does_not_go_is_told_and_tried_again_at_the_next_start(
+def test_a_topic_folder_that_cannot_be_removed_is_reported_and_removed_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: str) -> None:
@@ -147,7 +147,7 @@ def test_a_deletion_whose_folder_does_not_go_is_told_and_tried_again_at_the_next
     broker.data_dir.close()
 
 
-def test_a_configuration_that_was_allowed_once_costs_no_topic(tmp_path: Path) -> None:
+def test_a_topic_config_that_is_no_longer_valid_is_ignored_at_the_start(tmp_path: Path) -> None:
     """It is told, and the default counts: for an internal topic, that of an internal topic."""
     changes = [
         {"create": TXN_STATE, "id": "ab" * 16, "partitions": 5, "configs": {"segment.bytes": "16384"}},
@@ -182,7 +182,7 @@ def test_a_cluster_id_that_is_lost_is_reported(tmp_path: Path) -> None:
     assert opened(tmp_path).cluster_id == restarted.cluster_id != broker.cluster_id
 
 
-async def test_requests_that_the_disk_refuses_are_answered_with_what_is_in_the_way(
+async def test_topic_requests_that_fail_on_the_disk_name_the_path_in_their_error_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: str) -> None:

@@ -11,7 +11,7 @@ from stuntbroker.broker.random_source import SeededRandomSource
 from stuntbroker.broker.server import Broker
 from stuntbroker.broker.timers import Timers
 from stuntbroker.coordinator.state import Phase
-from tests.kit.groups.group_requests import init, pair
+from tests.kit.groups.group_requests import TIMEOUT_MS, init, pair, write
 from tests.kit.rig import START_MS, running_rig
 from tests.kit.valid_requests import TOPIC
 
@@ -20,7 +20,7 @@ def raise_again(fault: Exception) -> None:
     raise fault
 
 
-async def test_calls_that_become_due_are_made_in_the_order_of_their_times() -> None:
+async def test_due_timer_calls_run_in_the_order_of_their_times() -> None:
     clock = ManualClock(START_MS)
     timers = Timers(asyncio.get_running_loop(), clock, raise_again)
     created: list[str] = []
@@ -37,7 +37,7 @@ async def test_calls_that_become_due_are_made_in_the_order_of_their_times() -> N
     timers.close()
 
 
-async def test_a_call_that_fails_is_reported_and_stops_no_other() -> None:
+async def test_a_timer_call_that_fails_is_reported_and_stops_no_other() -> None:
     reported: list[Exception] = []
     clock = ManualClock(START_MS)
     timers = Timers(asyncio.get_running_loop(), clock, reported.append)
@@ -57,14 +57,16 @@ async def test_a_call_that_fails_is_reported_and_stops_no_other() -> None:
     timers.close()
 
 
-async def test_a_transaction_times_out_when_the_clock_says_so(data_dir: Path) -> None:
+async def test_a_producer_without_a_transaction_stays_empty_when_the_clock_advances(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
-        pair(init(client, "txn"))
-        rig.pass_time(3_600_000)
-        assert rig.clock.now_ms() == START_MS + 3_600_000
-        assert rig.actor("txn").txn.phase is Phase.EMPTY
+        owner = pair(init(client, "txn"))
+        assert not write(client, "txn", owner, "x")
+        rig.pass_time(TIMEOUT_MS)
+        assert rig.actor("txn").txn.phase is Phase.ONGOING
+        rig.pass_time(1_000)
+        assert rig.actor("txn").txn.phase is Phase.COMPLETE_ABORT
 
 
 async def test_the_same_seed_gives_the_same_ids(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_module_that_cannot_be_loaded_is_left_to_the_request_that_needs_it(
     assert (loading.loaded, loading.next) == (["absent.first"], None)
 
 
-def test_serve_loads_them_without_a_request() -> None:
+def test_serve_preloads_the_usual_modules_without_a_request() -> None:
     *_, last = preload.usual_modules()
     command = [sys.executable, "-v", "-m", "stuntbroker.cli", "serve", "--port", "0"]
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "STUNTBROKER_"))}

@@ -166,7 +166,7 @@ def test_topics_and_producer_ids_survive_kill_9(tmp_path: Path) -> None:
     assert len(set(ids)) == 6
 
 
-def test_answers_that_were_on_their_way_at_sigterm_are_on_the_disk(tmp_path: Path) -> None:
+def test_records_acknowledged_after_sigterm_are_on_the_disk(tmp_path: Path) -> None:
     with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
         make_topic(peer)
         peer.socket.sendall(frame(produce(batch(1)), 9) * 500)

@@ -38,7 +38,7 @@ def test_the_folder_of_a_killed_broker_is_removed_by_the_next_start(tmp_path: Pa
         assert broker.end()[0] == 0
 
 
-def test_a_folder_with_data_and_links_goes_without_what_the_links_lead_to(tmp_path: Path) -> None:
+def test_the_removal_of_a_stale_folder_does_not_follow_links(tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").touch()
     folder = leave_behind(tmp_path)

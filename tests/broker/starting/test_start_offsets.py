@@ -88,7 +88,7 @@ async def test_one_request_writes_the_checkpoint_once() -> None:
         assert checkpoint.writes == 2
 
 
-async def test_deleted_records_are_no_promise_while_the_checkpoint_cannot_be_written() -> None:
+async def test_delete_records_fails_while_the_start_offset_checkpoint_cannot_be_written() -> None:
     disk = MemoryDisk()
     async with running_rig(disk=disk) as rig:
         client = fill(rig)
@@ -102,7 +102,7 @@ async def test_deleted_records_are_no_promise_while_the_checkpoint_cannot_be_wri
         assert rig.events.names().count("start_offsets_not_written") == 2
 
 
-async def test_a_topic_deleted_without_its_checkpoint_says_so_and_its_successor_begins_at_0() -> None:
+async def test_a_topic_deletion_reports_a_failed_checkpoint_and_the_recreated_topic_starts_at_offset_0() -> None:
     disk = MemoryDisk()
     async with running_rig(disk=disk) as rig:
         client = fill(rig)
@@ -121,7 +121,7 @@ async def test_a_topic_deleted_without_its_checkpoint_says_so_and_its_successor_
 
 
 @pytest.mark.parametrize("transactional_id", [None, "payments"])
-async def test_a_journal_that_cannot_be_written_is_answered(transactional_id: str | None) -> None:
+async def test_a_failed_journal_write_is_reported_in_the_response(transactional_id: str | None) -> None:
     disk = MemoryDisk()
     async with running_rig(disk=disk) as rig:
         client = fill(rig)

@@ -77,7 +77,7 @@ def loaded() -> set[str]:
     return set(done.stdout.split())
 
 
-def test_nothing_is_loaded_that_can_wait() -> None:
+def test_start_up_imports_only_the_modules_that_it_needs() -> None:
     actual = loaded()
 
     assert actual & NEVER == set()

@@ -118,6 +118,6 @@ def test_no_cell_of_the_table_is_missing() -> None:
     assert set(TABLE) == set(product(ERRORS, TIERS, (False, True), PROFILES))
 
 
-def test_the_numbers_are_those_of_the_draft() -> None:
+def test_the_draft_error_codes_are_those_of_kip_588() -> None:
     """KIP-588: 90 and 91, of which Kafka has given the first to PRODUCER_FENCED."""
     assert (DraftCode.TRANSACTION_TIMED_OUT, DraftCode.PRODUCER_FENCED, FENCED) == (90, 91, 90)

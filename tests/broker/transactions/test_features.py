@@ -69,7 +69,7 @@ def last_values(rig: Rig) -> list[Any]:
     return actual
 
 
-async def test_what_was_decided_at_a_level_is_written_as_that_level_has_it(data_dir: Path) -> None:
+async def test_a_deferred_complete_record_is_written_in_the_format_of_its_own_level(data_dir: Path) -> None:
     """The Complete record waits for the next write to its file; the level may fall meanwhile."""
     async with running_rig(data_dir, {FEATURE: "1"}) as rig:
         rig.topic(TOPIC)
@@ -142,7 +142,9 @@ async def test_validating_only_changes_nothing(data_dir: Path) -> None:
         assert shown(client) == ({FEATURE: (2, 2)}, 1)
 
 
-async def test_a_level_that_cannot_be_written_is_not_taken(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_feature_level_that_cannot_be_journalled_is_not_applied(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(change: dict[str, Any]) -> None:
         raise StorageError("no space left")
 
@@ -165,7 +167,7 @@ async def test_the_level_outlives_a_restart_and_the_epoch_does_not_fall(durabili
         assert "feature_set_by_property" not in rig.events.names()
 
 
-async def test_the_level_outlives_a_journal_that_is_written_anew(data_dir: Path) -> None:
+async def test_the_feature_level_survives_a_rewrite_of_the_journal(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         for _ in range(600):
             update(rig.client(), 1)
@@ -178,7 +180,9 @@ async def test_the_level_outlives_a_journal_that_is_written_anew(data_dir: Path)
 
 
 @pytest.mark.parametrize("level", (0, 1, 2))
-async def test_a_new_folder_begins_at_the_property_and_stays_there_without_it(level: int, data_dir: Path) -> None:
+async def test_a_new_folder_takes_its_level_from_the_property_and_keeps_it_without_the_property(
+    level: int, data_dir: Path
+) -> None:
     async with running_rig(data_dir, {FEATURE: str(level)}) as rig:
         first = shown(rig.client())
         assert "feature_set_by_property" not in rig.events.names()
@@ -209,7 +213,7 @@ async def test_describe_configs_shows_the_level_in_force(data_dir: Path) -> None
 @pytest.mark.parametrize(
     ("level", "answer"), ((2, (0, 1)), (1, (ErrorCode.PRODUCER_FENCED, None)), (0, (ErrorCode.PRODUCER_FENCED, None)))
 )
-async def test_a_time_out_is_remembered_by_the_level_of_that_moment(
+async def test_the_level_at_a_time_out_decides_whether_the_producer_may_claim_the_next_epoch(
     level: int, answer: tuple[int, int | None], data_dir: Path
 ) -> None:
     """Under level 2 the producer that timed out may claim the next epoch (KIP-890), below it is fenced."""
@@ -237,7 +241,7 @@ async def test_the_records_of_the_transaction_log_are_those_of_the_level(data_di
         assert [version for version, phase in last_values(rig) if phase is Phase.ONGOING] == [0, 1, 1]
 
 
-async def test_an_end_txn_of_version_5_moves_the_epoch_on_whatever_the_level(data_dir: Path) -> None:
+async def test_end_txn_version_5_bumps_the_epoch_at_every_level(data_dir: Path) -> None:
     """Its version says what the client knows. Kafka does the same at 1 and 2, and cannot write it at 0."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
@@ -250,6 +254,6 @@ async def test_an_end_txn_of_version_5_moves_the_epoch_on_whatever_the_level(dat
             assert client.ask(EndTxnRequest(TXN, pid, epoch, True), 5).producer_epoch == epoch + 1  # A retry.
 
 
-def test_a_level_that_is_no_level_is_refused_when_the_broker_starts() -> None:
+def test_an_invalid_feature_level_is_refused_when_the_broker_starts() -> None:
     with pytest.raises(ValueError, match=r"transaction\.version: 3 is not in 0\.\.2"):
         Broker(BrokerConfig({FEATURE: "3"}))

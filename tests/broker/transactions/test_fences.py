@@ -52,7 +52,7 @@ REQUESTS: dict[str, Callable[[Client, Pair], int]] = {
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-async def test_a_fenced_producer_is_told_once_with_who_took_its_place(data_dir: Path, name: str) -> None:
+async def test_a_fenced_producer_is_logged_once_with_its_successor(data_dir: Path, name: str) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         zombie = rig.client(peer=ZOMBIE)
@@ -70,7 +70,7 @@ async def test_a_fenced_producer_is_told_once_with_who_took_its_place(data_dir: 
         }]  # fmt: skip
 
 
-async def test_each_producer_is_told_of_its_own_fence_however_many_came_after(data_dir: Path) -> None:
+async def test_each_fenced_producer_is_logged_with_its_own_fence(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         zombie, successor = rig.client(peer=ZOMBIE), rig.client(peer=SUCCESSOR)
@@ -87,7 +87,7 @@ async def test_each_producer_is_told_of_its_own_fence_however_many_came_after(da
         ]
 
 
-async def test_a_producer_is_known_by_its_epoch_whatever_connection_it_uses(data_dir: Path) -> None:
+async def test_a_producer_is_identified_by_its_epoch_on_every_connection(data_dir: Path) -> None:
     """librdkafka sends InitProducerId by one connection and records by another."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
@@ -107,7 +107,9 @@ async def test_a_producer_is_known_by_its_epoch_whatever_connection_it_uses(data
 
 
 @pytest.mark.parametrize("has_predecessor", [False, True])
-async def test_a_late_request_of_a_producer_that_has_gone_on_is_no_fence(data_dir: Path, has_predecessor: bool) -> None:
+async def test_a_late_request_of_a_producer_that_continued_is_logged_as_late_request(
+    data_dir: Path, has_predecessor: bool
+) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         if has_predecessor:
@@ -126,7 +128,9 @@ async def test_a_late_request_of_a_producer_that_has_gone_on_is_no_fence(data_di
 
 
 @pytest.mark.parametrize("initial_epoch", ["0", "32765"])
-async def test_a_producer_that_continues_is_the_same_whatever_it_is_given(data_dir: Path, initial_epoch: str) -> None:
+async def test_a_producer_that_continues_is_recognised_with_a_new_epoch_or_producer_id(
+    data_dir: Path, initial_epoch: str
+) -> None:
     """It asks for another epoch by another connection (KIP-360), and gets another producer id when they are used up."""
     async with running_rig(data_dir, {"stuntbroker.initial.producer.epoch": initial_epoch}) as rig:
         rig.topic(TOPIC)
@@ -186,7 +190,7 @@ async def test_markers_in_many_partitions_are_one_fence(partitions_of_a_request:
         assert [facts["by_client_id"] for facts in described(rig)] == ["worker-3", "worker-2"]
 
 
-async def test_the_epoch_that_a_producer_has_is_not_called_late(data_dir: Path) -> None:
+async def test_the_current_epoch_is_not_logged_as_late_request(data_dir: Path) -> None:
     """A partition may have seen a later one, by somebody who makes up epochs."""
     async with running_rig(data_dir) as rig:
         topic = rig.topic(TOPIC)
@@ -197,7 +201,7 @@ async def test_the_epoch_that_a_producer_has_is_not_called_late(data_dir: Path) 
         assert [facts["cause"] for facts in described(rig)] == ["unknown"]
 
 
-async def test_an_epoch_that_nobody_has_had_is_not_called_late(data_dir: Path) -> None:
+async def test_an_unallocated_epoch_is_not_logged_as_late_request(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client(peer=SUCCESSOR)
@@ -206,7 +210,7 @@ async def test_an_epoch_that_nobody_has_had_is_not_called_late(data_dir: Path) -
         assert [facts["cause"] for facts in described(rig)] == ["unknown"]
 
 
-async def test_who_is_fenced_once_more_is_told_once_more(data_dir: Path) -> None:
+async def test_each_fence_of_a_producer_is_logged_once(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         zombie = rig.client(peer=ZOMBIE)
@@ -246,7 +250,7 @@ async def test_epochs_that_are_used_up_are_reported_as_the_cause(data_dir: Path)
         assert [APIS[each.api_key].name for each in refusals] == ["Produce", "AddOffsetsToTxn", "EndTxn"]
 
 
-async def test_who_names_a_producer_id_that_was_never_fenced_is_told_nothing(data_dir: Path) -> None:
+async def test_requests_with_a_producer_id_that_was_never_fenced_log_no_fence(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         owner = pair(init(client, ID))
@@ -255,7 +259,7 @@ async def test_who_names_a_producer_id_that_was_never_fenced_is_told_nothing(dat
         assert described(rig) == []
 
 
-async def test_offsets_of_who_is_no_member_of_the_group_are_told_as_fenced_by_the_group(data_dir: Path) -> None:
+async def test_offsets_of_a_non_member_are_logged_as_fenced_by_the_group_generation(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         refusals: list[Refusal] = []
@@ -271,7 +275,7 @@ async def test_offsets_of_who_is_no_member_of_the_group_are_told_as_fenced_by_th
         assert [each.first_seen_ms for each in refusals] == [seen_ms]
 
 
-async def test_who_was_fenced_is_known_since_it_got_its_id(data_dir: Path) -> None:
+async def test_a_fence_reports_when_the_producer_got_its_id(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         refusals: list[Refusal] = []
         rig.broker.transactions.fences.refused = refusals.append
@@ -298,7 +302,7 @@ async def test_a_fence_of_before_the_start_is_reported_without_a_cause(data_dir:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-async def test_a_marker_of_a_coordinator_epoch_before_is_reported_once_for_all_its_partitions(
+async def test_a_marker_with_a_stale_coordinator_epoch_is_reported_once_for_all_its_partitions(
     restarted: bool, data_dir: Path
 ) -> None:
     async with running_rig(data_dir) as rig:
@@ -326,7 +330,7 @@ async def test_a_marker_of_a_coordinator_epoch_before_is_reported_once_for_all_i
             ]
 
 
-async def test_who_owns_its_id_is_told_nothing(data_dir: Path) -> None:
+async def test_requests_of_the_current_producer_log_no_fence(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -337,7 +341,7 @@ async def test_who_owns_its_id_is_told_nothing(data_dir: Path) -> None:
         assert described(rig) == []
 
 
-async def test_a_producer_whose_id_has_expired_is_told_so(data_dir: Path) -> None:
+async def test_a_refused_producer_whose_id_expired_is_logged_as_id_expired(data_dir: Path) -> None:
     expiration_ms = 60_000
     async with running_rig(data_dir, {"transactional.id.expiration.ms": str(expiration_ms)}) as rig:
         rig.topic(TOPIC)

@@ -30,7 +30,7 @@ async def test_an_id_is_forgotten_when_its_time_is_over_and_not_before(data_dir:
         assert ids(client) == set()
 
 
-async def test_every_use_of_an_id_begins_its_time_anew(data_dir: Path) -> None:
+async def test_every_use_of_a_transactional_id_restarts_its_expiration_time(data_dir: Path) -> None:
     async with running_rig(data_dir, PROPERTIES) as rig:
         client = rig.client()
         owner = pair(init(client, "used"))
@@ -42,7 +42,7 @@ async def test_every_use_of_an_id_begins_its_time_anew(data_dir: Path) -> None:
         assert ids(client) == set()
 
 
-async def test_an_id_is_forgotten_after_a_restart_as_if_there_had_been_none(data_dir: Path) -> None:
+async def test_a_restart_does_not_change_when_a_transactional_id_expires(data_dir: Path) -> None:
     async with running_rig(data_dir, PROPERTIES) as rig:
         init(rig.client(), "idle")
     async with running_rig(data_dir, PROPERTIES) as rig:

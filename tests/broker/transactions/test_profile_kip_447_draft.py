@@ -107,7 +107,7 @@ async def test_the_successor_continues_where_the_zombie_left_off(data_dir: Path)
         assert fetch_offset(client, topic=SOURCE, stable=True) == (OK, 8)
 
 
-async def test_every_transaction_on_the_partitions_goes_and_no_other(data_dir: Path) -> None:
+async def test_a_claim_aborts_every_transaction_on_its_partitions_and_no_other(data_dir: Path) -> None:
     """Not those on other partitions, of other groups, without an offset, or that are committed already."""
     async with drafted(data_dir) as created:
         hit = {name: working(created, name, index) for name, index in (("a", 0), ("b", 0), ("c", 1))}
@@ -147,7 +147,7 @@ async def test_one_transaction_on_several_partitions_is_fenced_once(data_dir: Pa
 
 
 @pytest.mark.parametrize("transaction_version", [0, 1, 2])
-async def test_a_fence_comes_out_the_same_under_every_transaction_version(
+async def test_a_claim_fences_in_the_same_way_under_every_transaction_version(
     transaction_version: int, data_dir: Path
 ) -> None:
     async with drafted(data_dir, **{"transaction.version": str(transaction_version)}) as created:
@@ -173,7 +173,7 @@ async def test_without_a_transactional_id_a_fresh_producer_id_is_given(data_dir:
         assert init(client, None, group=GROUP, generation=0, assigned=CLAIMED).error_code == E.ILLEGAL_GENERATION
 
 
-async def test_the_callers_own_transaction_goes_by_the_rules_of_its_own_id(data_dir: Path) -> None:
+async def test_a_claim_aborts_the_callers_own_transaction_without_fencing_the_caller(data_dir: Path) -> None:
     """It names its id and epoch and is the owner: it is not fenced by its own claim."""
     async with drafted(data_dir) as created:
         owner = working(created, "worker")
@@ -184,7 +184,7 @@ async def test_the_callers_own_transaction_goes_by_the_rules_of_its_own_id(data_
         assert fetch_offset(client, topic=SOURCE, stable=True) == (OK, -1)
 
 
-async def test_the_callers_own_prepared_transaction_is_kept_when_it_asks_for_that(data_dir: Path) -> None:
+async def test_a_claim_with_keep_prepared_txn_recovers_the_callers_own_transaction(data_dir: Path) -> None:
     """KeepPreparedTxn (KIP-939) with a claim: what it takes over is its own."""
     async with drafted(data_dir) as created:
         client = created.client()
@@ -199,7 +199,7 @@ async def test_the_callers_own_prepared_transaction_is_kept_when_it_asks_for_tha
         assert fetch_offset(client, topic=SOURCE, stable=True) == (OK, 7)
 
 
-async def test_a_caller_that_is_refused_fences_nobody(data_dir: Path) -> None:
+async def test_a_refused_claim_fences_no_producer(data_dir: Path) -> None:
     async with drafted(data_dir) as created:
         owner = working(created, "worker")
         client = created.client()
@@ -235,7 +235,7 @@ async def test_an_older_generation_is_refused_and_changes_nothing(data_dir: Path
         assert claimed(0, "other") == OK
 
 
-async def test_a_zombie_of_an_older_generation_fences_nobody(data_dir: Path) -> None:
+async def test_a_zombie_of_an_older_generation_fences_no_producer(data_dir: Path) -> None:
     async with drafted(data_dir) as created:
         client = created.client()
         assert init(client, "worker", group=GROUP, generation=2, assigned=CLAIMED).error_code == OK
@@ -246,7 +246,7 @@ async def test_a_zombie_of_an_older_generation_fences_nobody(data_dir: Path) -> 
         assert committed(client) == ["worker"]
 
 
-async def test_the_generation_of_the_group_itself_counts_without_a_claim(data_dir: Path) -> None:
+async def test_a_claim_is_checked_against_the_generation_of_the_group_itself(data_dir: Path) -> None:
     """A rebalance is observed where it happens, and is read back from the group's own records at a restart."""
     async with drafted(data_dir) as created:
         client = created.client()
@@ -267,7 +267,7 @@ async def test_the_generation_of_the_group_itself_counts_without_a_claim(data_di
         assert init(client, "x", group=GROUP, generation=second, assigned=CLAIMED).error_code == E.ILLEGAL_GENERATION
 
 
-async def test_a_group_that_was_removed_begins_anew(data_dir: Path) -> None:
+async def test_a_claim_for_a_deleted_group_may_have_a_lower_generation(data_dir: Path) -> None:
     async with drafted(data_dir) as created:
         client = created.client()
         assert commit(client, 1, topic=SOURCE) == OK
@@ -292,7 +292,7 @@ async def test_a_claim_without_its_group_is_an_invalid_request(claim: dict[str, 
         assert created.actor("x") is None
 
 
-async def test_partitions_that_nobody_knows_hold_nothing(data_dir: Path) -> None:
+async def test_unknown_partitions_in_a_claim_fence_no_producer(data_dir: Path) -> None:
     async with drafted(data_dir) as created:
         owner = working(created, "worker")
         client = created.client()
@@ -314,7 +314,7 @@ async def test_a_request_without_a_claim_is_as_in_kafka(data_dir: Path) -> None:
         assert end(client, "worker", owner).error_code == OK
 
 
-async def test_a_two_phase_transaction_is_waited_for(data_dir: Path) -> None:
+async def test_a_claim_is_refused_while_a_two_phase_transaction_is_open(data_dir: Path) -> None:
     """Whether it is committed is decided elsewhere, and may be decided already (KIP-939): its owner ends it."""
     async with drafted(data_dir) as created:
         client = created.client()
@@ -332,7 +332,7 @@ async def test_a_two_phase_transaction_is_waited_for(data_dir: Path) -> None:
         assert fetch_offset(client, topic=SOURCE, stable=True) == (OK, 7)
 
 
-async def test_it_is_answered_when_the_last_of_the_others_is_fenced_for_good(data_dir: Path) -> None:
+async def test_a_claim_is_answered_when_every_fence_is_synced(data_dir: Path) -> None:
     """With `--durability power` every fence is on the disk before the caller hears of its producer id."""
     disk = Disk()
     async with running_rig(data_dir, PROFILE, "power", disk) as rig:
@@ -360,7 +360,7 @@ async def test_it_is_answered_when_the_last_of_the_others_is_fenced_for_good(dat
 
 
 @pytest.mark.parametrize("slow", ["a", "b", "c"])
-async def test_the_caller_waits_for_the_one_that_is_busy(slow: str, data_dir: Path) -> None:
+async def test_a_claim_waits_for_a_busy_transactional_id(slow: str, data_dir: Path) -> None:
     async with drafted(data_dir) as created:
         for name in ("a", "b", "c"):
             working(created, name)
@@ -377,7 +377,7 @@ async def test_the_caller_waits_for_the_one_that_is_busy(slow: str, data_dir: Pa
         assert {epoch_of(created, name) for name in ("a", "b", "c")} == {2}
 
 
-async def test_a_fence_that_cannot_be_done_now_has_the_caller_ask_again(data_dir: Path) -> None:
+async def test_a_claim_gets_concurrent_transactions_when_a_mailbox_is_full(data_dir: Path) -> None:
     async with drafted(data_dir) as created:
         owner = working(created, "worker")
         actor = created.actor("worker")
@@ -393,7 +393,7 @@ async def test_a_fence_that_cannot_be_done_now_has_the_caller_ask_again(data_dir
 
 
 @pytest.mark.parametrize("profile", ["kafka", "kip-588"])
-async def test_in_other_profiles_a_claim_is_a_tagged_field_that_nobody_knows(profile: str, data_dir: Path) -> None:
+async def test_other_profiles_ignore_a_claim_as_an_unknown_tagged_field(profile: str, data_dir: Path) -> None:
     async with running_rig(data_dir, {"stuntbroker.profile": profile}) as rig:
         rig.topic(TOPIC)
         rig.topic(SOURCE, 4)
@@ -412,7 +412,9 @@ async def test_in_other_profiles_a_claim_is_a_tagged_field_that_nobody_knows(pro
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-async def test_an_old_consumer_comes_back_until_the_transaction_has_ended(version: int, data_dir: Path) -> None:
+async def test_an_old_consumer_gets_a_retriable_error_until_the_transaction_has_ended(
+    version: int, data_dir: Path
+) -> None:
     async with drafted(data_dir) as created:
         client = created.client()
         assert commit(client, 3, topic=SOURCE) == OK
@@ -452,7 +454,7 @@ async def test_a_consumer_that_knows_require_stable_is_answered_as_in_kafka(vers
         assert fetch_offset(client, version, topic=SOURCE) == (OK, 3)
 
 
-def test_only_so_many_groups_are_remembered_by_their_claims() -> None:
+def test_the_number_of_groups_remembered_by_their_claims_is_limited() -> None:
     """The one whose generation has not moved for longest goes first."""
     known = Generations()
     for number in range(REMEMBERED_MAX):

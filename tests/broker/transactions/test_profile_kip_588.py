@@ -95,7 +95,7 @@ def by_version(below: int, from_there: int) -> dict[str, dict[int, int]]:
 
 @pytest.mark.parametrize("transaction_version", TRANSACTION_VERSIONS)
 @pytest.mark.parametrize(("init_version", "below", "from_there"), TIERS)
-async def test_a_time_out_is_reported_in_the_words_of_the_client(
+async def test_a_time_out_is_reported_with_an_error_code_that_the_client_version_knows(
     init_version: int, below: int, from_there: int, transaction_version: int, data_dir: Path
 ) -> None:
     """Before 2.5 it can only be fenced; 2.5 knows what to do on UNKNOWN_PRODUCER_ID; the newest get the new code."""
@@ -118,7 +118,9 @@ async def test_the_tier_of_a_producer_is_known_after_a_restart(
 
 @pytest.mark.parametrize("init_version", [2, 3, 4])
 @pytest.mark.parametrize("topic", [TOPIC, "other"])
-async def test_a_produce_of_the_old_epoch_is_told_of_its_epoch(topic: str, init_version: int, data_dir: Path) -> None:
+async def test_writes_with_the_old_epoch_get_invalid_producer_epoch(
+    topic: str, init_version: int, data_dir: Path
+) -> None:
     """A partition leader does not know of time-outs; nor does the group coordinator."""
     async with running_rig(data_dir, properties(2)) as rig:
         client = rig.client()
@@ -130,7 +132,7 @@ async def test_a_produce_of_the_old_epoch_is_told_of_its_epoch(topic: str, init_
 
 
 @pytest.mark.parametrize("version", [4, 5])
-async def test_a_verification_is_told_as_a_request_of_that_version(version: int, data_dir: Path) -> None:
+async def test_a_verify_only_request_gets_the_time_out_code_of_its_version(version: int, data_dir: Path) -> None:
     async with running_rig(data_dir, properties(2)) as rig:
         client = rig.client()
         owner = too_slow(rig, client)
@@ -170,7 +172,7 @@ def assert_goes_on(rig: Rig, owner: Pair, version: int) -> None:
 
 
 @pytest.mark.parametrize("transaction_version", TRANSACTION_VERSIONS)
-async def test_who_was_replaced_is_fenced_and_not_timed_out(transaction_version: int, data_dir: Path) -> None:
+async def test_a_replaced_producer_gets_a_fence_and_not_a_time_out(transaction_version: int, data_dir: Path) -> None:
     """PRODUCER_FENCED is 91, at the versions that know it."""
     async with running_rig(data_dir, properties(transaction_version)) as rig:
         client = rig.client()
@@ -222,7 +224,7 @@ async def test_in_other_profiles_a_time_out_fences_as_in_kafka(
         assert (answer.error_code, answer.producer_id, answer.producer_epoch) == recovered
 
 
-async def test_a_time_out_that_was_remembered_is_a_fence_to_a_broker_without_the_profile(data_dir: Path) -> None:
+async def test_a_stored_time_out_is_a_fence_after_a_restart_without_the_profile(data_dir: Path) -> None:
     async with running_rig(data_dir, properties(1)) as rig:
         owner = too_slow(rig, rig.client(), 3)
     async with running_rig(data_dir, properties(1, "kafka")) as rig:
@@ -236,7 +238,7 @@ async def test_a_time_out_that_was_remembered_is_a_fence_to_a_broker_without_the
 
 @pytest.mark.parametrize("end_version", [4, 5])
 @pytest.mark.parametrize("transaction_version", TRANSACTION_VERSIONS)
-async def test_behind_a_time_out_a_broker_that_left_the_profile_answers_as_one_that_never_had_it(
+async def test_a_broker_that_left_the_profile_answers_a_timed_out_producer_as_in_kafka(
     transaction_version: int, end_version: int, data_dir: Path
 ) -> None:
     """Also when the producer came before the profile did."""
@@ -272,7 +274,7 @@ TWO_LISTENERS = {
 
 
 @pytest.mark.parametrize("came_by", [0, 1], ids=["kafka", "kip-588"])
-async def test_a_producer_gets_the_rules_of_the_listener_by_which_it_came(came_by: int) -> None:
+async def test_a_producer_gets_the_rules_of_the_listener_that_it_uses(came_by: int) -> None:
     async with running_rig(None, TWO_LISTENERS) as rig:
         client = Client(rig.broker, listener=came_by)
         owner = too_slow(rig, client)
@@ -282,7 +284,7 @@ async def test_a_producer_gets_the_rules_of_the_listener_by_which_it_came(came_b
         assert (after.error_code, (after.producer_id, after.producer_epoch)) == expected
 
 
-async def test_listeners_of_both_rules_have_the_codes_of_their_own_for_one_transactional_id() -> None:
+async def test_listeners_with_different_profiles_use_their_own_codes_for_one_transactional_id() -> None:
     """What timed out is a plain fence for a client of the other listener."""
     async with running_rig(None, TWO_LISTENERS) as rig:
         drafted, plain = Client(rig.broker, listener=1), Client(rig.broker, listener=0)

@@ -47,7 +47,7 @@ async def test_version_6_is_served_while_two_phase_commit_is_enabled(data_dir: P
             assert (answered, client.transport.closed) == ((1, False) if enabled else (0, True))
 
 
-async def test_a_new_instance_commits_what_the_one_before_it_prepared(data_dir: Path) -> None:
+async def test_a_new_instance_commits_the_prepared_transaction_of_the_previous_instance(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         _, first = prepared(rig, "a", "b")
         rig.pass_time(CENTURY_MS)
@@ -69,7 +69,7 @@ async def test_a_new_instance_commits_what_the_one_before_it_prepared(data_dir: 
         assert committed(client) == ["a", "b", "c"]
 
 
-async def test_a_new_instance_aborts_what_was_not_decided(data_dir: Path) -> None:
+async def test_a_new_instance_can_abort_a_prepared_transaction(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         prepared(rig, "a")
         client = rig.client()
@@ -81,9 +81,7 @@ async def test_a_new_instance_aborts_what_was_not_decided(data_dir: Path) -> Non
 
 
 @pytest.mark.parametrize("version", [11, 12])
-async def test_the_instance_before_writes_no_more_into_a_transaction_that_was_kept(
-    version: int, data_dir: Path
-) -> None:
+async def test_the_previous_instance_cannot_write_to_a_recovered_transaction(version: int, data_dir: Path) -> None:
     """Its partition need not ask the coordinator for more records of an open transaction: it must, once it is kept."""
     async with running_rig(data_dir) as rig:
         zombie, first = prepared(rig, "a")
@@ -97,7 +95,7 @@ async def test_the_instance_before_writes_no_more_into_a_transaction_that_was_ke
         assert committed(zombie) == ["a"]
 
 
-async def test_the_new_instance_ends_the_transaction_and_adds_nothing(data_dir: Path) -> None:
+async def test_the_new_instance_can_end_a_recovered_transaction_but_not_write_to_it(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         prepared(rig, "a")
         rig.topic("other")
@@ -160,7 +158,7 @@ async def test_the_time_out_is_checked_only_without_enable_2pc(data_dir: Path) -
             assert client.ask(request, 6).error_code == error
 
 
-async def test_flags_without_a_transactional_id_are_not_looked_at(data_dir: Path) -> None:
+async def test_two_phase_flags_without_a_transactional_id_are_ignored(data_dir: Path) -> None:
     """As in Kafka, where the coordinator gives a producer id before it looks at them."""
     async with running_rig(data_dir) as rig:
         answer = rig.client().ask(InitProducerIdRequest(None, 60_000, -1, -1, True, True), 6)
@@ -168,7 +166,7 @@ async def test_flags_without_a_transactional_id_are_not_looked_at(data_dir: Path
         assert (answer.error_code, answer.producer_epoch, kept(answer)) == (OK, 0, NO_PRODUCER)
 
 
-async def test_a_client_that_speaks_the_first_transaction_version_ends_what_was_kept(data_dir: Path) -> None:
+async def test_a_client_of_transaction_version_1_can_end_a_recovered_transaction(data_dir: Path) -> None:
     """EndTxn v4 bumps nothing: the client goes on with the pair that keeping gave it."""
     async with running_rig(data_dir, {"transaction.version": "1"}) as rig:
         prepared(rig, "a")
@@ -193,7 +191,7 @@ WHILE_IT_SYNCS = [
 
 
 @pytest.mark.parametrize(("under_way", "version", "errors"), WHILE_IT_SYNCS)
-async def test_a_produce_that_waits_for_the_coordinator_is_looked_at_again_when_it_has_answered(
+async def test_a_produce_that_waited_for_the_coordinator_is_checked_a_second_time(
     under_way: str, version: int, errors: tuple[int, ...], tmp_path: Path
 ) -> None:
     """Of its two partitions one is open already. What it waits for ends or keeps the transaction there (power mode)."""

@@ -85,7 +85,7 @@ def marker(client: Client, owner: Pair, commit: bool, version: int) -> int:
 @pytest.mark.parametrize("keeps", [1, 2, 3])
 @pytest.mark.parametrize("first_epoch", ["0", "32765", "32766"])
 @pytest.mark.parametrize("level", ["0", "1", "2"])
-async def test_no_older_pair_gets_anything_before_or_after_the_end(
+async def test_an_older_producer_id_and_epoch_is_refused_before_and_after_the_end_of_the_transaction(
     level: str, first_epoch: str, keeps: int, data_dir: Path
 ) -> None:
     async with running_rig(
@@ -112,7 +112,7 @@ async def test_no_older_pair_gets_anything_before_or_after_the_end(
         assert committed(client) == ["a", "b"]
 
 
-async def test_an_end_that_comes_late_or_twice_ends_no_later_transaction(data_dir: Path) -> None:
+async def test_a_late_or_repeated_end_txn_ends_no_later_transaction(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client, first = prepared(rig, "a")
         owner = pair(init(client, keep=True))
@@ -132,7 +132,7 @@ async def test_an_end_that_comes_late_or_twice_ends_no_later_transaction(data_di
 # --- other requests into it
 
 
-async def test_a_topic_that_is_deleted_and_made_again_is_closed_to_the_instance_before(data_dir: Path) -> None:
+async def test_a_recreated_topic_refuses_late_records_of_the_previous_instance(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         zombie, first = prepared(rig, "a")
         client = rig.client()
@@ -151,7 +151,7 @@ async def test_a_topic_that_is_deleted_and_made_again_is_closed_to_the_instance_
 
 
 @pytest.mark.parametrize("gone", [TOPIC, OTHER])
-async def test_a_partition_that_is_gone_does_not_keep_its_marker_from_the_others(gone: str, data_dir: Path) -> None:
+async def test_a_deleted_partition_does_not_block_the_markers_of_other_partitions(gone: str, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(OTHER)
         client, first = prepared(rig, "a")
@@ -163,7 +163,7 @@ async def test_a_partition_that_is_gone_does_not_keep_its_marker_from_the_others
         assert stable(rig, OTHER if gone == TOPIC else TOPIC)
 
 
-async def test_deleted_records_open_nothing(data_dir: Path) -> None:
+async def test_a_recovered_transaction_stays_closed_when_its_records_are_deleted(data_dir: Path) -> None:
     """All of the transaction's records are deleted; it is still open, and closed to the instance before."""
     async with running_rig(data_dir) as rig:
         client, first = prepared(rig, "a", "b")
@@ -180,7 +180,7 @@ async def test_deleted_records_open_nothing(data_dir: Path) -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("restarts", [False, True])
-async def test_pending_offsets_are_kept_with_the_transaction(restarts: bool, commit: bool, data_dir: Path) -> None:
+async def test_pending_offsets_are_recovered_with_the_transaction(restarts: bool, commit: bool, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client, first = prepared(rig, "a")
         assert client.ask(AddOffsetsToTxnRequest(TXN, *first, GROUP), 3).error_code == OK
@@ -204,7 +204,7 @@ def _ends_with_offsets(client: Client, first: Pair, owner: Pair, commit: bool) -
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize(("version", "above"), [(0, 0), (0, 1), (2, 1)])
-async def test_an_admins_marker_ends_it_in_that_partition_and_nowhere_else(
+async def test_an_admins_marker_ends_a_recovered_transaction_in_its_partition_only(
     version: int, above: int, commit: bool, data_dir: Path
 ) -> None:
     """As of any transaction (KIP-664): its coordinator is not told, and its owner ends the rest."""
@@ -229,7 +229,7 @@ async def test_an_admins_marker_ends_it_in_that_partition_and_nowhere_else(
 
 @pytest.mark.parametrize("kept_before", [True, False])
 @pytest.mark.parametrize("levels", [(1, 0), (0,), (1,), (0, 2), (1, 0, 2)])
-async def test_the_level_of_the_feature_may_change_meanwhile(
+async def test_transaction_version_may_change_while_a_transaction_is_prepared(
     levels: tuple[int, ...], kept_before: bool, data_dir: Path
 ) -> None:
     async with running_rig(data_dir) as rig:
@@ -256,7 +256,7 @@ async def test_the_level_of_the_feature_may_change_meanwhile(
         assert committed(client) == ["a", "b"]
 
 
-async def test_what_was_kept_can_be_ended_when_version_6_is_no_longer_served(data_dir: Path) -> None:
+async def test_a_recovered_transaction_can_be_ended_when_version_6_is_no_longer_served(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client, first = prepared(rig, "a")
         owner = pair(init(client, keep=True))
@@ -273,7 +273,9 @@ async def test_what_was_kept_can_be_ended_when_version_6_is_no_longer_served(dat
 @pytest.mark.parametrize("level", ["0", "1", "2"])
 @pytest.mark.parametrize("before", PROFILES)
 @pytest.mark.parametrize("after", PROFILES)
-async def test_the_profile_may_change_meanwhile(after: str, before: str, level: str, data_dir: Path) -> None:
+async def test_the_profile_may_change_while_a_transaction_is_prepared(
+    after: str, before: str, level: str, data_dir: Path
+) -> None:
     async with running_rig(data_dir, {"stuntbroker.profile": before, "transaction.version": level}) as rig:
         client, first = prepared(rig, "a")
         second = pair(init(client, keep=True))
@@ -287,7 +289,7 @@ async def test_the_profile_may_change_meanwhile(after: str, before: str, level: 
 
 
 @pytest.mark.parametrize("level", ["0", "1", "2"])
-async def test_a_time_out_is_remembered_of_who_came_before_the_profile(level: str, data_dir: Path) -> None:
+async def test_a_time_out_is_remembered_for_a_producer_from_before_the_profile(level: str, data_dir: Path) -> None:
     """Profile kip-588 on a folder with an open transaction: the owner claims the next epoch, after a restart too."""
     async with running_rig(data_dir, {"transaction.version": level}) as rig:
         rig.topic(TOPIC)
@@ -302,7 +304,7 @@ async def test_a_time_out_is_remembered_of_who_came_before_the_profile(level: st
         assert pair(init(rig.client(), two_phase=False, version=4, owner=owner)) == (owner[0], owner[1] + 1)
 
 
-async def test_compaction_keeps_the_newest_pair(data_dir: Path) -> None:
+async def test_compaction_keeps_the_newest_producer_epoch(data_dir: Path) -> None:
     async with running_rig(data_dir, {"transaction.state.log.num.partitions": "1"}) as rig:
         client, first = prepared(rig, "a")
         for _ in range(5):
@@ -325,7 +327,7 @@ async def test_compaction_keeps_the_newest_pair(data_dir: Path) -> None:
 # --- time
 
 
-async def test_a_transaction_that_is_kept_just_in_time_is_not_timed_out(data_dir: Path) -> None:
+async def test_a_transaction_recovered_before_its_time_out_does_not_time_out(data_dir: Path) -> None:
     """It was opened with a time-out; who keeps it has none."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
@@ -340,7 +342,7 @@ async def test_a_transaction_that_is_kept_just_in_time_is_not_timed_out(data_dir
         assert committed(client) == ["a"]
 
 
-async def test_one_that_is_kept_with_a_time_out_is_timed_out_and_its_owner_continues(data_dir: Path) -> None:
+async def test_a_transaction_recovered_with_a_time_out_times_out_and_its_owner_continues(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -355,7 +357,7 @@ async def test_one_that_is_kept_with_a_time_out_is_timed_out_and_its_owner_conti
         assert committed(client) == ["b"]
 
 
-async def test_neither_the_id_nor_its_producer_expires_while_it_is_open(data_dir: Path) -> None:
+async def test_an_open_transaction_prevents_the_expiry_of_its_id_and_its_producer(data_dir: Path) -> None:
     soon = {
         "transactional.id.expiration.ms": "1000",
         "transaction.remove.expired.transaction.cleanup.interval.ms": "100",
@@ -380,9 +382,7 @@ async def test_neither_the_id_nor_its_producer_expires_while_it_is_open(data_dir
 
 
 @pytest.mark.parametrize("interval_ms", [100, 5_000])
-async def test_time_outs_and_expiry_are_looked_for_as_often_as_the_properties_say(
-    interval_ms: int, data_dir: Path
-) -> None:
+async def test_time_outs_and_expiry_are_checked_at_the_configured_intervals(interval_ms: int, data_dir: Path) -> None:
     """Kafka's names; the first is 100 ms here."""
     often = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(interval_ms),
@@ -405,7 +405,7 @@ async def test_time_outs_and_expiry_are_looked_for_as_often_as_the_properties_sa
         assert described(client).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
-async def test_a_duration_is_passed_by_who_has_been_open_for_longer(data_dir: Path) -> None:
+async def test_the_duration_filter_lists_only_transactions_that_are_open_for_longer(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client, first = prepared(rig, "a")
         init(client, keep=True)
@@ -443,7 +443,7 @@ class Images:
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize(("level", "first_epoch"), [("0", "0"), ("1", "0"), ("2", "0"), ("2", "32766")])
-async def test_a_crash_after_any_write_loses_nothing_that_was_answered(
+async def test_a_crash_after_any_write_loses_no_acknowledged_step_of_a_two_phase_transaction(
     level: str, first_epoch: str, commit: bool
 ) -> None:
     properties = {

@@ -83,7 +83,7 @@ async def test_offsets_wait_for_the_end_of_their_transaction(version: int, data_
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_places_that_cannot_be_are_distinguished_from_those_that_can(version: int, data_dir: Path) -> None:
+async def test_invalid_partitions_of_a_txn_offset_commit_do_not_fail_valid_ones(version: int, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         owner = opened(rig, client)
@@ -131,7 +131,9 @@ async def test_a_long_request_is_written_in_parts_and_others_have_their_turn(dur
         assert len(groups.fetch_all(GROUP, True)[0].partitions) == count
 
 
-async def test_what_is_left_of_a_long_request_is_refused_when_its_transaction_has_ended(data_dir: Path) -> None:
+async def test_the_remaining_offsets_of_a_long_request_are_refused_when_its_transaction_has_ended(
+    data_dir: Path,
+) -> None:
     """Written all the same, it would be in a transaction that nobody ends."""
     count = 2 * COMMITTED_AT_ONCE
     async with running_rig(data_dir) as rig:
@@ -150,7 +152,7 @@ async def test_what_is_left_of_a_long_request_is_refused_when_its_transaction_ha
         assert not any(rig.broker.groups.pending_producers(GROUP, [(LONG, index)]) for index in range(count))
 
 
-async def test_nobody_is_asked_when_no_place_is_known(data_dir: Path) -> None:
+async def test_the_coordinator_is_not_asked_when_no_partition_is_known(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         opened(rig, client)
@@ -199,7 +201,7 @@ async def test_only_the_owner_commits(version: int, data_dir: Path) -> None:
 
 @pytest.mark.parametrize("verified", ["true", "false"])
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_the_instance_before_commits_no_more_into_a_transaction_that_was_kept(
+async def test_the_previous_instance_cannot_commit_offsets_in_a_recovered_transaction(
     version: int, verified: str, data_dir: Path
 ) -> None:
     """KIP-939: what was prepared is what is decided on, its offsets too."""
@@ -290,7 +292,7 @@ async def test_a_member_is_fenced_by_its_generation_and_not_held_up_by_a_rebalan
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-async def test_a_static_member_is_fenced_by_the_one_that_took_its_name(version: int, data_dir: Path) -> None:
+async def test_a_static_member_is_fenced_by_a_new_member_with_its_instance_id(version: int, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         owner = opened(rig, client)
@@ -308,7 +310,7 @@ async def test_a_static_member_is_fenced_by_the_one_that_took_its_name(version: 
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_an_old_producer_is_not_asked_for_a_generation(version: int, data_dir: Path) -> None:
+async def test_an_old_producer_commits_offsets_without_a_generation(version: int, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         owner = opened(rig, client)
@@ -336,7 +338,7 @@ def removed_with_the_topic(rig: Rig, client: Client) -> None:
 @pytest.mark.parametrize("remove", [removed_by_offset_delete, removed_with_the_group, removed_with_the_topic])
 @pytest.mark.parametrize("with_committed", [False, True], ids=["only pending", "committed too"])
 @pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
-async def test_what_is_removed_during_a_transaction_does_not_come_back_with_its_commit(
+async def test_offsets_removed_during_a_transaction_are_not_restored_by_its_commit(
     restarted: bool, with_committed: bool, remove: Any, data_dir: Path
 ) -> None:
     async with running_rig(data_dir) as rig:
@@ -358,7 +360,7 @@ async def test_what_is_removed_during_a_transaction_does_not_come_back_with_its_
 
 
 @pytest.mark.parametrize("commits", [True, False])
-async def test_of_a_plain_commit_and_a_transactions_the_later_record_counts(commits: bool, data_dir: Path) -> None:
+async def test_the_later_record_of_a_plain_and_a_transactional_commit_wins(commits: bool, data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         owner = opened(rig, client)
@@ -385,7 +387,7 @@ async def test_pending_offsets_outlive_a_restart_and_are_ended_after_it(data_dir
         assert fetch_offset(client, stable=True) == (OK, 5)
 
 
-async def test_a_time_out_drops_what_is_pending(data_dir: Path) -> None:
+async def test_a_transaction_time_out_drops_pending_offsets(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
         owner = opened(rig, client)
@@ -396,7 +398,7 @@ async def test_a_time_out_drops_what_is_pending(data_dir: Path) -> None:
         assert fetch_offset(client, stable=True) == (OK, 3)
 
 
-async def test_a_marker_of_an_administrator_ends_what_is_pending_and_one_for_nothing_is_only_written(
+async def test_an_admins_marker_drops_pending_offsets_and_an_unrelated_marker_is_only_written(
     data_dir: Path,
 ) -> None:
     """`kafka-transactions abort` sends WriteTxnMarkers itself."""

@@ -17,7 +17,7 @@ from tests.kit.valid_requests import TOPIC
 VERIFICATION_OFF = {"transaction.partition.verification.enable": "false"}
 
 
-async def test_with_verification_off_a_partition_that_was_written_asks_all_the_same(data_dir: Path) -> None:
+async def test_with_verification_off_a_written_partition_refuses_late_records(data_dir: Path) -> None:
     async with running_rig(data_dir, VERIFICATION_OFF) as rig:
         zombie, first = prepared(rig, "a")
         owner = pair(init(rig.client(), keep=True))
@@ -27,7 +27,9 @@ async def test_with_verification_off_a_partition_that_was_written_asks_all_the_s
         assert committed(zombie) == ["a"]
 
 
-async def test_with_verification_off_no_partition_takes_records_of_a_kept_transaction(data_dir: Path) -> None:
+async def test_with_verification_off_no_partition_accepts_late_records_of_a_recovered_transaction(
+    data_dir: Path,
+) -> None:
     """Neither one that was announced, and had no record yet, nor one that was never announced."""
     async with running_rig(data_dir, VERIFICATION_OFF) as rig:
         for topic in (OTHER, "third"):
@@ -43,7 +45,7 @@ async def test_with_verification_off_no_partition_takes_records_of_a_kept_transa
         assert all(stable(rig, topic) for topic in (TOPIC, OTHER, "third"))
 
 
-async def test_with_verification_off_a_group_takes_no_offsets_of_a_kept_transaction(data_dir: Path) -> None:
+async def test_with_verification_off_a_group_accepts_no_late_offsets_of_a_recovered_transaction(data_dir: Path) -> None:
     async with running_rig(data_dir, VERIFICATION_OFF) as rig:
         zombie, first = prepared(rig, "a")
         assert add_offsets(zombie, TXN, first) == OK
@@ -65,7 +67,9 @@ RELEASES = {
 
 
 @pytest.mark.parametrize("release", RELEASES)
-async def test_a_partition_that_was_not_added_is_refused_by_the_kafkas_that_asked(release: str, data_dir: Path) -> None:
+async def test_a_partition_that_was_not_added_is_refused_by_releases_that_verify_it(
+    release: str, data_dir: Path
+) -> None:
     async with running_rig(data_dir, {"stuntbroker.personality": release}) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -74,7 +78,7 @@ async def test_a_partition_that_was_not_added_is_refused_by_the_kafkas_that_aske
         assert heard == RELEASES[release]
 
 
-async def test_each_listener_asks_as_its_release_does(data_dir: Path) -> None:
+async def test_each_listener_verifies_partitions_as_its_release_does(data_dir: Path) -> None:
     listeners = {
         "listeners": "OLD://127.0.0.1:0,NEW://127.0.0.1:0",
         "listener.security.protocol.map": "OLD:PLAINTEXT,NEW:PLAINTEXT",
@@ -92,7 +96,7 @@ async def test_each_listener_asks_as_its_release_does(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(("verified", "code"), [("true", ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), ("false", OK)])
-async def test_a_batch_that_is_known_already_is_not_the_first_of_its_transaction(
+async def test_a_duplicate_is_not_the_first_batch_of_its_transaction(
     verified: str, code: ErrorCode, data_dir: Path
 ) -> None:
     """As in Kafka: no later sequence number may come before the one that was announced. Where nobody asks, nobody knows."""
@@ -110,7 +114,7 @@ async def test_a_batch_that_is_known_already_is_not_the_first_of_its_transaction
 
 
 @pytest.mark.parametrize("verified", ["true", "false"])
-async def test_what_a_request_that_announces_itself_was_refused_is_known_in_any_case(
+async def test_a_refused_first_batch_of_produce_12_is_remembered_with_and_without_verification(
     verified: str, data_dir: Path
 ) -> None:
     async with running_rig(data_dir, {"transaction.partition.verification.enable": verified}) as rig:

@@ -64,7 +64,7 @@ def rpk(prepared: str, capsysbinary: pytest.CaptureFixture[bytes]) -> Rpk:
     return call
 
 
-def test_rpk_asks_and_changes_a_cluster(rpk: Rpk, prepared: str) -> None:
+def test_rpk_shows_and_changes_a_cluster(rpk: Rpk, prepared: str) -> None:
     assert re.search("Healthy:.+true", rpk("cluster", "health"))
     assert "BROKERS" in rpk("cluster", "info")
     assert "rpk-new  OK" in rpk("topic", "create", "rpk-new", "-p", "2", "-c", "retention.ms=7")
@@ -93,13 +93,13 @@ def test_rpk_asks_and_changes_a_cluster(rpk: Rpk, prepared: str) -> None:
         "-X=brokers=BROKER cluster health --verbose=true",
     ],
 )
-def test_options_stand_where_go_lets_them_stand(line: str, prepared: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_rpk_accepts_options_in_any_position(line: str, prepared: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["rpk", *line.replace("BROKER", prepared).split()]) == 0
     out, err = capfd.readouterr()
     assert "CLUSTER HEALTH OVERVIEW" in out and not err
 
 
-def test_an_option_for_what_is_not_here_is_named(prepared: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_rpk_names_the_options_that_it_ignores(prepared: str, capfd: pytest.CaptureFixture[str]) -> None:
     words = [
         "-X",
         "tls.enabled=false",
@@ -134,7 +134,7 @@ def test_topics_are_deleted_by_an_expression_and_listed_as_json(rpk: Rpk) -> Non
     assert "rpk-gone" not in rpk("topic", "list") and "rpk-kept" in rpk("topic", "list")
 
 
-def test_rpk_tells_what_a_topic_has(rpk: Rpk) -> None:
+def test_rpk_describes_a_topic(rpk: Rpk) -> None:
     assert rpk("topic", "describe", TOPIC, "-p").splitlines()[:2] == [
         "PARTITION  LEADER  EPOCH  REPLICAS  LOG-START-OFFSET  HIGH-WATERMARK",
         "0          1       0      [1]       0                 5",
@@ -148,7 +148,7 @@ def test_rpk_tells_what_a_topic_has(rpk: Rpk) -> None:
     ]
 
 
-def test_rpk_tells_what_a_group_committed(rpk: Rpk, prepared: str) -> None:
+def test_rpk_lists_describes_and_deletes_groups(rpk: Rpk, prepared: str) -> None:
     assert run(["consume", f"{TOPIC}:0", "--max", "1", "--group", "rpk-group", "--bootstrap", prepared]) == 0
     rpk("cluster", "info")
 
@@ -181,7 +181,7 @@ def test_a_group_is_described_though_a_topic_of_it_is_gone(rpk: Rpk, prepared: s
     assert re.search(rf"{TOPIC} +0 +2 +0 +5 +3\n", rpk("group", "describe", "rpk-left"))
 
 
-def test_an_expression_consumes_no_internal_topic(rpk: Rpk) -> None:
+def test_a_regular_expression_consumes_no_internal_topic(rpk: Rpk) -> None:
     topics = rpk("topic", "consume", "-r", ".*", "-o", ":end", "-f", "%t\n").splitlines()
     assert TOPIC in topics and not any(topic.startswith("__") for topic in topics)
 
@@ -221,7 +221,9 @@ def test_rpk_deletes_the_first_records_of_a_topic(rpk: Rpk, prepared: str) -> No
         (f"topic consume {TOPIC} -o 3:1", "--offset '3:1': it ends before it begins"),
     ],
 )
-def test_rpk_says_what_was_not_done(words: str, said: str, prepared: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_rpk_exits_1_and_reports_the_error(
+    words: str, said: str, prepared: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert run(["rpk", *words.split(), "-X", f"brokers={prepared}"]) == 1
     printed = capfd.readouterr()
     assert said in printed.out + printed.err
@@ -274,7 +276,7 @@ def test_a_range_of_offsets_or_times_is_read_and_no_more(offset: str, values: st
         ("4:", 4),
     ],
 )
-def test_reading_begins_where_the_offset_says(offset: str, expected: int, prepared: str) -> None:
+def test_rpk_consume_begins_at_the_given_offset(offset: str, expected: int, prepared: str) -> None:
     with Cluster(parse_bootstrap(prepared)) as cluster:
         bounds = parse_range(offset, READ_COMMITTED)
         assert (bounds.start(cluster, (TOPIC, 0)), bounds.end) == (expected, None)
@@ -302,7 +304,7 @@ def test_a_range_ends_though_a_transaction_is_open(rpk: Rpk, prepared: str) -> N
     producer.abort_transaction(DEADLINE_S)
 
 
-def test_lines_become_records(prepared: str, rpk: Rpk) -> None:
+def test_rpk_produces_records_from_lines(prepared: str, rpk: Rpk) -> None:
     def produce(text: str, *words: str) -> str:
         command = [sys.executable, "-m", "stuntbroker", "rpk", "topic", "produce", *words, "--brokers", prepared]
         return subprocess.run(

@@ -319,7 +319,9 @@ def test_versions_of_apis_are_listed_for_each_broker(prepared: str, kafka_tools:
         ("kafka-configs --alter --topic t --add-config-file /nonexistent", 1, "--add-config-file /nonexistent"),
     ],
 )
-def test_words_without_a_broker(words: str, status: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_wrong_arguments_need_no_broker(
+    words: str, status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(words.split()) == status
     out, err = capsys.readouterr()
     assert said in out + err
@@ -336,7 +338,7 @@ def test_words_without_a_broker(words: str, status: int, said: str, capsys: pyte
         (f"kafka-consumer-groups --reset-offsets --group g --topic {TOPIC}:x --to-earliest", "expected format"),
     ],
 )
-def test_an_argument_that_cannot_be_is_reported_in_a_line(
+def test_an_invalid_argument_is_reported_in_one_line(
     line: str, said: str, prepared: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command, *others = line.split()
@@ -361,7 +363,7 @@ def test_the_console_consumer_may_wait_for_ever(prepared: str, capfdbinary: pyte
     assert capfdbinary.readouterr().out.count(b"\n") == 1
 
 
-def test_console_consumers_of_a_group_share_its_partitions_and_continue_where_it_is(
+def test_console_consumers_of_a_group_share_its_partitions_and_continue_at_its_offsets(
     prepared: str, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     topic, group = "shims-members", "shims-members-group"
@@ -436,7 +438,7 @@ def test_offsets_that_were_exported_are_put_back_from_their_file(
         ("--from-file BROKEN", "line 2 is not [group,]topic,partition,offset"),
     ],
 )
-def test_offsets_cannot_be_reset_to_what_cannot_be_read(
+def test_an_unreadable_file_or_duration_for_a_reset_is_reported(
     words: str, said: str, prepared: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "broken.csv").write_text(f"{TOPIC},0,1\n{TOPIC},x,1\n")

@@ -58,7 +58,7 @@ def test_a_command_waits_for_a_broker_that_starts_after_it() -> None:
             broker.terminate()
 
 
-def test_a_file_of_client_properties_says_what_a_consumer_reads(
+def test_the_console_consumer_follows_its_client_properties_file(
     bootstrap: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     for value, end in (("aborted", "--abort"), ("committed", "--json")):
@@ -87,7 +87,7 @@ def test_a_file_of_client_properties_says_what_a_consumer_reads(
         ("kafka-topics --alter --topic t --partitions 3 --config a=b", "can't be used with option"),
     ],
 )
-def test_what_cannot_be_is_said_instead_of_passed_over(
+def test_invalid_and_unsupported_arguments_are_not_ignored(
     words: str, text: str, bootstrap: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, *others = words.split()
@@ -109,7 +109,7 @@ def test_numbers_are_shown_by_their_deserializer(bootstrap: str, capfdbinary: py
     assert capfdbinary.readouterr().out == b""
 
 
-def test_a_broker_that_does_not_answer_keeps_no_consumer_from_ending() -> None:
+def test_sigterm_ends_a_consumer_even_when_the_broker_does_not_respond() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with subprocess.Popen(command("consume", "t", "--bootstrap", address)) as consumer:
@@ -137,7 +137,7 @@ def test_a_consumer_that_is_ended_by_sigterm_has_committed_what_it_printed(name:
         assert [each.offset for each in committed_offsets(cluster, group).values()] == [3]
 
 
-def test_the_start_script_of_kafka_becomes_the_broker(tmp_path: Path) -> None:
+def test_kafka_server_start_runs_the_broker_with_its_properties(tmp_path: Path) -> None:
     (tmp_path / "server.properties").write_text("num.partitions=3\nlisteners=PLAINTEXT://127.0.0.1:0\n")
     environment = os.environ | {"KAFKA_LOG_DIRS": str(tmp_path / "data")}
     start = command("kafka-server-start", str(tmp_path / "server.properties"), "--override", "num.partitions=5")

@@ -34,7 +34,7 @@ from tests.kit.transactions.repeated import repeated_blocking
 INVALID_RECORD, LOADING, NOT_LEADER = 87, 14, 6
 
 
-def test_it_has_the_calls_and_options_of_its_twin() -> None:
+def test_the_blocking_producer_has_the_calls_and_options_of_the_asyncio_producer() -> None:
     def calls(cls: type) -> dict[str, list[str]]:
         return {
             name: list(inspect.signature(member).parameters)
@@ -61,7 +61,7 @@ def test_records_are_committed_in_the_order_of_the_calls(broker: ModelBroker) ->
     assert broker.committed == [b"%d" % n for n in range(6000)]
 
 
-def test_an_abort_gives_up_records_that_were_handed_over(broker: ModelBroker) -> None:
+def test_an_abort_discards_records_that_were_sent(broker: ModelBroker) -> None:
     with ready(broker) as producer:
         producer.begin_transaction()
         sent = [producer.send("t", b"%d" % n) for n in range(100)]
@@ -123,7 +123,7 @@ def test_send_raises_once_the_transaction_has_failed(broker: ModelBroker) -> Non
     ids=str,
 )
 @pytest.mark.parametrize("first", [True, False], ids=["first record", "later record"])
-def test_a_record_that_cannot_be_written_is_not_lost_in_silence(
+def test_a_record_that_cannot_be_written_raises_an_error(
     broker: ModelBroker, wrong: dict[str, Any], error: type[Exception], first: bool
 ) -> None:
     with ready(broker) as producer:
@@ -144,7 +144,7 @@ def test_threads_share_a_producer(broker: ModelBroker) -> None:
     assert sorted(broker.committed) == sorted(b"%d %d" % (thread, n) for thread in range(4) for n in range(200))
 
 
-def test_no_record_overtakes_a_commit(broker: ModelBroker) -> None:
+def test_records_sent_during_a_commit_are_committed_in_order_or_refused(broker: ModelBroker) -> None:
     """While one thread commits, another one's records are in that transaction, in a later one, or refused."""
     taken: list[bytes] = []
     with ready(broker) as producer:
@@ -244,7 +244,7 @@ def test_a_prepared_transaction_is_completed_by_the_text_of_its_state() -> None:
         assert broker.committed == [b"decided"]
 
 
-def test_a_block_does_not_abort_what_it_has_prepared_and_may_complete_it() -> None:
+def test_a_block_leaves_its_prepared_transaction_open_and_may_complete_it() -> None:
     with ModelBroker(2) as broker, ready(broker, enable_2pc=True) as producer:
         with pytest.raises(ConnectionError), producer.transaction():
             producer.send("t", b"prepared")
@@ -258,7 +258,7 @@ def test_a_block_does_not_abort_what_it_has_prepared_and_may_complete_it() -> No
         assert broker.committed == [b"prepared", b"completed"]
 
 
-def test_a_closed_producer_has_no_thread_and_says_so(broker: ModelBroker) -> None:
+def test_a_closed_producer_has_no_thread_and_rejects_calls(broker: ModelBroker) -> None:
     with ready(broker) as producer:
         producer.begin_transaction()
         producer.send("t", b"open")
@@ -278,7 +278,7 @@ def test_a_producer_that_cannot_connect_leaves_no_thread() -> None:
     assert not any("nobody" in thread.name for thread in threading.enumerate())
 
 
-def test_what_was_sent_is_what_the_application_had_then(broker: ModelBroker) -> None:
+def test_send_copies_the_value_of_a_mutable_buffer(broker: ModelBroker) -> None:
     with ready(broker) as producer, producer.transaction():
         producer.send("t", b"first", partition=0)
         buffer = bytearray(b"one")
@@ -291,7 +291,7 @@ def test_what_was_sent_is_what_the_application_had_then(broker: ModelBroker) -> 
 
 
 @pytest.mark.parametrize("headers", [[("h", "text")], [(b"h", b"v")], [("h", 5)], [("\udce9", b"no UTF-8")]])
-def test_a_header_that_is_invalid_is_refused_where_it_is_sent_and_costs_nothing(
+def test_send_rejects_an_invalid_header_and_the_transaction_continues(
     broker: ModelBroker, headers: list[tuple[Any, Any]]
 ) -> None:
     with ready(broker) as producer, producer.transaction():
@@ -323,7 +323,7 @@ def test_a_record_that_is_too_large_for_a_request_fails_its_transaction(broker: 
     assert error is not None and error.failure_type is FailureType.MESSAGE_REJECTED
 
 
-def test_a_callback_of_a_record_that_is_done_is_called_at_once_even_behind_the_end(broker: ModelBroker) -> None:
+def test_a_callback_added_to_a_finished_record_runs_immediately_even_after_close(broker: ModelBroker) -> None:
     with ready(broker) as producer, producer.transaction():
         record = producer.send("t", b"v")
     called: list[SentRecord] = []
@@ -332,7 +332,7 @@ def test_a_callback_of_a_record_that_is_done_is_called_at_once_even_behind_the_e
 
 
 @pytest.mark.parametrize("end", ["abort_transaction", "stop"])
-def test_a_callback_that_raises_an_error_ends_nothing(
+def test_abort_and_stop_complete_when_a_record_callback_raises_an_error(
     broker: ModelBroker, end: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = threading.Event()
@@ -348,7 +348,7 @@ def test_a_callback_that_raises_an_error_ends_nothing(
     assert "a callback of a record raised an error" in caplog.text
 
 
-def test_a_thread_that_waits_is_told_that_another_has_stopped_the_producer(broker: ModelBroker) -> None:
+def test_a_waiting_send_raises_when_another_thread_stops_the_producer(broker: ModelBroker) -> None:
     gate = threading.Event()
     metadata = broker.handlers[3]
     with ready(broker) as producer:
@@ -380,7 +380,7 @@ def test_a_thread_that_waits_is_told_that_another_has_stopped_the_producer(broke
     assert [type(error) for error in raised] == [IllegalStateError]
 
 
-def test_a_block_whose_commit_takes_too_long_says_so(broker: ModelBroker) -> None:
+def test_a_block_raises_when_its_commit_times_out(broker: ModelBroker) -> None:
     gate = threading.Event()
     broker.script = lambda request, count: gate.wait(20) and None if request == "EndTxn (commit)" else None
     with ready(broker, max_block_ms=50) as producer:
@@ -431,7 +431,9 @@ print("done", flush=True)
 
 
 @pytest.mark.parametrize("end", ["stop", "exit"])
-def test_a_forked_process_makes_its_own_producer_and_does_not_hurt_its_parents(broker: ModelBroker, end: str) -> None:
+def test_a_forked_child_can_create_a_producer_without_affecting_that_of_its_parent(
+    broker: ModelBroker, end: str
+) -> None:
     command = [sys.executable, "-c", FORKS, str(broker.address), end]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 

@@ -53,7 +53,7 @@ def ready(broker: Broker, **options: Any) -> Iterator[TransactionalProducer]:
 Interrupted = Callable[[Callable[[], Any]], None]
 
 
-def test_a_commit_that_has_ended_may_be_repeated_once(stuntbroker: Broker, interrupted: Interrupted) -> None:
+def test_an_interrupted_commit_may_be_repeated_once(stuntbroker: Broker, interrupted: Interrupted) -> None:
     with ready(stuntbroker) as producer:
         producer.begin_transaction()
         producer.send("t", b"a")
@@ -81,7 +81,7 @@ def test_the_result_of_an_interrupted_commit_is_not_that_of_the_next_transaction
 
 
 @pytest.mark.parametrize("is_decided", [True, False])
-def test_a_completion_says_what_it_has_done_when_it_is_repeated(
+def test_a_repeated_complete_transaction_returns_the_result_of_the_interrupted_call(
     stuntbroker: Broker, interrupted: Interrupted, is_decided: bool
 ) -> None:
     with ready(stuntbroker, enable_2pc=True) as producer:
@@ -115,7 +115,7 @@ def test_the_error_of_an_interrupted_call_is_raised_when_it_is_repeated(
     assert stuntbroker.values("t") == []
 
 
-def test_a_transaction_begins_once(stuntbroker: Broker, interrupted: Interrupted) -> None:
+def test_an_interrupted_begin_transaction_may_be_repeated_once(stuntbroker: Broker, interrupted: Interrupted) -> None:
     with ready(stuntbroker) as producer:
         interrupted(producer.begin_transaction)
         producer.begin_transaction()
@@ -143,7 +143,7 @@ def test_a_block_whose_commit_is_interrupted_has_committed(stuntbroker: Broker, 
     assert stuntbroker.values("t") == [b"a", b"b"]
 
 
-def test_a_producer_is_initialised_once(stuntbroker: Broker, interrupted: Interrupted) -> None:
+def test_an_interrupted_init_transactions_may_be_repeated_once(stuntbroker: Broker, interrupted: Interrupted) -> None:
     with TransactionalProducer(bootstrap_servers=stuntbroker.bootstrap, transactional_id="id") as producer:
         interrupted(producer.init_transactions)
         producer.init_transactions()
@@ -165,7 +165,7 @@ def test_records_that_an_interrupted_call_has_read_are_returned_by_the_next(
     assert values == [b"a", b"b", b"c"]
 
 
-def test_what_an_interrupted_call_has_read_is_left_to_the_member_that_has_the_partition_now(
+def test_records_of_an_interrupted_call_are_dropped_when_the_partition_moves_to_another_member(
     stuntbroker: Broker, interrupted: Interrupted
 ) -> None:
     stuntbroker.produce("t", "a", "b")
@@ -185,7 +185,7 @@ def test_what_an_interrupted_call_has_read_is_left_to_the_member_that_has_the_pa
         assert ([record.value for record in read], first.getone().value) == ([b"a", b"b"], b"c")
 
 
-def test_what_a_call_has_read_after_its_caller_has_given_up_is_returned_by_the_next(
+def test_records_read_after_the_interruption_of_a_call_are_returned_by_the_next_call(
     stuntbroker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gives_up(handover: Handover[Any], timeout_s: float | None) -> Any:

@@ -135,7 +135,7 @@ def test_connections_cannot_be_closed_in_their_own_thread(stuntbroker: Broker) -
         assert refused and connections.is_open
 
 
-def test_who_subscribes_before_the_start_reads_from_then_on(stuntbroker: Broker) -> None:
+def test_a_subscription_before_start_takes_effect_at_start(stuntbroker: Broker) -> None:
     stuntbroker.create_topic("in")
     stuntbroker.produce("in", b"record")
     consumer = blocking.TransactionalConsumer(bootstrap_servers=stuntbroker.bootstrap, group_id="group")

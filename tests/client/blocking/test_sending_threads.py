@@ -110,7 +110,7 @@ def test_an_interrupted_send_that_waits_makes_the_transaction_abortable(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_whatever_moment_a_signal_interrupts_each_transaction_is_committed_as_it_was_sent_or_not_at_all(
+def test_a_transaction_interrupted_by_a_signal_is_committed_as_sent_or_not_at_all(
     broker: ModelBroker, seed: int, alarm: Callable[[float], None]
 ) -> None:
     chance = random.Random(seed)
@@ -165,7 +165,7 @@ def test_records_of_several_threads_are_written_once_each_in_the_order_of_each_t
                 assert [n for n in mine if not n % 2] == list(range(0, RECORDS, 2))
 
 
-def test_a_record_that_the_builder_refuses_costs_nothing(broker: ModelBroker) -> None:
+def test_a_record_that_the_batch_builder_rejects_leaves_the_transaction_intact(broker: ModelBroker) -> None:
     with ready(broker, max_batch_size=300) as producer, producer.transaction():
         for number in range(100):
             with pytest.raises((BufferError, UnicodeEncodeError)):
@@ -240,7 +240,7 @@ def test_a_custom_partitioner_is_called_by_the_producers_thread_alone(broker: Mo
     assert len(threads) == 1 and threading.get_ident() not in threads
 
 
-def test_a_lingering_record_is_sent_when_its_time_is_over_and_not_before_a_full_batch(broker: ModelBroker) -> None:
+def test_a_lingering_record_is_sent_after_linger_ms_and_not_ahead_of_a_full_batch(broker: ModelBroker) -> None:
     with ready(broker, linger_ms=20, max_batch_size=500) as producer:
         producer.begin_transaction()
         alone = producer.send("t", b"alone", partition=0)

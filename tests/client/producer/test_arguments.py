@@ -125,7 +125,7 @@ async def write_elsewhere(producer: TransactionalProducer, broker: Broker) -> No
     broker.assert_committed("other", ["later"])
 
 
-async def test_what_is_no_topic_is_a_type_error_and_nothing_else_changes(
+async def test_a_topic_of_a_wrong_type_raises_type_error_and_the_transaction_continues(
     producer: TransactionalProducer, stuntbroker: Broker
 ) -> None:
     for topic in NO_TOPICS:
@@ -137,7 +137,7 @@ async def test_what_is_no_topic_is_a_type_error_and_nothing_else_changes(
 
 
 @pytest.mark.parametrize("topic", NO_NAMES)
-async def test_a_record_for_what_no_topic_is_called_is_rejected_and_the_next_transaction_is_as_any(
+async def test_a_record_for_an_invalid_topic_name_is_rejected_and_the_next_transaction_commits(
     topic: str, producer: TransactionalProducer, stuntbroker: Broker
 ) -> None:
     with pytest.raises(ProduceFailedError) as refused:
@@ -151,7 +151,7 @@ async def test_a_record_for_what_no_topic_is_called_is_rejected_and_the_next_tra
     await write_elsewhere(producer, stuntbroker)
 
 
-async def test_a_name_that_no_topic_can_have_is_no_trouble_to_who_shares_the_connections(stuntbroker: Broker) -> None:
+async def test_an_invalid_topic_name_does_not_affect_other_producers_on_shared_connections(stuntbroker: Broker) -> None:
     stuntbroker.create_topic("other")
     async with Connections(bootstrap_servers=stuntbroker.bootstrap) as connections:
         for id_, topic in (("first", "caf\udce9"), ("second", "other")):
@@ -164,26 +164,26 @@ async def test_a_name_that_no_topic_can_have_is_no_trouble_to_who_shares_the_con
 
 
 @pytest.mark.parametrize("name", WRONG_OPTIONS)
-async def test_an_option_that_no_request_can_carry_is_refused_at_once(name: str) -> None:
+async def test_an_option_that_no_request_can_encode_is_rejected_by_the_constructor(name: str) -> None:
     options, kind, text = WRONG_OPTIONS[name]
     with pytest.raises(kind) as refused:
         TransactionalProducer(**{"transactional_id": "id"} | options)
     assert str(refused.value).startswith(text)
 
 
-def test_options_that_say_what_is_always_so_are_taken() -> None:
+def test_options_that_repeat_a_fixed_setting_are_accepted() -> None:
     for acks in ("all", -1):
         TransactionalProducer(transactional_id="id", acks=acks, enable_idempotence=True)
     TransactionalProducer(transactional_id="id", security_protocol="PLAINTEXT", sasl_mechanism=None)
 
 
-async def test_a_call_before_init_transactions_says_so(stuntbroker: Broker) -> None:
+async def test_a_call_before_init_transactions_raises_illegal_state_error(stuntbroker: Broker) -> None:
     async with TransactionalProducer(bootstrap_servers=stuntbroker.bootstrap, transactional_id="id") as producer:
         with pytest.raises(IllegalStateError, match="call init_transactions first"):
             await producer.begin_transaction()
 
 
-async def test_what_a_consumer_cannot_do_is_said_by_name(stuntbroker: Broker) -> None:
+async def test_consumer_errors_name_the_invalid_argument_or_the_group(stuntbroker: Broker) -> None:
     with pytest.raises(ValueError, match="auto_offset_reset is 'sometimes': it is one of earliest, latest, none"):
         TransactionalConsumer("orders", group_id="g", auto_offset_reset="sometimes")
     for group_id, kind in ((None, TypeError), (5, TypeError), ("", ValueError)):
@@ -195,7 +195,7 @@ async def test_what_a_consumer_cannot_do_is_said_by_name(stuntbroker: Broker) ->
     await consumer.stop()
 
 
-async def test_a_record_of_a_producer_that_was_closed_was_not_aborted(stuntbroker: Broker) -> None:
+async def test_an_unsent_record_of_a_closed_producer_reports_the_close_and_not_an_abort(stuntbroker: Broker) -> None:
     stuntbroker.create_topic("orders")
     producer = TransactionalProducer(bootstrap_servers=stuntbroker.bootstrap, transactional_id="id", linger_ms=60_000)
     await producer.start()
@@ -242,7 +242,7 @@ async def test_integers_and_offsets_of_other_libraries_are_offsets_too(
 @pytest.mark.parametrize(
     ("timestamp_ms", "kind"), [("1", TypeError), (float("nan"), TypeError), (-1, ValueError), (1 << 63, ValueError)]
 )
-async def test_a_time_that_no_record_can_have_is_refused_and_the_transaction_continues(
+async def test_an_invalid_timestamp_is_rejected_and_the_transaction_continues(
     timestamp_ms: Any, kind: type[Exception], producer: TransactionalProducer, stuntbroker: Broker
 ) -> None:
     with pytest.raises(kind, match="timestamp_ms"):
@@ -252,7 +252,7 @@ async def test_a_time_that_no_record_can_have_is_refused_and_the_transaction_con
     assert [(record.value, record.timestamp_ms) for record in stuntbroker.records("orders")] == [(b"taken", 7)]
 
 
-async def test_a_time_may_be_a_float_as_time_gives_it(producer: TransactionalProducer, stuntbroker: Broker) -> None:
+async def test_a_timestamp_may_be_a_float(producer: TransactionalProducer, stuntbroker: Broker) -> None:
     await producer.send("orders", b"x", timestamp_ms=1_500.9)
     await producer.commit_transaction()
     assert [record.timestamp_ms for record in stuntbroker.records("orders")] == [1_500]
@@ -265,7 +265,7 @@ async def test_headers_may_be_any_sequence(producer: TransactionalProducer, stun
     assert list(record.headers) == [("name", b"value")]
 
 
-async def test_records_can_be_waited_for_as_futures_can(producer: TransactionalProducer) -> None:
+async def test_sent_records_support_asyncio_wait_and_done_callbacks(producer: TransactionalProducer) -> None:
     records = [await producer.send("orders", b"x") for _ in range(3)]
     called: list[Any] = []
     records[0].add_done_callback(called.append)
@@ -277,7 +277,7 @@ async def test_records_can_be_waited_for_as_futures_can(producer: TransactionalP
     assert records[0].remove_done_callback(called.append) == 0
 
 
-async def test_a_topic_that_nobody_has_made_is_named_when_its_time_is_over(stuntbroker_factory: Any) -> None:
+async def test_send_to_a_missing_topic_names_the_topic_after_max_block_ms(stuntbroker_factory: Any) -> None:
     broker = stuntbroker_factory(**{"auto.create.topics.enable": "false"})
     options: dict[str, Any] = {"bootstrap_servers": broker.bootstrap, "max_block_ms": 300}
     async with TransactionalProducer(transactional_id="id", **options) as producer:
@@ -289,7 +289,9 @@ async def test_a_topic_that_nobody_has_made_is_named_when_its_time_is_over(stunt
         await producer.abort_transaction()
 
 
-async def test_connections_that_are_closed_too_early_cost_a_producer_and_are_no_defect(stuntbroker: Broker) -> None:
+async def test_shared_connections_that_are_closed_early_end_the_producer_with_a_recoverable_error(
+    stuntbroker: Broker,
+) -> None:
     stuntbroker.create_topic("orders")
     connections = Connections(bootstrap_servers=stuntbroker.bootstrap)
     await connections.start()

@@ -57,7 +57,7 @@ async def test_batches_and_records_of_a_partition_stay_in_the_order_of_the_calls
     assert [int(value) for value in broker.committed] == expected
 
 
-def test_the_blocking_twin_sends_batches_in_order_too(broker: ModelBroker) -> None:
+def test_the_blocking_producer_sends_batches_in_order(broker: ModelBroker) -> None:
     with blocking.TransactionalProducer(bootstrap_servers=str(broker.address), transactional_id="id") as producer:
         producer.init_transactions()
         with producer.transaction():
@@ -91,7 +91,9 @@ def with_control_attribute() -> bytes:
         (with_control_attribute(), "empty or a control batch"),
     ],
 )
-async def test_what_is_no_batch_is_refused_and_costs_nothing(broker: ModelBroker, data: bytes, message: str) -> None:
+async def test_send_batch_rejects_invalid_batches_and_the_transaction_continues(
+    broker: ModelBroker, data: bytes, message: str
+) -> None:
     async with producer_of(broker) as producer:
         await producer.init_transactions()
         async with producer.transaction():
@@ -104,7 +106,7 @@ async def test_what_is_no_batch_is_refused_and_costs_nothing(broker: ModelBroker
     assert broker.committed == [b"value"]
 
 
-async def test_an_encoded_batch_that_is_too_large_costs_the_transaction_and_is_not_split(broker: ModelBroker) -> None:
+async def test_an_encoded_batch_that_is_too_large_fails_the_transaction_and_is_not_split(broker: ModelBroker) -> None:
     broker.script = lambda request, count: Fault(MESSAGE_TOO_LARGE) if (request, count) == ("Produce", 1) else None
     async with producer_of(broker) as producer:
         await producer.init_transactions()
@@ -158,7 +160,7 @@ async def test_a_shared_transaction_is_ended_by_any_producer_of_it(
     assert broker.committed == [*expected, b"next", b"next"]
 
 
-async def test_a_shared_transaction_that_nobody_has_written_to_can_be_aborted_only(broker: ModelBroker) -> None:
+async def test_a_shared_transaction_without_records_can_only_be_aborted(broker: ModelBroker) -> None:
     """The coordinator says the same of one that another producer has aborted: to report a commit could be a lie."""
     async with producer_of(broker) as producer:
         await producer.init_transactions()
@@ -263,7 +265,7 @@ def test_blocking_producers_share_connections_and_their_thread(broker: ModelBrok
         blocking.TransactionalProducer(connections=connections, transactional_id="id")
 
 
-def test_stamping_a_batch_changes_what_says_whose_it_is_and_nothing_else() -> None:
+def test_stamp_producer_changes_only_producer_fields_attributes_and_crc() -> None:
     data = build_batch([(b"k", b"v"), (None, None)], 99)
     before = read_header(data)
 

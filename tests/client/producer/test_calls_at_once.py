@@ -109,7 +109,7 @@ async def test_a_commit_waits_for_offsets_and_fails_when_they_are_refused(level:
 
 @pytest.mark.parametrize("is_applied", [True, False])
 @pytest.mark.parametrize("kind", ["AddPartitionsToTxn", "AddOffsetsToTxn"])
-async def test_an_abort_ends_what_a_request_on_its_way_begins(kind: str, is_applied: bool) -> None:
+async def test_an_abort_ends_the_transaction_that_an_in_flight_request_begins(kind: str, is_applied: bool) -> None:
     """Else the coordinator has a transaction that nobody ends."""
     gate = Gate(kind, None if is_applied else Fault(None))
     async with in_transaction(1, gate) as (producer, broker):
@@ -132,7 +132,7 @@ async def test_an_abort_ends_what_a_request_on_its_way_begins(kind: str, is_appl
     assert broker.committed == [b"next"]
 
 
-async def test_a_commit_ends_what_offsets_on_their_way_begin() -> None:
+async def test_a_commit_includes_offsets_whose_request_is_in_flight() -> None:
     gate = Gate("AddOffsetsToTxn")
     async with in_transaction(1, gate) as (producer, broker):
         sending = offsets(producer)
@@ -149,14 +149,14 @@ async def test_a_commit_ends_what_offsets_on_their_way_begin() -> None:
     assert (broker.committed_offset, broker.is_ongoing) == (9, False)
 
 
-async def test_a_record_of_a_producer_that_is_stopped_at_once_has_a_result(level: int) -> None:
+async def test_a_record_fails_when_the_producer_is_stopped_right_after_send(level: int) -> None:
     async with in_transaction(level) as (producer, _):
         record = await producer.send("t", b"value", partition=0)
         await producer.stop(leave_open=True)
         assert isinstance(record.exception(), ProduceFailedError)
 
 
-async def test_a_send_that_waits_is_told_that_the_producer_was_closed(level: int) -> None:
+async def test_a_waiting_send_raises_when_the_producer_is_closed(level: int) -> None:
     async with in_transaction(level) as (producer, broker):
         gate = threading.Event()
         broker.handlers[3] = lambda request, version: gate.wait(20) and None
@@ -170,7 +170,7 @@ async def test_a_send_that_waits_is_told_that_the_producer_was_closed(level: int
 
 @pytest.mark.parametrize("how", ["cancelled", "timed out"])
 @pytest.mark.parametrize("kind", ["AddOffsetsToTxn", "TxnOffsetCommit"])
-async def test_offsets_that_were_given_up_cost_the_transaction_and_not_the_producer(
+async def test_cancelled_or_timed_out_offsets_fail_the_transaction_but_not_the_producer(
     level: int, kind: str, how: str
 ) -> None:
     if (level, kind) == (2, "AddOffsetsToTxn"):
@@ -257,7 +257,7 @@ async def test_a_prepared_transaction_whose_commit_is_refused_is_not_aborted(cod
 
 
 @pytest.mark.parametrize("then", ["repeat", "abort"])
-async def test_who_is_cancelled_while_it_prepares_can_prepare_again_or_abort(level: int, then: str) -> None:
+async def test_after_a_cancelled_prepare_the_producer_can_prepare_or_abort(level: int, then: str) -> None:
     outcomes = set()
     async with in_transaction(level, enable_2pc=True) as (producer, broker):
         for turns_before in range(12):
@@ -318,7 +318,7 @@ async def test_calls_in_another_event_loop_are_refused(level: int) -> None:
         assert broker.committed == [b"x"]
 
 
-async def test_a_state_may_be_given_as_its_text_and_nothing_else(level: int) -> None:
+async def test_complete_transaction_accepts_the_text_of_a_state_and_no_other_type(level: int) -> None:
     async with in_transaction(level, enable_2pc=True) as (producer, broker):
         await producer.send("t", b"record", partition=0)
         text = str(await producer.prepare_transaction())
@@ -331,7 +331,7 @@ async def test_a_state_may_be_given_as_its_text_and_nothing_else(level: int) -> 
     assert broker.committed == [b"record"]
 
 
-async def test_a_call_that_timed_out_is_repeated_with_its_argument(level: int) -> None:
+async def test_a_call_that_timed_out_can_be_repeated_only_with_the_same_argument(level: int) -> None:
     gate = Gate("EndTxn (commit)")
     async with in_transaction(level, gate, enable_2pc=True, max_block_ms=50) as (producer, broker):
         await producer.send("t", b"record", partition=0)
@@ -346,7 +346,7 @@ async def test_a_call_that_timed_out_is_repeated_with_its_argument(level: int) -
     assert broker.committed == [b"record"]
 
 
-async def test_a_time_out_says_what_was_in_the_way(level: int) -> None:
+async def test_a_time_out_error_names_the_last_error_of_the_broker(level: int) -> None:
     def script(request: str, count: int) -> Fault | None:
         return Fault(LOADING) if request == "EndTxn (commit)" and not is_over else None
 
@@ -372,7 +372,7 @@ async def test_stop_aborts_when_a_commit_that_timed_out_fails_after_all(level: i
         assert broker.is_ongoing is False
 
 
-async def test_stop_that_is_cancelled_continues_and_the_next_waits_for_it(level: int) -> None:
+async def test_a_cancelled_stop_continues_and_a_second_stop_waits_for_it(level: int) -> None:
     before = asyncio.all_tasks()
     gate = Gate("EndTxn (abort)")
     async with in_transaction(level, gate) as (producer, broker):
@@ -389,7 +389,7 @@ async def test_stop_that_is_cancelled_continues_and_the_next_waits_for_it(level:
     assert asyncio.all_tasks() == before
 
 
-async def test_who_waits_for_a_call_is_told_that_the_producer_was_closed(level: int) -> None:
+async def test_a_waiting_init_transactions_raises_when_the_producer_is_closed(level: int) -> None:
     gate = Gate("InitProducerId")
     with ModelBroker(level, gate) as broker:
         producer = TransactionalProducer(bootstrap_servers=str(broker.address), transactional_id="id")
@@ -420,7 +420,7 @@ async def test_a_producer_is_started_once(level: int) -> None:
     assert asyncio.all_tasks() == before
 
 
-async def test_partitions_for_needs_a_producer_that_is_open_and_takes_its_time_out(level: int) -> None:
+async def test_partitions_for_needs_an_open_producer_and_obeys_max_block_ms(level: int) -> None:
     with ModelBroker(level) as broker:
         producer = TransactionalProducer(
             bootstrap_servers=str(broker.address), transactional_id="id", max_block_ms=50, retry_backoff_ms=1
@@ -445,7 +445,9 @@ async def test_partitions_for_needs_a_producer_that_is_open_and_takes_its_time_o
 
 
 @pytest.mark.parametrize("turns_before", range(6))
-async def test_who_is_cancelled_while_its_records_are_written_is_cancelled(turns_before: int, level: int) -> None:
+async def test_a_cancelled_flush_raises_cancelled_error_although_its_records_are_written(
+    turns_before: int, level: int
+) -> None:
     """asyncio.wait_for of Python 3.11 gives the result instead, and the task goes on as if nobody had cancelled it."""
     gate = Gate("Produce")
     async with in_transaction(level, gate) as (producer, _):
@@ -463,7 +465,7 @@ async def test_who_is_cancelled_while_its_records_are_written_is_cancelled(turns
         await producer.abort_transaction()
 
 
-async def test_a_commit_whose_block_was_cancelled_continues_and_is_to_be_called_again(level: int) -> None:
+async def test_a_cancelled_commit_continues_and_must_be_called_again(level: int) -> None:
     gate = Gate("EndTxn (commit)")
     async with in_transaction(level, gate) as (producer, broker):
         await producer.send_and_wait("t", b"x", partition=0)
@@ -490,7 +492,7 @@ async def test_a_commit_whose_block_was_cancelled_continues_and_is_to_be_called_
         await producer.abort_transaction()
 
 
-async def test_who_has_shared_a_transaction_aborts_it_when_it_is_closed_and_who_has_joined_it_does_not(
+async def test_a_shared_transaction_is_aborted_by_the_close_of_its_first_producer_only(
     stuntbroker: Broker,
 ) -> None:
     stuntbroker.create_topic("t", 2)
@@ -509,7 +511,7 @@ async def test_who_has_shared_a_transaction_aborts_it_when_it_is_closed_and_who_
 
 @pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="eager tasks came with Python 3.12")
 @pytest.mark.parametrize("level", [1, 2])
-async def test_calls_may_end_in_their_first_step(level: int) -> None:
+async def test_calls_work_with_eager_tasks(level: int) -> None:
     asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined]
     async with in_transaction(level) as (producer, broker):
         await producer.commit_transaction()

@@ -61,7 +61,7 @@ class Bootstrapped:
         return await self._create(*arguments, **options)
 
 
-async def test_whatever_keeps_a_connection_from_being_made_is_as_if_the_broker_were_away(
+async def test_any_failure_to_open_a_connection_is_retried_like_an_unreachable_broker(
     monkeypatch: pytest.MonkeyPatch, stuntbroker: Broker
 ) -> None:
     created = Bootstrapped(failures=2)
@@ -107,7 +107,7 @@ async def test_metadata_that_is_not_answered_is_asked_for_again_over_another_con
     stuntbroker.assert_committed("orders", ["x"])
 
 
-async def test_connections_that_nobody_closes_are_warned_of_by_name() -> None:
+async def test_unclosed_connections_give_a_resource_warning_with_their_client_id() -> None:
     with ModelBroker(2) as broker:
         connections: list[Connections] = [Connections(bootstrap_servers=str(broker.address), client_id="forgotten")]
         await connections[0].start()

@@ -169,7 +169,7 @@ def test_every_retriable_code_is_retried_by_requests_to_coordinators() -> None:
         assert not_retried == set(), request
 
 
-def test_what_the_table_does_not_name_is_fatal_but_for_partitions_and_records() -> None:
+def test_unknown_error_codes_are_fatal_except_in_produce_and_add_partitions() -> None:
     unknown = 999
 
     abortable = {request for request in Request if kind_of(request, unknown) is Kind.ABORTABLE}
@@ -235,7 +235,7 @@ def test_the_response_to_a_batch_is_handled_as_in_java(code: int, kind: Kind) ->
         (Fact.NO_NEW_EPOCH, Request.PRODUCE, 120, Kind.ABORTABLE, Kind.ABORTABLE),
     ],
 )
-def test_versions_and_what_happened_before_replace_a_kind(
+def test_facts_about_the_broker_and_the_transaction_replace_the_kind_of_an_error(
     facts: Fact, request_kind: Request, code: int, before: Kind, after: Kind
 ) -> None:
     assert kind_of(request_kind, code) is before
@@ -310,7 +310,7 @@ def test_a_fatal_error_has_the_class_that_says_what_to_do(kind: Kind, code: int,
     assert fatal_class(kind, code) is expected
 
 
-def test_a_number_of_the_draft_is_a_fence_only_where_a_broker_follows_it() -> None:
+def test_an_error_code_of_the_draft_is_a_fence_only_when_the_broker_follows_the_draft() -> None:
     assert fatal_class(Kind.RECOVERABLE, 91, DRAFT) is ProducerFencedError
     assert fatal_class(Kind.FATAL, 91) is UnexpectedError
 

@@ -19,7 +19,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_an_error_comes_back_whole_from_another_process(error: ProducerError) -> None:
+def test_errors_survive_pickling(error: ProducerError) -> None:
     error.reason = "who fenced it, and when"
 
     copied = pickle.loads(pickle.dumps(error))

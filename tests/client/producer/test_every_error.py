@@ -67,7 +67,9 @@ REPEATED = [case for case in CASES if case[1] in EVERY_TRANSACTION]
 @pytest.mark.parametrize(
     ("level", "request_kind"), REPEATED, ids=[f"level {level}, {each.value}" for level, each in REPEATED]
 )
-async def test_a_later_transaction_is_no_different(level: int, request_kind: Request) -> None:
+async def test_an_error_in_a_later_transaction_stops_the_process_only_if_it_is_fatal(
+    level: int, request_kind: Request
+) -> None:
     codes = [code for code in ErrorCode if code in TABLE[request_kind]]
 
     assert await wrong_outcomes(level, request_kind, codes, count=2) == []

@@ -116,7 +116,7 @@ async def test_each_request_has_the_whole_time_out(opened: Open, monkeypatch: py
     assert not connection.connected()
 
 
-async def test_after_all_responses_the_next_request_can_be_late_again(opened: Open) -> None:
+async def test_a_request_times_out_after_earlier_requests_were_answered(opened: Open) -> None:
     connection = opened(timeout_s=0)
     wire = Wire(connection)
     first = asyncio.ensure_future(wire.ask(heartbeat()))
@@ -144,7 +144,7 @@ async def test_the_response_to_a_cancelled_request_is_dropped_and_is_never_late(
     assert (await following).error_code == 8
 
 
-async def test_a_response_that_comes_while_its_caller_is_being_cancelled_harms_nobody(opened: Open) -> None:
+async def test_a_response_that_arrives_while_its_caller_is_cancelled_keeps_the_connection_open(opened: Open) -> None:
     connection = opened()
     asking = asyncio.ensure_future(Wire(connection).ask(heartbeat()))
     await iterations(1)
@@ -163,7 +163,7 @@ FAULTS: dict[str, tuple[Exception, str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-async def test_a_failed_write_ends_the_connection_and_is_told_after_the_call(opened: Open, name: str) -> None:
+async def test_a_failed_write_closes_the_connection_and_is_reported_after_the_call(opened: Open, name: str) -> None:
     fault, text = FAULTS[name]
     connection = opened(fault=fault)
     outcomes: list[Any] = []

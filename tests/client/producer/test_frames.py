@@ -71,7 +71,7 @@ def test_a_length_below_zero_closes_the_connection() -> None:
     assert str(connection.closed[0]) == "a response of -1 bytes"
 
 
-def test_the_end_of_the_connection_is_told_once_to_whom_it_concerns() -> None:
+def test_eof_and_the_loss_of_the_connection_are_each_reported_once() -> None:
     connection = Connection()
     reader = ResponseReader(connection)
     reader.eof_received()

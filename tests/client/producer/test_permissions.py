@@ -38,7 +38,7 @@ def producer_of(broker: Broker, transactional_id: str = "x") -> TransactionalPro
     )
 
 
-async def test_a_forbidden_topic_aborts_the_transaction_and_the_producer_goes_on(broker: Broker) -> None:
+async def test_a_forbidden_topic_fails_the_transaction_but_not_the_producer(broker: Broker) -> None:
     async with producer_of(broker) as producer:
         await producer.init_transactions()
         broker.acls.deny("alice", "WRITE", topic="open-later")
@@ -62,7 +62,7 @@ async def test_a_forbidden_topic_aborts_the_transaction_and_the_producer_goes_on
     broker.assert_committed("open-later", ["2"])
 
 
-async def test_a_forbidden_group_aborts_the_transaction_and_the_producer_goes_on(broker: Broker) -> None:
+async def test_a_forbidden_group_fails_the_transaction_but_not_the_producer(broker: Broker) -> None:
     async with producer_of(broker) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()

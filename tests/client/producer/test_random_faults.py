@@ -63,7 +63,7 @@ class World:
 
 @pytest.mark.parametrize("level", [1, 2])
 @pytest.mark.parametrize("first_seed", range(0, 4 * SEEDS_OF_A_TEST, SEEDS_OF_A_TEST))
-async def test_what_is_readable_is_what_was_reported(level: int, first_seed: int) -> None:
+async def test_readable_transactions_are_exactly_those_reported_as_committed(level: int, first_seed: int) -> None:
     wrong = {}
     cancelled = reported = 0
     for seed in range(first_seed, first_seed + SEEDS_OF_A_TEST):

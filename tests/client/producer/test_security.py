@@ -84,7 +84,7 @@ async def write(level: int) -> None:
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("level", [1, 2])
-def test_everything_goes_by_tls_when_it_is_asked_for(level: int, run: Any) -> None:
+def test_producers_use_tls_for_every_connection(level: int, run: Any) -> None:
     run(write(level))
 
 
@@ -137,7 +137,7 @@ async def test_a_user_with_the_right_password_commits() -> None:
         assert broker.committed == [b"by SASL"]
 
 
-async def test_a_wrong_password_is_fatal_at_once() -> None:
+async def test_a_wrong_password_makes_start_fail_immediately() -> None:
     with SaslBroker() as broker:
         refused = sasl(broker, "wrong")
         with pytest.raises(AuthenticationError, match=r"does not accept the credentials of this client.*who") as raised:
@@ -155,7 +155,7 @@ async def test_a_wrong_password_is_fatal_at_once() -> None:
     assert raised.value.code == broker.FAILED
 
 
-async def test_who_finds_no_broker_is_told_what_the_system_says() -> None:
+async def test_a_failed_bootstrap_connection_reports_the_error_of_the_operating_system() -> None:
     for connecting in (
         TransactionalProducer(transactional_id="id", bootstrap_servers="127.0.0.1:1"),
         TransactionalConsumer("t", group_id="group", bootstrap_servers="127.0.0.1:1"),
@@ -208,7 +208,7 @@ def asks_for_certificates() -> Iterator[tuple[str, trustme.CA]]:
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["TLS 1.2", "TLS 1.3"])
 @pytest.mark.parametrize("has_certificate", [False, True], ids=["no certificate", "another one's certificate"])
-async def test_a_client_whose_certificate_is_refused_is_told_so(
+async def test_a_refused_client_certificate_raises_authentication_error(
     asks_for_certificates: tuple[str, trustme.CA], version: ssl.TLSVersion, has_certificate: bool
 ) -> None:
     address, authority = asks_for_certificates
@@ -226,7 +226,7 @@ async def test_a_client_whose_certificate_is_refused_is_told_so(
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["a topic that is known", "another topic"])
-async def test_a_password_that_is_taken_back_ends_the_producer_instead_of_being_tried_for_ever(is_known: bool) -> None:
+async def test_a_revoked_password_is_fatal_to_a_running_producer(is_known: bool) -> None:
     with SaslBroker() as broker:
         async with TransactionalProducer(transactional_id="id", **sasl(broker)) as producer:
             await producer.init_transactions()
@@ -245,7 +245,7 @@ async def test_a_password_that_is_taken_back_ends_the_producer_instead_of_being_
             assert producer.state is State.FATAL_ERROR
 
 
-async def test_a_commit_that_took_place_is_reported_as_such_whatever_comes_behind_it() -> None:
+async def test_a_commit_succeeds_when_authentication_fails_only_afterwards() -> None:
     with SaslBroker() as broker:
         async with TransactionalProducer(transactional_id="id", **sasl(broker)) as producer:
             await producer.init_transactions()

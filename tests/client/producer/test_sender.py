@@ -59,7 +59,7 @@ async def test_batches_stay_in_order_when_the_second_of_many_has_to_be_sent_agai
     assert broker.committed == [b"%d" % n for n in range(20)]
 
 
-async def test_records_of_one_moment_share_a_batch_and_batches_of_one_moment_share_a_request(
+async def test_records_sent_together_share_batches_and_one_produce_request(
     broker: ModelBroker,
 ) -> None:
     async with in_transaction(broker) as producer:
@@ -85,7 +85,7 @@ async def test_linger_ms_ends_on_its_own(broker: ModelBroker) -> None:
         await asyncio.wait_for(_awaited(await producer.send("t", b"a", partition=0)), 10)
 
 
-async def test_a_record_that_is_not_delivered_in_time_costs_the_transaction(broker: ModelBroker) -> None:
+async def test_a_record_not_delivered_within_delivery_timeout_ms_fails_the_transaction(broker: ModelBroker) -> None:
     broker.script = lambda request, count: Fault(NOT_LEADER) if request == "Produce" else None
     async with in_transaction(broker, delivery_timeout_ms=30) as producer:
         record = await producer.send("t", b"a", partition=0)
@@ -106,7 +106,7 @@ async def test_a_record_that_is_not_delivered_in_time_costs_the_transaction(brok
     assert broker.committed == [b"next"]
 
 
-async def test_a_record_whose_response_takes_too_long_fails_before_it_arrives(broker: ModelBroker) -> None:
+async def test_a_record_fails_at_its_delivery_time_out_before_the_late_response_arrives(broker: ModelBroker) -> None:
     gate = threading.Event()
     broker.script = lambda request, count: gate.wait(20) and None if request == "Produce" else None
     async with in_transaction(broker, delivery_timeout_ms=30) as producer:
@@ -140,7 +140,7 @@ async def test_a_batch_that_is_too_large_is_not_split_after_its_transaction_has_
     assert broker.committed == [b"next"]
 
 
-async def test_a_partition_without_a_leader_costs_the_transaction_when_the_time_is_over(broker: ModelBroker) -> None:
+async def test_a_record_for_a_partition_without_a_leader_fails_after_delivery_timeout_ms(broker: ModelBroker) -> None:
     async with in_transaction(broker, delivery_timeout_ms=30) as producer:
         broker.leaders[0] = -1
         for _ in range(2):  # The first may be one that was asked for before.
@@ -162,7 +162,7 @@ async def test_send_waits_while_the_buffer_is_full(broker: ModelBroker) -> None:
     assert len(broker.committed) == 300
 
 
-async def test_records_do_not_linger_while_others_wait_for_their_room(broker: ModelBroker) -> None:
+async def test_records_do_not_linger_while_the_buffer_is_full(broker: ModelBroker) -> None:
     async with in_transaction(broker, buffer_memory=500, linger_ms=3_600_000) as producer:
         for _ in range(20):
             await producer.send("t", b"x" * 100, partition=0)
@@ -171,7 +171,9 @@ async def test_records_do_not_linger_while_others_wait_for_their_room(broker: Mo
     assert len(broker.committed) == 20
 
 
-async def test_a_record_for_which_there_is_no_room_in_time_costs_the_transaction(broker: ModelBroker) -> None:
+async def test_a_record_that_waits_for_buffer_memory_beyond_max_block_ms_fails_the_transaction(
+    broker: ModelBroker,
+) -> None:
     """Else it would be committed without the record."""
     broker.script = lambda request, count: Fault(NOT_LEADER) if request == "Produce" else None
     async with in_transaction(broker, buffer_memory=100, max_block_ms=30) as producer:
@@ -183,7 +185,7 @@ async def test_a_record_for_which_there_is_no_room_in_time_costs_the_transaction
         broker.script = lambda request, count: None
 
 
-async def test_a_record_that_is_on_its_way_at_the_end_fails(broker: ModelBroker) -> None:
+async def test_an_in_flight_record_fails_when_the_producer_is_stopped(broker: ModelBroker) -> None:
     async with in_transaction(broker, max_block_ms=50) as producer:
         gate = threading.Event()
         broker.script = lambda request, count: gate.wait(20) and None if request == "Produce" else None
@@ -196,7 +198,7 @@ async def test_a_record_that_is_on_its_way_at_the_end_fails(broker: ModelBroker)
         gate.set()
 
 
-async def test_what_is_split_counts_as_much_as_it_did(broker: ModelBroker) -> None:
+async def test_split_batches_release_all_their_buffer_memory(broker: ModelBroker) -> None:
     broker.script = lambda request, count: Fault(TOO_LARGE) if (request, count) == ("Produce", 1) else None
     async with in_transaction(broker) as producer:
         for n in range(1000):
@@ -244,7 +246,7 @@ async def test_headers_count_for_the_size_of_a_record(broker: ModelBroker) -> No
         assert getattr(record.exception(), "failure_type", None) is FailureType.MESSAGE_REJECTED
 
 
-async def test_what_send_returns_works_with_the_tools_of_asyncio(broker: ModelBroker) -> None:
+async def test_sent_records_support_await_gather_and_cancellation(broker: ModelBroker) -> None:
     async with in_transaction(broker, linger_ms=3_600_000) as producer:
         records = [await producer.send("t", b"%d" % n, partition=0) for n in range(4)]
         called: list[object] = []
@@ -263,7 +265,7 @@ async def test_what_send_returns_works_with_the_tools_of_asyncio(broker: ModelBr
         assert (await records[3]).topic_partition == ("t", 0)
 
 
-async def test_records_of_an_aborted_transaction_fail_without_complaint(broker: ModelBroker) -> None:
+async def test_unsent_records_of_an_aborted_transaction_fail_and_are_not_sent(broker: ModelBroker) -> None:
     async with in_transaction(broker, linger_ms=3_600_000) as producer:
         record = await producer.send("t", b"a", partition=0)
         await producer.abort_transaction()
@@ -273,7 +275,7 @@ async def test_records_of_an_aborted_transaction_fail_without_complaint(broker: 
     assert broker.counts["Produce"] == 0
 
 
-async def test_a_cancelled_send_of_offsets_costs_the_transaction(broker: ModelBroker) -> None:
+async def test_a_cancelled_send_of_offsets_fails_the_transaction(broker: ModelBroker) -> None:
     """Nobody knows then whether they are part of it."""
     broker.script = lambda request, count: Fault(LOADING) if request == "TxnOffsetCommit" else None
     async with in_transaction(broker) as producer:
@@ -287,7 +289,7 @@ async def test_a_cancelled_send_of_offsets_costs_the_transaction(broker: ModelBr
         await producer.abort_transaction()
 
 
-async def test_offsets_that_take_too_long_cost_the_transaction(broker: ModelBroker) -> None:
+async def test_offsets_that_time_out_make_the_transaction_abortable(broker: ModelBroker) -> None:
     broker.script = lambda request, count: Fault(LOADING) if request == "TxnOffsetCommit" else None
     async with in_transaction(broker, max_block_ms=30) as producer:
         with pytest.raises(TransactionAbortableError):
@@ -310,7 +312,9 @@ async def test_a_cancelled_commit_continues_and_is_waited_for_by_the_next_commit
     assert broker.committed == [b"a"]
 
 
-async def test_an_error_of_a_serializer_or_partitioner_is_raised_and_costs_nothing(broker: ModelBroker) -> None:
+async def test_an_error_of_a_serializer_or_partitioner_is_raised_and_the_transaction_continues(
+    broker: ModelBroker,
+) -> None:
     async with in_transaction(
         broker,
         value_serializer=lambda value: value.encode(),
@@ -341,7 +345,7 @@ class Number:
         return 1
 
 
-async def test_bytes_and_numbers_of_every_kind_are_taken_and_what_is_neither_costs_nothing(broker: ModelBroker) -> None:
+async def test_send_accepts_all_bytes_and_integer_types_and_rejects_others_harmlessly(broker: ModelBroker) -> None:
     async with in_transaction(broker) as producer:
         await producer.send("t", b"value", partition=Number())  # type: ignore[arg-type]  # Metadata is not known yet.
         for partition in (1.0, "1"):
@@ -357,7 +361,7 @@ async def test_bytes_and_numbers_of_every_kind_are_taken_and_what_is_neither_cos
     assert broker.committed == [b"value"] * 4
 
 
-async def test_a_record_over_max_request_size_is_rejected_and_costs_the_transaction(broker: ModelBroker) -> None:
+async def test_a_record_over_max_request_size_is_rejected_and_fails_the_transaction(broker: ModelBroker) -> None:
     async with in_transaction(broker, max_request_size=1000) as producer:
         record = await producer.send("t", b"x" * 2000, partition=0)
         with pytest.raises(ProduceFailedError) as failed:
@@ -463,7 +467,7 @@ async def test_the_partition_of_a_refused_record_takes_the_next_transactions(bro
 
 @pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("back_off_ms", [1, 7])
-def test_what_waits_for_a_timer_is_sent_whatever_the_loops_clock_says_then(
+def test_batches_that_wait_for_a_timer_are_sent_even_when_it_fires_early(
     broker: ModelBroker, make_loop: Callable[[], asyncio.AbstractEventLoop], back_off_ms: int
 ) -> None:
     """uvloop's clock counts milliseconds, and its timers come up to one before."""

@@ -316,7 +316,7 @@ def test_every_state_can_be_reached_and_left() -> None:
 
 
 @pytest.mark.parametrize("before", State, ids=lambda state: state.name)
-def test_a_session_goes_where_the_table_lets_it_and_nowhere_else(before: State) -> None:
+def test_a_session_makes_only_the_transitions_of_the_table(before: State) -> None:
     for after in State:
         seen: list[tuple[State, State]] = []
         session = Session("id")
@@ -332,7 +332,7 @@ def test_a_session_goes_where_the_table_lets_it_and_nowhere_else(before: State) 
 
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
-async def test_what_nobody_expected_is_fatal_in_every_state_but_the_last(state: State) -> None:
+async def test_an_unexpected_exception_is_fatal_in_every_state_except_closed(state: State) -> None:
     async def broken() -> None:
         raise ZeroDivisionError("a mistake of this client")
 

@@ -113,7 +113,7 @@ async def test_a_transaction_and_its_records_are_spans(broker: ModelBroker, span
     ]
 
 
-async def test_a_current_span_is_the_parent_of_what_is_sent_in_it(broker: ModelBroker, spans: Spans) -> None:
+async def test_the_current_span_is_the_parent_of_records_sent_in_it(broker: ModelBroker, spans: Spans) -> None:
     async with producer_of(broker, spans) as producer:
         await producer.init_transactions()
         async with producer.transaction():
@@ -124,7 +124,7 @@ async def test_a_current_span_is_the_parent_of_what_is_sent_in_it(broker: ModelB
     assert sent.parent is not None and sent.parent.span_id == order.context.span_id
 
 
-async def test_what_fails_is_an_error_in_its_span(broker: ModelBroker, spans: Spans) -> None:
+async def test_failed_records_and_transactions_have_an_error_in_their_spans(broker: ModelBroker, spans: Spans) -> None:
     broker.script = lambda request, count: Fault(INVALID_RECORD) if (request, count) == ("Produce", 1) else None
     async with producer_of(broker, spans) as producer:
         await producer.init_transactions()
@@ -149,7 +149,7 @@ async def test_what_fails_is_an_error_in_its_span(broker: ModelBroker, spans: Sp
     assert "error.type" not in attributes(written)
 
 
-async def test_what_is_counted_and_timed_is_handed_to_the_application(broker: ModelBroker) -> None:
+async def test_on_measurement_gets_counts_of_records_and_durations_of_calls(broker: ModelBroker) -> None:
     measured: list[Measurement] = []
     async with producer_of(broker, None, measured) as producer:
         await producer.init_transactions()
@@ -191,7 +191,7 @@ async def test_a_commit_that_fails_is_timed_with_its_error(code: ErrorCode, erro
     assert [each["error.type"] for each in timed] == [error_type]
 
 
-async def test_an_error_of_the_applications_callback_ends_nothing(
+async def test_an_error_in_on_measurement_is_logged_and_the_transaction_continues(
     broker: ModelBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(measurement: Measurement) -> None:
@@ -208,7 +208,7 @@ async def test_an_error_of_the_applications_callback_ends_nothing(
     assert "on_measurement raised an error" in caplog.text
 
 
-async def test_what_is_read_is_linked_to_what_was_sent(spans: Spans) -> None:
+async def test_spans_of_read_records_are_linked_to_the_spans_that_sent_them(spans: Spans) -> None:
     measured: list[Measurement] = []
     with stuntbroker.broker(topics={"t": 1}) as broker:
         async with TransactionalProducer(
@@ -270,7 +270,7 @@ async def test_a_trace_context_of_the_application_stays_in_the_headers_and_is_li
     assert replaced[1][1].split(b"-")[2] == b"%016x" % unlinked.context.span_id
 
 
-def test_the_blocking_twin_has_spans_too(broker: ModelBroker, spans: Spans) -> None:
+def test_the_blocking_producer_has_spans(broker: ModelBroker, spans: Spans) -> None:
     with blocking.TransactionalProducer(
         bootstrap_servers=str(broker.address), transactional_id="id", tracer=spans.tracer
     ) as producer:

@@ -67,7 +67,7 @@ async def timed_out(broker: Broker, name: str) -> AsyncIterator[TransactionalPro
 
 
 @pytest.mark.parametrize(("profile", "level"), [("kafka", 2), ("kip-588", 2), ("kip-588", 1), ("kip-588", 0)])
-async def test_the_same_producer_continues(profile: str, level: int) -> None:
+async def test_a_producer_continues_after_the_coordinator_timed_out_its_transaction(profile: str, level: int) -> None:
     properties = {"stuntbroker.profile": profile, "transaction.version": level}
     with stuntbroker.broker(properties, topics={"t": 2}) as broker:
         for step in STEPS:
@@ -80,7 +80,7 @@ async def test_the_same_producer_continues(profile: str, level: int) -> None:
 
 
 @pytest.mark.parametrize("level", [0, 1])
-async def test_a_time_out_ends_the_producer_where_nothing_distinguishes_it_from_a_fence(level: int) -> None:
+async def test_a_transaction_time_out_is_fatal_where_it_cannot_be_distinguished_from_a_fence(level: int) -> None:
     with stuntbroker.broker({"transaction.version": level}, topics={"t": 2}) as broker:
         for step in STEPS:
             async with timed_out(broker, step.__name__) as producer:

@@ -132,7 +132,7 @@ class World:
 
 
 @pytest.mark.parametrize("level", [1, 2])
-async def test_what_is_readable_is_what_the_database_has_decided(level: int) -> None:
+async def test_readable_transactions_are_exactly_those_committed_by_the_database(level: int) -> None:
     crashes = 0
     for seed in range(SEEDS):
         with broker_at(level) as broker:

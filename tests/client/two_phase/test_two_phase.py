@@ -91,7 +91,7 @@ async def test_a_stored_state_does_not_commit_the_transaction_after_its_own(
         assert broker.values("payments") == [b"decided"] * records
 
 
-async def test_a_block_does_not_abort_what_it_has_prepared(broker: Broker) -> None:
+async def test_a_block_does_not_abort_its_prepared_transaction(broker: Broker) -> None:
     async with producer_of(broker, "block") as producer:
         await producer.init_transactions()
         with pytest.raises(ConnectionError):
@@ -138,7 +138,7 @@ async def test_a_prepared_transaction_takes_nothing_more_and_waits_for_its_end(b
         assert b"prepared" not in broker.values("others")
 
 
-async def test_what_was_kept_can_be_committed_as_often_as_it_takes(broker: Broker) -> None:
+async def test_a_prepared_transaction_can_be_recovered_repeatedly_until_it_is_committed(broker: Broker) -> None:
     first = producer_of(broker, "kept")
     await first.start()
     await first.init_transactions()
@@ -169,7 +169,7 @@ async def test_prepare_needs_a_producer_for_two_phase_commit(broker: Broker) -> 
             await producer.prepare_transaction()
 
 
-async def test_a_broker_without_two_phase_commit_says_so() -> None:
+async def test_a_broker_without_two_phase_commit_raises_unsupported_version() -> None:
     with stuntbroker.broker({"transaction.two.phase.commit.enable": False}) as plain:
         async with producer_of(plain) as producer:
             with pytest.raises(UnsupportedVersionError, match="InitProducerId 0-5, needed is version 6-6"):
@@ -184,7 +184,9 @@ def test_a_text_that_is_no_prepared_state_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("is_prepared", [False, True])
-async def test_what_is_given_up_while_a_commit_is_decided_changes_nothing(level: int, is_prepared: bool) -> None:
+async def test_a_send_that_fails_while_end_txn_is_in_flight_does_not_change_the_outcome(
+    level: int, is_prepared: bool
+) -> None:
     """A `send` waits for a topic that nobody creates, and its time is over while EndTxn is under way."""
     with broker_at(level, **{"auto.create.topics.enable": False}) as broker:
         async with producer_of(broker, max_block_ms=500) as producer:
@@ -216,7 +218,7 @@ async def test_what_is_given_up_while_a_commit_is_decided_changes_nothing(level:
         assert broker.values("others") == [b"written", b"next"]
 
 
-async def test_a_block_takes_the_result_of_a_commit_that_timed_out_in_it(broker: Broker) -> None:
+async def test_a_block_accepts_a_commit_that_timed_out_in_it_and_succeeded_later(broker: Broker) -> None:
     async with producer_of(broker, "slow", max_block_ms=200) as producer:
         await producer.init_transactions()
         async with producer.transaction():
@@ -233,7 +235,7 @@ async def test_a_block_takes_the_result_of_a_commit_that_timed_out_in_it(broker:
     assert broker.values("others")[-2:] == [b"slowly committed", b"and the next"]
 
 
-async def test_a_block_leaves_alone_what_it_has_completed_even_if_no_further_transaction_is_possible() -> None:
+async def test_a_block_with_a_completed_transaction_ends_normally_even_after_a_fatal_error() -> None:
     with broker_at(1) as broker:
         async with producer_of(broker) as producer:
             await producer.init_transactions()

@@ -45,7 +45,7 @@ def write(producer: confluent_kafka.Producer, value: str) -> None:
     producer.flush(10)
 
 
-async def test_aiokafka_1134_a_producer_looks_for_its_coordinator_when_that_has_moved() -> None:
+async def test_aiokafka_1134_a_producer_finds_its_coordinator_after_a_move() -> None:
     async with stuntbroker.broker(topics={"payments": 1}, nodes=3) as broker:
         producer = aiokafka.AIOKafkaProducer(
             bootstrap_servers=broker.bootstrap, transactional_id="pay-1", client_id="payer", retry_backoff_ms=20
@@ -66,7 +66,7 @@ async def test_aiokafka_1134_a_producer_looks_for_its_coordinator_when_that_has_
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_librdkafka_3928_a_producer_that_has_timed_out_is_told_from_one_that_was_replaced(
+def test_librdkafka_3928_a_transaction_time_out_is_distinguished_from_a_newer_instance(
     is_alone: bool, broker: Broker
 ) -> None:
     producer = producer_of(broker)
@@ -83,7 +83,7 @@ def test_librdkafka_3928_a_producer_that_has_timed_out_is_told_from_one_that_was
 
 
 @pytest.mark.parametrize("personality, version", [("3.9", 4), ("4.3", 5)])
-async def test_kip_890_a_commit_is_repeated_when_its_answer_is_lost_and_the_next_one_is_its_own(
+async def test_kip_890_a_commit_retried_after_a_lost_response_does_not_end_the_next_transaction(
     personality: str, version: int
 ) -> None:
     async with stuntbroker.broker({"stuntbroker.personality": personality}, topics={"payments": 1}) as broker:
@@ -144,7 +144,7 @@ async def test_bufstream_a_delayed_commit_ends_the_next_transaction_or_is_refuse
         await producer.stop()
 
 
-def test_a_disk_that_is_full_costs_nothing_that_was_acknowledged(broker: Broker) -> None:
+def test_a_full_disk_loses_no_acknowledged_transaction(broker: Broker) -> None:
     broker.apply_plan("disk-full")
     producer = producer_of(broker)
     committed = []

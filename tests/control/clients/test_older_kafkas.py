@@ -44,7 +44,7 @@ def check_zombie_and_late_requests(control: ControlClient, bootstrap: str, apis:
 
 
 @pytest.mark.parametrize("release", PERSONALITIES)
-def test_producers_are_fenced_and_requests_come_late_in_every_kafka(release: str) -> None:
+def test_newer_instances_and_late_requests_work_with_every_personality(release: str) -> None:
     with stuntbroker.broker({"stuntbroker.personality": release}, topics={"payments": 1}) as broker:
         served = [api for api in APIS_THAT_CAN_BE_LATE if release > "2.5" or api != "WriteTxnMarkers"]
         check_zombie_and_late_requests(broker.control, broker.bootstrap, served)
@@ -59,7 +59,7 @@ def test_a_marker_of_a_version_that_no_listener_serves_is_refused_with_the_reaso
             broker.deliver_late("WriteTxnMarkers", "pay-1", topic="payments")
 
 
-def test_one_broker_of_a_test_is_several_kafkas_and_stays_where_it_was_when_it_starts_again() -> None:
+def test_a_broker_with_two_personalities_keeps_its_listener_addresses_over_a_restart() -> None:
     with stuntbroker.broker(TWO_LISTENERS, topics={"payments": 1}) as broker:
         before = broker.listeners
         assert before.keys() == {"OLD", "NEW"}
@@ -71,7 +71,7 @@ def test_one_broker_of_a_test_is_several_kafkas_and_stays_where_it_was_when_it_s
         assert broker.values("payments") == [b"42 EUR"] * 4
 
 
-def test_the_listener_that_serves_a_version_is_chosen_not_the_first() -> None:
+def test_own_requests_use_a_listener_that_serves_their_version() -> None:
     settings = [text for name, value in TWO_LISTENERS.items() for text in ("--set", f"{name}={value}")]
     with serving("--control", "--topic", "payments:1", *settings) as broker:
         ready = dict(word.split("=", 1) for word in broker.line.split()[1:])

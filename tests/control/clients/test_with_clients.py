@@ -34,7 +34,7 @@ def producer_of(broker: Broker, transactional_id: str = "pay-1", **settings: obj
     return producer
 
 
-def test_a_commit_whose_answer_is_lost_is_there_once(broker: Broker) -> None:
+def test_a_commit_whose_response_is_lost_is_applied_once(broker: Broker) -> None:
     lost = broker.faults.add("EndTxn", transactional_id="pay-*", lose_response=True, times=1)
     producer = producer_of(broker)
     producer.begin_transaction()
@@ -75,13 +75,13 @@ def test_an_id_may_have_slashes_and_its_requests_of_all_versions_are_reported(br
     assert apis == ["FindCoordinator", "InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn"]
 
 
-def test_a_fault_of_all_requests_spares_the_eyes_of_the_test(broker: Broker) -> None:
+def test_a_fault_without_a_match_spares_requests_of_the_fixture(broker: Broker) -> None:
     broker.faults.add(close=True)
     broker.produce("payments", "42 EUR")
     broker.assert_committed("payments", ["42 EUR"])
 
 
-def test_a_transaction_is_seen_half_committed_and_then_whole(broker: Broker) -> None:
+def test_a_commit_parked_after_one_marker_is_partly_visible(broker: Broker) -> None:
     broker.create_topic("two", 2)
     stop = broker.stops.park("txn.marker.after", transactional_id="pay-*")
     producer = producer_of(broker)
@@ -104,7 +104,7 @@ def test_a_transaction_is_seen_half_committed_and_then_whole(broker: Broker) -> 
 @pytest.mark.parametrize(
     "point", ["txn.PrepareCommit.before", "txn.PrepareCommit.after", "txn.marker.after", "txn.reply"]
 )
-def test_a_broker_that_dies_while_it_commits_has_committed_once_when_it_is_back(point: str, broker: Broker) -> None:
+def test_a_commit_during_which_the_broker_is_killed_is_applied_once(point: str, broker: Broker) -> None:
     producer = producer_of(broker)
     producer.begin_transaction()
     producer.produce("payments", "42 EUR")
@@ -136,7 +136,7 @@ def test_a_late_commit_tears_the_transaction_of_a_client_that_speaks_version_1(b
     assert broker.values("two") == [b"first", b"half"]
 
 
-def test_waiting_for_a_stop_that_nothing_comes_to_says_so(broker: Broker) -> None:
+def test_waiting_for_an_unreached_stop_reports_that_nothing_matched(broker: Broker) -> None:
     stop = broker.stops.fail("txn.PrepareAbort.before", request="EndTxn")
     with pytest.raises(
         ControlError, match=r"not within 10 ms: stop-1 at txn\.PrepareAbort\.before: nothing has matched"
@@ -146,7 +146,7 @@ def test_waiting_for_a_stop_that_nothing_comes_to_says_so(broker: Broker) -> Non
     broker.stops.clear()
 
 
-def test_a_time_out_is_told_from_another_instance(broker: Broker) -> None:
+def test_fences_by_a_time_out_and_by_a_newer_instance_are_distinguished(broker: Broker) -> None:
     """The client gets the same error code for both; the broker knows which it was."""
     sleeper = producer_of(broker, transaction_timeout_ms=60_000)
     sleeper.begin_transaction()
@@ -172,7 +172,7 @@ def test_a_time_out_is_told_from_another_instance(broker: Broker) -> None:
     broker.assert_committed("payments", [])
 
 
-def test_a_transaction_that_is_held_up_holds_back_its_readers_and_nobody_else(broker: Broker) -> None:
+def test_a_held_commit_holds_back_the_last_stable_offset_but_no_other_commit(broker: Broker) -> None:
     held = broker.faults.add("EndTxn", transactional_id="pay-1", hold=True)
     slow, quick = producer_of(broker, "pay-1"), producer_of(broker, "pay-2")
     for producer, value in ((slow, "first"), (quick, "second")):
@@ -191,7 +191,7 @@ def test_a_transaction_that_is_held_up_holds_back_its_readers_and_nobody_else(br
     slow.commit_transaction(10)
 
 
-async def test_a_member_that_is_silent_for_its_session_time_out_is_thrown_out(broker: Broker) -> None:
+async def test_a_silent_member_is_removed_after_its_session_time_out(broker: Broker) -> None:
     consumer = aiokafka.AIOKafkaConsumer(
         "payments", bootstrap_servers=broker.bootstrap, group_id="readers", session_timeout_ms=300_000
     )
@@ -222,7 +222,7 @@ def test_while_the_clock_is_paused_no_transaction_times_out(broker: Broker) -> N
     assert not broker.clock.is_paused
 
 
-def test_what_cannot_be_is_refused_with_a_hint(broker: Broker) -> None:
+def test_invalid_calls_are_refused_with_a_hint(broker: Broker) -> None:
     with pytest.raises(ControlError, match="there is no API 'EndTransaction'; use Kafka's names"):
         broker.faults.add("EndTransaction", close=True)
     with pytest.raises(ControlError, match="do must have one verb"):
@@ -237,14 +237,14 @@ def test_what_cannot_be_is_refused_with_a_hint(broker: Broker) -> None:
         Broker(None, broker.bootstrap).clock.pause()
 
 
-def test_a_broker_that_is_started_again_can_be_controlled_again(broker: Broker) -> None:
+def test_a_restarted_broker_has_no_faults_and_can_be_controlled(broker: Broker) -> None:
     broker.faults.add("EndTxn", close=True)
     broker.restart(kill=True)
     assert broker.faults.all() == []
     broker.clock.advance(hours=1)
 
 
-def test_a_commit_is_carried_out_when_no_newer_instance_can_be(broker: Broker) -> None:
+def test_a_commit_is_handled_when_its_newer_instance_fault_fails(broker: Broker) -> None:
     broker.faults.add(
         "InitProducerId", client_id="stuntbroker-newer-instance", error="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     )

@@ -59,7 +59,7 @@ def api() -> Iterator[Api]:
         yield Api(control_of(broker)["control"])
 
 
-def test_the_clock_is_moved_stopped_and_set_going(api: Api) -> None:
+def test_the_clock_is_advanced_paused_and_resumed(api: Api) -> None:
     before = api.get("/v1/clock")
     assert before["paused"] is False
     clock = api.ask("POST", "/v1/clock/advance", {"ms": 900_000})[2]
@@ -69,7 +69,7 @@ def test_the_clock_is_moved_stopped_and_set_going(api: Api) -> None:
     assert api.ask("POST", "/v1/clock/resume")[2]["paused"] is False
 
 
-def test_a_fault_is_made_listed_and_removed(api: Api) -> None:
+def test_a_fault_is_added_listed_and_removed(api: Api) -> None:
     status, _, shown = api.ask("POST", "/v1/faults", {"match": {"api": "EndTxn"}, "do": {"hold": True}})
     assert (status, shown["fired"], shown["held"], shown["match"]) == (200, 0, 0, {"api": ["EndTxn"]})
     assert api.get("/v1/faults")["faults"] == [shown]
@@ -81,7 +81,7 @@ def test_a_fault_is_made_listed_and_removed(api: Api) -> None:
     assert api.get("/v1/faults") == {"faults": []}
 
 
-def test_a_stop_is_made_listed_and_removed_by_its_id_or_its_point(api: Api) -> None:
+def test_a_stop_is_added_listed_and_removed_by_its_id_or_its_point(api: Api) -> None:
     rule = {"action": "park", "match": {"transactional_id": "pay"}, "nth": 2}
     status, _, shown = api.ask("POST", "/v1/stops/txn.reply", rule)
     assert (status, shown["point"], shown["fired"], shown["times"], shown["parked"]) == (200, "txn.reply", 0, 1, [])
@@ -94,14 +94,14 @@ def test_a_stop_is_made_listed_and_removed_by_its_id_or_its_point(api: Api) -> N
     assert api.get("/v1/stops")["stops"] == []
 
 
-def test_a_plan_is_put_told_and_taken_away(api: Api) -> None:
+def test_a_plan_is_applied_shown_and_replaced(api: Api) -> None:
     plan = {"clock": {"paused": True}, "faults": [], "stops": [], "nodes": []}
     assert api.ask("PUT", "/v1/plan", plan)[2] == plan == api.get("/v1/plan")
     assert api.ask("PUT", "/v1/plan", {"clock": {"paused": False}})[2]["clock"] == {"paused": False}
     assert "commit-response-lost" in api.get("/v1/plans")["plans"]
 
 
-def test_a_plan_may_be_yaml_or_the_name_of_one_that_comes_with_the_broker(api: Api) -> None:
+def test_a_plan_may_be_yaml_or_the_name_of_a_built_in_plan(api: Api) -> None:
     yaml = b"stops:\n  - {point: txn.reply, action: park, nth: 2}\nclock: {paused: false}\n"
     shown = api.ask("PUT", "/v1/plan", yaml, **{"Content-Type": "application/yaml; charset=utf-8"})[2]
     assert [(each["point"], each["nth"]) for each in shown["stops"]] == [("txn.reply", 2)]
@@ -117,7 +117,7 @@ def test_a_plan_may_be_yaml_or_the_name_of_one_that_comes_with_the_broker(api: A
     api.ask("PUT", "/v1/plan", {})
 
 
-def test_a_seed_that_the_disk_refuses_is_no_mistake_of_the_broker_s(api: Api) -> None:
+def test_a_seed_that_cannot_be_written_gets_status_503(api: Api) -> None:
     api.ask("POST", "/v1/stops/journal.write.before", {"action": "fail", "times": 0})
     status, _, problem = api.ask("POST", "/v1/seed", {"next_producer_id": 1 << 40})
     assert (status, problem["detail"].startswith("the state cannot be written: stop-")) == (503, True)
@@ -168,7 +168,7 @@ WRONG: dict[str, tuple[str, str, Any, int]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_cannot_be_is_a_problem_with_its_status(name: str, api: Api) -> None:
+def test_an_invalid_request_gets_a_problem_with_its_status(name: str, api: Api) -> None:
     method, path, body, status = WRONG[name]
     answered, kind, problem = api.ask(method, path, body)
     assert (answered, kind) == (status, "application/problem+json")
@@ -176,7 +176,7 @@ def test_what_cannot_be_is_a_problem_with_its_status(name: str, api: Api) -> Non
     assert problem["detail"]
 
 
-def test_nobody_but_this_machine_is_let_in_by_name(api: Api) -> None:
+def test_requests_with_a_foreign_host_or_origin_are_refused(api: Api) -> None:
     assert api.ask("GET", "/v1/clock", Host="localhost:80")[0] == 200
     assert api.ask("GET", "/v1/clock", Host="attacker.example")[0] == 421
     own = f"http://{api.address}"
@@ -185,7 +185,7 @@ def test_nobody_but_this_machine_is_let_in_by_name(api: Api) -> None:
     assert api.ask("GET", "/v1/clock", Origin="null")[0] == 403
 
 
-def test_the_description_tells_of_every_operation(api: Api) -> None:
+def test_the_openapi_document_has_every_operation(api: Api) -> None:
     described = api.get("/v1/openapi.json")
     assert described == json.loads(json.dumps(openapi(OPERATIONS)))
     assert {(each.method.lower(), each.path) for each in OPERATIONS} == {
@@ -233,7 +233,7 @@ def test_only_addresses_of_this_machine_need_no_token(host: str, expected: bool)
     assert is_loopback(host) is expected
 
 
-def test_a_client_connects_anew_when_its_connection_was_closed_meanwhile() -> None:
+def test_the_control_client_reconnects_when_its_connection_was_closed() -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n" + b'{"ok": %d} '
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -256,7 +256,7 @@ def test_a_client_connects_anew_when_its_connection_was_closed_meanwhile() -> No
     assert silence.value.status == 0
 
 
-def test_a_token_that_was_given_is_wanted_everywhere_and_not_printed() -> None:
+def test_a_given_token_is_required_even_on_loopback_and_not_printed() -> None:
     with serving("--control", "--control-token", "secret") as broker:
         ready = control_of(broker)
         api = Api(ready["control"])
@@ -284,14 +284,14 @@ def test_a_token_that_was_given_is_wanted_everywhere_and_not_printed() -> None:
         (["--control", "--plan", "PLAN"], "PLAN': faults[0]: do must have one verb; one of error, "),
     ],
 )
-def test_what_cannot_be_on_the_command_line_is_refused(arguments: list[str], reason: str, tmp_path: Path) -> None:
+def test_invalid_control_options_of_serve_are_refused(arguments: list[str], reason: str, tmp_path: Path) -> None:
     (tmp_path / "PLAN").write_text('{"faults": [{}]}')
     done = run("serve", "--port", "0", *(str(tmp_path / "PLAN") if word == "PLAN" else word for word in arguments))
     assert done.returncode in (1, 2)
     assert reason in done.stderr
 
 
-def test_a_plan_is_at_work_from_the_start_on(tmp_path: Path) -> None:
+def test_the_plan_of_serve_is_applied_at_the_start(tmp_path: Path) -> None:
     plan = {"faults": [{"match": {"api": ["EndTxn"]}, "when": {}, "do": {"close": True}}]}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     for name in ("slow-broker", str(tmp_path / "plan.json")):

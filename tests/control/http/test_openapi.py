@@ -29,7 +29,7 @@ def described() -> Iterator[BaseSchema]:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
-def test_an_answer_is_as_described_whatever_is_asked(operation: Operation, described: BaseSchema) -> None:
+def test_responses_to_any_request_match_the_openapi_document(operation: Operation, described: BaseSchema) -> None:
     @settings(max_examples=EXAMPLES, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
     @given(case=described[operation.path][operation.method].as_strategy())
     def ask(case: Any) -> None:

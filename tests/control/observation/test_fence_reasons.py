@@ -91,7 +91,7 @@ def fence(broker: Broker) -> PreparedTxnState:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_the_answer_to_a_fenced_producer_says_who_fenced_it(name: str, stuntbroker: Broker) -> None:
+def test_the_response_to_a_fenced_producer_names_the_fencing_client(name: str, stuntbroker: Broker) -> None:
     pair = fence(stuntbroker)
     key, version, request = REQUESTS[name]
     with Cluster(parse_bootstrap(stuntbroker.bootstrap)) as cluster:
@@ -103,7 +103,7 @@ def test_the_answer_to_a_fenced_producer_says_who_fenced_it(name: str, stuntbrok
     assert last["advice"] in text and text.endswith(f"({last['id']})")
 
 
-def test_the_answer_to_a_marker_of_a_coordinator_before_says_so(stuntbroker: Broker) -> None:
+def test_the_response_to_a_marker_of_a_former_coordinator_has_a_reason(stuntbroker: Broker) -> None:
     fence(stuntbroker)
     state = stuntbroker.transactions()[0]
     with Cluster(parse_bootstrap(stuntbroker.bootstrap)) as cluster:
@@ -118,7 +118,7 @@ def test_the_answer_to_a_marker_of_a_coordinator_before_says_so(stuntbroker: Bro
     assert answer.fence_reason.endswith(f"({stuntbroker.fences()[-1]['id']})")
 
 
-async def test_a_producer_of_ours_is_no_administrator(stuntbroker: Broker) -> None:
+async def test_a_fence_by_our_producer_has_the_cause_newer_instance(stuntbroker: Broker) -> None:
     stuntbroker.create_topic("t")
     options = {"bootstrap_servers": stuntbroker.bootstrap, "transactional_id": ID}
     async with TransactionalProducer(**options) as old, TransactionalProducer(**options) as new:
@@ -131,7 +131,7 @@ async def test_a_producer_of_ours_is_no_administrator(stuntbroker: Broker) -> No
             await old.abort_transaction()
 
 
-def test_an_answer_to_nobody_who_is_fenced_says_nothing(stuntbroker: Broker) -> None:
+def test_a_response_without_a_fence_has_no_fence_reason(stuntbroker: Broker) -> None:
     fence(stuntbroker)
     with Cluster(parse_bootstrap(stuntbroker.bootstrap)) as cluster:
         answer: Any = cluster.ask(1, 22, InitProducerIdRequest("another", 1000), response_class(22), 5, 5)

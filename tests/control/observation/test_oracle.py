@@ -29,7 +29,9 @@ def kinds(control: Control) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_nothing_is_found_whatever_producers_do_and_whatever_fails(seed: int, rig: Rig, control: Control) -> None:
+async def test_the_oracle_has_no_findings_for_random_producers_and_faults(
+    seed: int, rig: Rig, control: Control
+) -> None:
     """Commits, aborts, time-outs, second instances, zombies, staged offsets, under a new plan every 250 steps."""
     world = FaultyWorld(rig, control, seed)
     for number in range(1_500):
@@ -47,7 +49,7 @@ async def test_nothing_is_found_whatever_producers_do_and_whatever_fails(seed: i
     assert control.oracle.transactions > 50 and control.oracle.skipped == 0
 
 
-async def test_it_goes_by_what_came_since_it_was_made(rig: Rig) -> None:
+async def test_an_oracle_checks_transactions_from_its_creation_on(rig: Rig) -> None:
     rig.topic("t", 2)
     producer = RawProducer(rig)
     producer.write(0, 1)
@@ -59,7 +61,7 @@ async def test_it_goes_by_what_came_since_it_was_made(rig: Rig) -> None:
     assert kinds(later) == [] and later.oracle.transactions == 2
 
 
-async def test_markers_that_cannot_be_read_any_more_are_not_missed(rig: Rig, control: Control) -> None:
+async def test_deleted_markers_are_not_reported_as_missing(rig: Rig, control: Control) -> None:
     rig.topic("t", 1)
     producer = RawProducer(rig)
     producer.write(0)
@@ -208,7 +210,7 @@ async def test_a_planted_mistake_is_found(
     assert expected <= set(reported), control.oracle.findings
 
 
-async def test_records_of_an_open_transaction_that_can_be_read_are_found(
+async def test_readable_records_of_an_open_transaction_are_reported(
     rig: Rig, control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig.topic("t", 1)
@@ -247,7 +249,7 @@ async def test_the_record_of_a_zombie_is_found(rig: Rig, control: Control, monke
     assert "fenced_record" in kinds(control)
 
 
-async def test_a_topic_is_compared_with_what_was_made_of_it(rig: Rig, control: Control) -> None:
+async def test_exactly_once_compares_an_output_topic_with_its_input(rig: Rig, control: Control) -> None:
     rig.topic("t", 1)
     rig.topic("out", 1)
     producer = RawProducer(rig)

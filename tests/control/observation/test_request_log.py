@@ -8,7 +8,7 @@ from tests.kit.control_rules import rule
 from tests.kit.rig import Rig, frame
 
 
-def test_a_request_is_closed_when_its_connection_has_ended_without_an_answer(rig: Rig, control: Control) -> None:
+def test_a_request_is_closed_when_its_connection_ends_without_a_response(rig: Rig, control: Control) -> None:
     control.stops.add("metadata.before", {"times": 2})
     clients = [rig.client(peer=("127.0.0.1", port)) for port in (50_001, 50_002)]
     for client in clients:

@@ -56,7 +56,7 @@ def write(producer: confluent_kafka.Producer, value: str) -> None:
     producer.flush(10)
 
 
-def test_the_first_page_shows_what_is_open_and_who_holds_back_whom(broker: Broker, browser: Browser) -> None:
+def test_the_first_page_shows_open_transactions_and_held_back_partitions(broker: Broker, browser: Browser) -> None:
     assert "No producer has used a transactional id yet." in browser.get("/")
     producer = producer_of(broker)
     write(producer, "42 EUR")
@@ -95,7 +95,7 @@ def test_a_fence_that_no_client_caused_is_shown(broker: Broker, browser: Browser
     assert "cause timeout. " in browser.get("/page/transactions/pay-1")
 
 
-def test_records_and_control_records_are_shown_in_their_place(broker: Broker, browser: Browser) -> None:
+def test_records_and_control_records_are_shown_in_log_order(broker: Broker, browser: Browser) -> None:
     producer = producer_of(broker)
     write(producer, "one")
     producer.commit_transaction(10)
@@ -123,7 +123,7 @@ def test_records_and_control_records_are_shown_in_their_place(broker: Broker, br
     assert ">two<" not in later and "control record: abort" in later
 
 
-def test_the_offset_that_is_asked_for_is_shown_however_long_the_log_is(broker: Broker, browser: Browser) -> None:
+def test_a_requested_offset_is_shown_however_long_the_log_is(broker: Broker, browser: Browser) -> None:
     for _ in range(4):
         broker.produce("payments", *(f"{number}" for number in range(150)))
     assert '<th scope="row" class="number">0</th>' in browser.get("/page/partitions/payments/0?offset=0")
@@ -166,14 +166,14 @@ def test_what_clients_send_is_never_markup(broker: Broker, browser: Browser) -> 
     assert "default-src 'none'" in policy and "unsafe" not in policy
 
 
-def test_everything_that_the_page_needs_comes_from_the_broker_and_is_small(browser: Browser) -> None:
+def test_the_page_loads_nothing_from_other_hosts_and_is_small(browser: Browser) -> None:
     index = browser.get("/")
     assert "http://" not in index.replace(browser.get("/").split("</h1>")[0], "") and "https://" not in index
     sizes = [len(browser.get(path).encode()) for path in ("/", "/page/page.css", "/page/page.js")]
     assert sum(sizes) < PAGE_BYTES_MAX
 
 
-def test_a_page_of_a_broker_that_is_full_is_small_and_says_what_is_left_out(broker: Broker, browser: Browser) -> None:
+def test_the_page_limits_its_tables_and_shows_how_many_rows_are_left_out(broker: Broker, browser: Browser) -> None:
     broker.create_topic("wide", 300)
     wide = producer_of(broker, "wide-transaction")
     for partition in range(300):
@@ -206,7 +206,7 @@ def test_a_page_of_a_broker_that_is_full_is_small_and_says_what_is_left_out(brok
     assert " and 100 more</p>" in page and len(page.encode()) < PAGE_BYTES_MAX
 
 
-def test_the_live_part_is_sent_again_when_something_is_different(broker: Broker) -> None:
+def test_the_live_part_of_the_page_is_sent_when_the_state_changes(broker: Broker) -> None:
     connection = http.client.HTTPConnection(urlsplit(broker.control_url).netloc, timeout=10)
     connection.request("GET", "/page/events")
     answer = connection.getresponse()
@@ -225,7 +225,7 @@ def test_the_live_part_is_sent_again_when_something_is_different(broker: Broker)
     connection.close()
 
 
-def test_forms_do_what_they_say(broker: Broker, browser: Browser) -> None:
+def test_forms_change_the_clock_faults_and_stops(broker: Broker, browser: Browser) -> None:
     before_ms = broker.clock.now_ms
     assert browser.send("clock", action="pause").status == 303
     assert browser.send("clock", action="advance", seconds="3600").status == 303
@@ -262,26 +262,26 @@ def test_forms_do_what_they_say(broker: Broker, browser: Browser) -> None:
         ("explode", {}, "there is no such action"),
     ],
 )
-def test_a_form_that_cannot_be_carried_out_says_why(
+def test_an_invalid_form_is_refused_with_the_reason(
     what: str, fields: dict[str, str], reason: str, browser: Browser
 ) -> None:
     sent = browser.send(what, **fields)
     assert sent.status == 400 and 'role="alert"' in sent.text and reason in sent.text
 
 
-def test_what_is_not_there_is_said_in_a_page(browser: Browser) -> None:
+def test_an_unknown_path_gets_a_not_found_page(browser: Browser) -> None:
     for path in ("/page/transactions/nobody", "/page/partitions/payments/7", "/page/partitions/nope/0", "/page/x.js"):
         answer = browser.ask("GET", path)
         assert answer.status == 404 and "<h1>Not here</h1>" in answer.text
 
 
-def test_a_page_of_another_site_can_do_nothing(broker: Broker, browser: Browser) -> None:
+def test_forms_from_another_origin_are_refused(broker: Broker, browser: Browser) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://attacker.example"}
     assert browser.ask("POST", "/page/do/clock", "action=pause", **form).status == 403
     assert not broker.clock.is_paused
 
 
-def test_a_person_hands_the_token_over_once() -> None:
+def test_the_page_keeps_the_token_in_a_cookie() -> None:
     with serving("--control", "127.0.0.1:0", "--control-token", "secret") as broker:
         url = broker.line.split("control=")[1].split()[0]
         browser = Browser(url)
@@ -297,7 +297,7 @@ def test_a_person_hands_the_token_over_once() -> None:
         assert Browser(url, Cookie=f"{name}=wrong").ask("GET", "/").status == 401
 
 
-def test_nodes_are_shown_with_what_they_lead_and_are_stopped_and_started() -> None:
+def test_the_page_shows_nodes_with_leader_counts_and_stops_and_starts_them() -> None:
     with stuntbroker.broker(topics={"payments": 3}, nodes=3) as broker:
         browser = Browser(broker.control_url)
         assert '<h2 id="nodes">Nodes</h2>' in browser.get("/")

@@ -55,7 +55,7 @@ def page(chromium: Any) -> Iterator[Any]:
         yield opened
 
 
-def test_what_happens_is_shown_without_loading_the_page_again(broker: Broker, page: Any) -> None:
+def test_changes_are_shown_without_a_reload_of_the_page(broker: Broker, page: Any) -> None:
     page.goto(broker.control_url)
     page.wait_for_selector("text=Live: changes are shown within a second.")
     broker.stops.park("txn.reply")
@@ -65,7 +65,7 @@ def test_what_happens_is_shown_without_loading_the_page_again(broker: Broker, pa
     assert broker.stops.all() == []
 
 
-def test_the_page_continues_while_a_button_has_the_focus_and_keeps_it_there(broker: Broker, page: Any) -> None:
+def test_an_update_of_the_page_keeps_the_focus_on_its_button(broker: Broker, page: Any) -> None:
     for point in ("txn.reply", "fetch.before"):
         broker.stops.park(point)
     page.goto(broker.control_url)
@@ -78,7 +78,7 @@ def test_the_page_continues_while_a_button_has_the_focus_and_keeps_it_there(brok
     assert [each["point"] for each in broker.stops.all()] == ["txn.reply", "metadata.before"]
 
 
-def test_state_of_before_is_never_shown_as_live(broker: Broker, page: Any) -> None:
+def test_old_state_is_never_shown_as_live(broker: Broker, page: Any) -> None:
     page.goto(broker.control_url)
     page.wait_for_selector("text=Live: changes are shown within a second.")
     broker.close()
@@ -86,7 +86,7 @@ def test_state_of_before_is_never_shown_as_live(broker: Broker, page: Any) -> No
     assert "Live" not in page.inner_text("#connection")
 
 
-def test_without_javascript_the_page_says_of_when_it_is(broker: Broker, chromium: Any) -> None:
+def test_without_javascript_the_page_shows_the_time_of_its_state(broker: Broker, chromium: Any) -> None:
     with chromium.new_context(java_script_enabled=False) as context:
         page = context.new_page()
         page.goto(broker.control_url)
@@ -97,7 +97,7 @@ def test_without_javascript_the_page_says_of_when_it_is(broker: Broker, chromium
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["/", "/page/partitions/payments/0", "/page/transactions/nobody"])
-def test_axe_finds_nothing(path: str, scheme: str, broker: Broker, chromium: Any) -> None:
+def test_axe_finds_no_violations(path: str, scheme: str, broker: Broker, chromium: Any) -> None:
     with chromium.new_context(color_scheme=scheme, bypass_csp=True) as context:
         page = context.new_page()
         page.goto(broker.control_url + path)

@@ -63,17 +63,17 @@ FALSE: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", TRUE)
-async def test_what_is_true_is_not_waited_for(name: str, rig: Rig, client: Client) -> None:
+async def test_a_true_condition_is_not_waited_for(name: str, rig: Rig, client: Client) -> None:
     assert await wait_until(lambda: rig.broker, read_condition(TRUE[name]), 0) == []
 
 
 @pytest.mark.parametrize("name", FALSE)
-async def test_what_does_not_become_true_is_reported_with_what_is(name: str, rig: Rig, client: Client) -> None:
+async def test_a_false_condition_is_reported_with_the_actual_value(name: str, rig: Rig, client: Client) -> None:
     condition, text = FALSE[name]
     assert await wait_until(lambda: rig.broker, read_condition(condition), 0) == [text]
 
 
-async def test_waiting_ends_when_it_becomes_true_also_while_the_broker_s_time_stands(rig: Rig, client: Client) -> None:
+async def test_waiting_ends_when_the_condition_becomes_true_even_with_a_paused_clock(rig: Rig, client: Client) -> None:
     waiting = asyncio.create_task(
         wait_until(lambda: rig.broker, read_condition({"transactional_id": "pay", "phase": "CompleteCommit"}), 10)
     )
@@ -108,7 +108,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_condition_that_cannot_be_is_refused_with_the_reason(name: str) -> None:
+def test_an_invalid_condition_is_refused_with_the_reason(name: str) -> None:
     condition, reason = WRONG[name]
     with pytest.raises(FaultError) as refused:
         read_condition(condition)

@@ -85,7 +85,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", MATCHING)
-def test_a_rule_is_for_requests_that_match_all_of_it(name: str) -> None:
+def test_a_fault_fires_for_requests_that_match_all_of_its_fields(name: str) -> None:
     given, request = MATCHING[name]
     fault = read_fault("fault-1", {**given, "do": {"close": True}}, 0)
     assert fault.fires(request, 0)
@@ -93,14 +93,14 @@ def test_a_rule_is_for_requests_that_match_all_of_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_rule_is_for_no_other_requests(name: str) -> None:
+def test_a_fault_does_not_fire_for_other_requests(name: str) -> None:
     given, request = OTHERS[name]
     fault = read_fault("fault-1", {**given, "do": {"close": True}}, 0)
     assert not fault.fires(request, 0)
     assert (fault.matched, fault.fired) == (0, 0)
 
 
-def test_a_rule_is_for_the_requests_of_a_test_s_own_eyes_only_when_it_names_them() -> None:
+def test_a_fault_matches_requests_of_the_fixture_only_by_their_client_id() -> None:
     request = Subject(0, 3, CLIENT_ID, "PLAINTEXT", PRODUCE)
     assert not read_fault("fault-1", rule("Produce", close=True), 0).fires(request, 0)
     assert read_fault("fault-1", rule("Produce", client_id="stunt*", close=True), 0).fires(request, 0)
@@ -129,7 +129,7 @@ def test_a_rule_with_a_probability_fires_by_its_seed() -> None:
     assert len(fired(1_000, probability=0.3, times=4)) == 4
 
 
-def test_a_rule_waits_for_its_moment() -> None:
+def test_a_fault_fires_from_its_after_ms_on() -> None:
     assert fired(2, now_ms=999, after_ms=1_000) == []
     assert fired(2, now_ms=1_000, after_ms=1_000) == [1, 2]
 
@@ -171,7 +171,7 @@ IMPOSSIBLE: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_a_rule_that_cannot_be_is_refused_with_the_reason(name: str) -> None:
+def test_an_invalid_fault_is_refused_with_the_reason(name: str) -> None:
     given, reason = IMPOSSIBLE[name]
     with pytest.raises(FaultError) as refused:
         read_fault("fault-1", given, 0)

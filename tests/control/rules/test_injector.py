@@ -60,12 +60,12 @@ async def test_an_error_is_answered_in_the_form_of_every_api_and_version(
     assert control.requests.requests[-1].errors == ("COORDINATOR_NOT_AVAILABLE",)
 
 
-def test_every_api_that_is_served_can_be_named(control: Control) -> None:
+def test_a_fault_may_name_every_served_api(control: Control) -> None:
     for key in SERVED:
         assert control.injector.add(rule(APIS[key].name, close=True)).match["api"] == {key}
 
 
-def test_a_partition_among_thousands_can_be_meant_and_each_is_answered(rig: Rig, control: Control) -> None:
+def test_a_fault_matches_one_of_thousands_of_topics_and_all_get_its_error(rig: Rig, control: Control) -> None:
     control.injector.add(rule("Metadata", topic="t-2999", error="LEADER_NOT_AVAILABLE"))
     topics = [MetadataRequestTopic(name=f"t-{number}") for number in range(3_000)]
     answer = rig.client().ask(MetadataRequest(topics), 9)
@@ -74,7 +74,9 @@ def test_a_partition_among_thousands_can_be_meant_and_each_is_answered(rig: Rig,
 
 
 @pytest.mark.parametrize("version", [7, 13])
-def test_a_fetch_is_matched_by_what_its_session_reads(version: int, rig: Rig, control: Control, client: Client) -> None:
+def test_a_fetch_is_matched_by_the_partitions_of_its_session(
+    version: int, rig: Rig, control: Control, client: Client
+) -> None:
     topic = rig.topic("two", 2)
     id_ = topic.id if version >= 13 else bytes(16)
     partitions = [FetchPartition(index, -1, 0, partition_max_bytes=1 << 20) for index in range(2)]
@@ -100,7 +102,7 @@ def test_a_fetch_is_matched_by_what_its_session_reads(version: int, rig: Rig, co
 # --- what becomes of a request
 
 
-async def test_an_error_is_answered_and_nothing_is_done(rig: Rig, control: Control, client: Client) -> None:
+async def test_a_request_with_an_error_fault_is_not_handled(rig: Rig, control: Control, client: Client) -> None:
     given = begin(client)
     fault = control.injector.add(rule("EndTxn", error="NOT_COORDINATOR", times=1))
     assert end(client, given) == ErrorCode.NOT_COORDINATOR
@@ -129,7 +131,7 @@ async def test_a_request_whose_response_is_lost_is_handled_and_closes_the_connec
     assert phase_of(rig) == "CompleteCommit"
 
 
-async def test_a_connection_that_is_closed_has_done_nothing(rig: Rig, control: Control, client: Client) -> None:
+async def test_a_request_with_a_close_fault_is_not_handled(rig: Rig, control: Control, client: Client) -> None:
     given = begin(client)
     control.injector.add(rule("EndTxn", close=True))
     client.feed(frame(end_request(given), 4))
@@ -138,7 +140,7 @@ async def test_a_connection_that_is_closed_has_done_nothing(rig: Rig, control: C
     assert phase_of(rig) == "Ongoing"
 
 
-async def test_a_request_without_an_answer_holds_up_its_connection_alone(
+async def test_a_request_without_a_response_blocks_only_its_connection(
     rig: Rig, control: Control, client: Client
 ) -> None:
     given = begin(client)
@@ -188,9 +190,7 @@ async def test_requests_on_hold_are_carried_out_in_order_when_they_are_released(
     assert control.injector.held(fault.id) == 0
 
 
-async def test_what_is_held_is_carried_out_when_its_condition_is_true(
-    rig: Rig, control: Control, client: Client
-) -> None:
+async def test_a_held_request_is_handled_when_its_condition_is_true(rig: Rig, control: Control, client: Client) -> None:
     until = {"transactional_id": "other", "phase": "CompleteCommit"}
     fault = control.injector.add(rule("CreateTopics", hold={"until": until}))
     client.feed(frame(CreateTopicsRequest([CreatableTopic("new", 1, 1)], 1_000), 5))
@@ -204,7 +204,9 @@ async def test_what_is_held_is_carried_out_when_its_condition_is_true(
     assert len(client.answers()) == 1
 
 
-async def test_nothing_waits_for_requests_of_a_broker_that_is_gone(rig: Rig, control: Control, client: Client) -> None:
+async def test_forgetting_a_broker_cancels_the_waits_of_its_held_requests(
+    rig: Rig, control: Control, client: Client
+) -> None:
     control.injector.add(rule("CreateTopics", hold={"until": {"topic": "t", "end_offset": 1}}))
     client.feed(frame(CreateTopicsRequest([CreatableTopic("new", 1, 1)], 1_000), 5))
     await turn()
@@ -219,13 +221,13 @@ UNHELD = ({}, {"until": {}}, {"until": {"topic": "t"}}, {"until": {"topic": "t",
 
 
 @pytest.mark.parametrize("value", UNHELD, ids=str)
-async def test_a_hold_without_a_condition_that_can_be_true_is_refused(value: object, control: Control) -> None:
+async def test_a_hold_with_an_invalid_condition_is_refused(value: object, control: Control) -> None:
     with pytest.raises(FaultError):
         control.injector.add(rule("EndTxn", hold=value))
     assert control.injector.faults == {}
 
 
-async def test_a_fault_that_is_removed_carries_out_what_it_holds(rig: Rig, control: Control, client: Client) -> None:
+async def test_removing_a_fault_releases_its_held_requests(rig: Rig, control: Control, client: Client) -> None:
     given = begin(client)
     fault = control.injector.add(rule("EndTxn", hold=True))
     client.feed(frame(end_request(given), 4))
@@ -235,7 +237,7 @@ async def test_a_fault_that_is_removed_carries_out_what_it_holds(rig: Rig, contr
 
 
 @pytest.mark.parametrize("when", [{}, {"times": 1}, {"times": 2}, {"nth": 1, "times": 1}])
-async def test_two_requests_are_carried_out_the_other_way_round(
+async def test_a_reorder_fault_swaps_two_requests(
     when: dict[str, int], rig: Rig, control: Control, client: Client
 ) -> None:
     fault = control.injector.add(rule("InitProducerId", reorder=True, **when))
@@ -249,7 +251,9 @@ async def test_two_requests_are_carried_out_the_other_way_round(
     assert (control.injector.held(fault.id), fault.fired) == (0, 1)
 
 
-async def test_what_is_overtaken_follows_when_the_other_is_answered(rig: Rig, control: Control, client: Client) -> None:
+async def test_a_reordered_request_follows_the_response_to_the_other_request(
+    rig: Rig, control: Control, client: Client
+) -> None:
     """Whose answer may itself take its time."""
     fault = control.injector.add(rule(["InitProducerId", "Fetch"], reorder=True, times=1))
     reader = rig.client()
@@ -279,7 +283,7 @@ async def test_a_request_that_fails_when_it_is_released_holds_up_no_other(
     assert decode(client.answers()[0], 26, 4).error_code == ErrorCode.NONE
 
 
-async def test_a_request_that_comes_twice_is_answered_as_the_first_time(
+async def test_a_duplicated_request_gets_the_response_of_its_first_handling(
     rig: Rig, control: Control, client: Client
 ) -> None:
     control.injector.add(rule("InitProducerId", duplicate=True, times=1))
@@ -287,7 +291,7 @@ async def test_a_request_that_comes_twice_is_answered_as_the_first_time(
     assert client.ask(InitProducerIdRequest("pay", 60_000), 4).producer_epoch == 2
 
 
-async def test_a_throttled_client_is_told_how_long_to_wait(rig: Rig, control: Control, client: Client) -> None:
+async def test_a_throttle_fault_sets_the_throttle_time(rig: Rig, control: Control, client: Client) -> None:
     given = begin(client)
     control.injector.add(rule("EndTxn", throttle_ms=1_234))
     answer = client.ask(end_request(given), 5)
@@ -315,7 +319,7 @@ async def test_a_producer_is_throttled_and_its_errors_are_in_the_log_of_requests
 
 
 @pytest.mark.parametrize(("key", "version"), [(26, 5), (26, 4), (1, 12), (3, 9)])
-async def test_a_corrupt_answer_has_its_length_and_correlation_id_and_nothing_else(
+async def test_a_corrupt_response_keeps_only_its_length_and_correlation_id(
     key: int, version: int, rig: Rig, control: Control
 ) -> None:
     topic = rig.topic(TOPIC)
@@ -333,7 +337,7 @@ async def test_a_corrupt_answer_has_its_length_and_correlation_id_and_nothing_el
 
 
 @pytest.mark.parametrize("version", [4, 5])
-async def test_the_answer_to_a_fenced_producer_can_be_corrupt_too(
+async def test_the_response_to_a_fenced_producer_can_be_corrupt_too(
     version: int, rig: Rig, control: Control, client: Client
 ) -> None:
     """The reason of the fence is not added to it: it cannot be decoded."""
@@ -359,7 +363,7 @@ async def test_a_response_that_comes_later_can_be_lost_too(rig: Rig, control: Co
 # --- rules at work
 
 
-async def test_without_faults_nothing_stands_between_router_and_handlers(rig: Rig, control: Control) -> None:
+async def test_the_injector_is_an_interceptor_only_while_faults_exist(rig: Rig, control: Control) -> None:
     before = rig.broker.router.interceptors
     fault = control.injector.add(rule("EndTxn", close=True))
     assert len(rig.broker.router.interceptors) == len(before) + 1
@@ -367,7 +371,7 @@ async def test_without_faults_nothing_stands_between_router_and_handlers(rig: Ri
     assert rig.broker.router.interceptors == before
 
 
-async def test_a_fault_is_named_beside_the_request_that_it_met(rig: Rig, control: Control, client: Client) -> None:
+async def test_the_request_log_names_the_fault_of_a_request(rig: Rig, control: Control, client: Client) -> None:
     given = begin(client)
     fault = control.injector.add(rule("EndTxn", error=15))
     end(client, given)
@@ -380,7 +384,7 @@ async def test_a_fault_is_named_beside_the_request_that_it_met(rig: Rig, control
     )
 
 
-async def test_time_passes_at_once_before_a_request_is_carried_out(rig: Rig, control: Control, client: Client) -> None:
+async def test_an_advance_fault_moves_the_clock_before_the_request(rig: Rig, control: Control, client: Client) -> None:
     given = begin(client)
     began_ms = rig.broker.clock.now_ms()
     control.injector.add(rule("EndTxn", advance_ms=80_000, times=1))
@@ -393,7 +397,7 @@ async def test_time_passes_at_once_before_a_request_is_carried_out(rig: Rig, con
     assert rig.broker.clock.now_ms() == began_ms + 80_000
 
 
-async def test_a_request_whose_fault_fails_is_ended_and_reported(
+async def test_a_request_whose_fault_crashes_is_closed_and_logged(
     rig: Rig, control: Control, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(_ms: int) -> None:
@@ -409,7 +413,7 @@ async def test_a_request_whose_fault_fails_is_ended_and_reported(
     rig.events.kept.clear()
 
 
-async def test_an_id_is_near_its_last_epoch_unless_it_is_further_or_in_use(
+async def test_a_fault_sets_the_producer_epoch_unless_higher_or_in_a_transaction(
     rig: Rig, control: Control, client: Client
 ) -> None:
     fault = control.injector.add(rule("InitProducerId", producer_epoch=32_700))
@@ -421,7 +425,7 @@ async def test_an_id_is_near_its_last_epoch_unless_it_is_further_or_in_use(
     assert fault.fired == 4
 
 
-def test_every_verb_is_carried_out() -> None:
+def test_every_verb_of_a_fault_has_an_action() -> None:
     assert ACTIONS.keys() == VERBS.keys()
 
 

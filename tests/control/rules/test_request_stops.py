@@ -242,7 +242,7 @@ async def test_a_request_that_fails_at_its_point_has_changed_nothing_before_and_
 
 
 @pytest.mark.parametrize(("name", "side"), CASES)
-async def test_a_broker_that_ends_at_the_point_of_a_request_has_nothing_of_it_before_and_all_after(
+async def test_a_broker_killed_at_a_point_has_nothing_of_the_request_before_and_all_after(
     name: str, side: str, rig: Rig, images: Images
 ) -> None:
     row, key = ROWS[name], KEYS[REQUESTS[name][0]]

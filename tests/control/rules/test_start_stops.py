@@ -40,7 +40,7 @@ def half_committed(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("point", "action"), CASES)
-def test_a_start_that_was_stopped_is_repaired_by_the_next_one(
+def test_the_next_start_completes_a_start_that_failed_or_was_killed(
     point: str, action: str, half_committed: Path, tmp_path: Path
 ) -> None:
     plan = tmp_path / "plan.json"
@@ -61,7 +61,7 @@ def test_a_start_that_was_stopped_is_repaired_by_the_next_one(
         assert (listed.transactional_id, listed.state) == ("pay", "CompleteCommit")
 
 
-def test_a_broker_that_has_started_takes_no_stop_of_the_start() -> None:
+def test_a_running_broker_refuses_stops_at_points_of_the_start() -> None:
     with stuntbroker.broker() as broker:
         for point in START:
             with pytest.raises(ControlError, match="a running broker does not pass this point"):

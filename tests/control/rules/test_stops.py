@@ -140,7 +140,7 @@ async def test_a_parked_transaction_waits_while_others_continue(
 
 
 @pytest.mark.parametrize("point", WAYS)
-async def test_a_request_that_fails_at_a_point_leaves_what_a_restart_would(
+async def test_a_request_that_fails_at_a_point_leaves_the_state_of_a_restart(
     point: str, rig: Rig, control: Control, client: Client
 ) -> None:
     way = WAYS[point]
@@ -161,7 +161,7 @@ async def test_a_request_that_fails_at_a_point_leaves_what_a_restart_would(
 
 
 @pytest.mark.parametrize("point", WAYS)
-async def test_a_broker_that_ends_at_a_point_starts_again_by_kafka_s_rules(
+async def test_a_broker_killed_at_a_point_recovers_by_kafka_s_rules(
     point: str, rig: Rig, client: Client, images: Images
 ) -> None:
     way = WAYS[point]
@@ -187,7 +187,7 @@ async def test_a_broker_that_ends_at_a_point_starts_again_by_kafka_s_rules(
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-async def test_the_nth_marker_is_the_last_that_is_written(
+async def test_a_stop_with_nth_parks_after_the_nth_marker(
     number: int, rig: Rig, control: Control, client: Client
 ) -> None:
     given = open_transaction(client)
@@ -197,7 +197,7 @@ async def test_the_nth_marker_is_the_last_that_is_written(
     assert markers_in(rig) == number
 
 
-async def test_a_marker_can_be_meant_by_its_partition(rig: Rig, control: Control, client: Client) -> None:
+async def test_a_stop_can_match_a_marker_by_its_partition(rig: Rig, control: Control, client: Client) -> None:
     given = open_transaction(client)
     stop = control.stops.add("txn.marker.before", {"match": {"topic": "t", "partition": 1}})
     client.feed(end_request(given))
@@ -219,7 +219,9 @@ EARLIER = {
 
 
 @pytest.mark.parametrize("point", EARLIER)
-async def test_points_on_the_way_into_a_transaction(point: str, rig: Rig, client: Client, images: Images) -> None:
+async def test_init_and_add_partitions_stop_at_each_of_their_points(
+    point: str, rig: Rig, client: Client, images: Images
+) -> None:
     key, phase = EARLIER[point]
     stops = Stops(rig.broker, kill=images)
     if key == 22:
@@ -241,7 +243,7 @@ async def test_points_on_the_way_into_a_transaction(point: str, rig: Rig, client
 
 
 @pytest.mark.parametrize("point", EARLIER)
-async def test_a_failure_on_the_way_into_a_transaction_leaves_what_a_restart_would(
+async def test_a_failed_init_or_add_partitions_leaves_the_state_of_a_restart(
     point: str, rig: Rig, control: Control, client: Client
 ) -> None:
     key, phase = EARLIER[point]
@@ -312,7 +314,7 @@ async def test_requests_for_an_id_that_is_parked_wait_behind_it_in_their_order(
     assert decode((await settled(successor))[0], 22, 4).producer_epoch == given.producer_epoch + 1
 
 
-async def test_what_is_parked_at_two_points_of_one_moment_passes_one_after_the_other(
+async def test_a_request_parks_at_two_consecutive_points_one_after_the_other(
     rig: Rig, control: Control, client: Client
 ) -> None:
     given = open_transaction(client)
@@ -327,7 +329,7 @@ async def test_what_is_parked_at_two_points_of_one_moment_passes_one_after_the_o
     assert len(await settled(client)) == 1
 
 
-async def test_an_actor_whose_request_fails_continues_with_the_next_one_only(
+async def test_an_actor_whose_request_fails_starts_only_the_next_request(
     rig: Rig, control: Control, client: Client
 ) -> None:
     """Two requests of an id at the same time would give two producers the same epoch."""
@@ -344,7 +346,7 @@ async def test_an_actor_whose_request_fails_continues_with_the_next_one_only(
     assert [answer.producer_epoch for answer in answers] == [given.producer_epoch + 1, given.producer_epoch + 2]
 
 
-async def test_a_fault_of_the_next_request_is_reported_and_ends_nothing_else(
+async def test_a_failed_request_gets_its_response_when_the_next_request_fails_too(
     rig: Rig, control: Control, client: Client
 ) -> None:
     given = open_transaction(client)
@@ -359,7 +361,7 @@ async def test_a_fault_of_the_next_request_is_reported_and_ends_nothing_else(
     assert "txn_not_completed" in rig.events.names()
 
 
-async def test_a_request_that_fails_while_its_answer_comes_later_is_closed(
+async def test_a_request_that_fails_before_its_response_closes_the_connection(
     rig: Rig, control: Control, client: Client
 ) -> None:
     control.injector.add(rule("Fetch", duplicate=True))
@@ -453,7 +455,7 @@ async def test_a_stop_on_the_way_to_the_disk_loses_nothing_that_was_acknowledged
 
 
 @pytest.mark.parametrize("write", [write_some, write_much])
-async def test_every_write_to_a_log_is_passed(write: Callable[[Rig], None], rig: Rig, control: Control) -> None:
+async def test_every_write_to_a_log_passes_its_points(write: Callable[[Rig], None], rig: Rig, control: Control) -> None:
     rig.topic("files")
     stops = [control.stops.add(f"log.write.{side}", {"action": "kill", "nth": 100}) for side in ("before", "after")]
     write(rig)
@@ -489,7 +491,7 @@ async def test_retention_continues_with_the_next_log_when_one_fails(rig: Rig, co
     assert [rig.log(name, 0).log_start_offset for name in ("files", "others")] == [1, 1]
 
 
-async def test_without_stops_nothing_stands_in_the_way(rig: Rig, control: Control, client: Client) -> None:
+async def test_hooks_of_stops_are_installed_only_while_stops_exist(rig: Rig, control: Control, client: Client) -> None:
     router, transactions, points = rig.broker.router, rig.broker.transactions, rig.broker.data_dir.points
     before = router.interceptors
     stops = [
@@ -544,14 +546,14 @@ WRONG: dict[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_stop_that_cannot_be_is_refused_with_the_reason(name: str, control: Control) -> None:
+def test_an_invalid_stop_is_refused_with_the_reason(name: str, control: Control) -> None:
     point, rule, reason = WRONG[name]
     with pytest.raises(FaultError) as refused:
         control.stops.add(point, rule)
     assert str(refused.value).startswith(reason)
 
 
-def test_every_point_says_where_it_is_and_each_of_its_actions_is_tried() -> None:
+def test_every_point_has_a_description_and_a_test_of_each_of_its_actions() -> None:
     """Those of single requests in test_request_stops.py, and those of a start in test_start_stops.py."""
     of_requests = {f"{name}.{side}" for name in REQUESTS for side in ("before", "after")}
     tried = {(point, action) for point in {*WAYS, *EARLIER, *of_requests} for action in ACTIONS}

@@ -45,7 +45,7 @@ def test_there_are_scenes_of_both_protocols_under_every_transaction_version_and_
     assert set(SCENES) & set(DEEP) == set()
 
 
-def test_a_partition_is_open_to_whom_it_is_open_in_the_broker() -> None:
+def test_an_explored_partition_is_open_to_the_same_producers_as_a_real_partition() -> None:
     """What Produce need not ask the coordinator about: the explored partitions tell it as the real ones do."""
     deeds = frozenset({("A", 1)})
     for stored, request, is_open, rejects_new_records in product((0, 1), (0, 1, 2), (False, True), (False, True)):
@@ -70,7 +70,7 @@ def test_under_tv1_a_late_copy_of_end_txn_ends_the_wrong_transaction() -> None:
     assert actual.broken == "('A', 2) is committed, which nobody asked for"
 
 
-def test_a_fenced_producer_of_tv2_is_let_in_again_by_the_abort_of_a_successor_of_tv1() -> None:
+def test_a_fenced_tv2_producer_is_accepted_after_the_abort_of_a_tv1_successor() -> None:
     """As in Kafka: an epoch one behind looks like a retry, if the successor ends transactions without a bump."""
     actual = explore(Rules(2, (2, 2)), two(2, 1), Budget(0, 0, 0))
     tell(described(actual))
@@ -78,7 +78,7 @@ def test_a_fenced_producer_of_tv2_is_let_in_again_by_the_abort_of_a_successor_of
     assert actual.broken == "two producers go on as (1, 1)"
 
 
-def test_behind_the_last_epoch_a_claim_may_be_repeated_more_than_once() -> None:
+def test_a_claim_after_the_last_epoch_may_be_repeated_under_profile_kip_588() -> None:
     """Profile kip-588; in Kafka the producer id before is forgotten with the first InitProducerId that names it."""
     actual = explore(Rules(2, ONCE, LAST, True), TV2, Budget(0, 1, 1))
     tell(described(actual))
@@ -86,7 +86,7 @@ def test_behind_the_last_epoch_a_claim_may_be_repeated_more_than_once() -> None:
     assert actual.broken == ""
 
 
-def test_states_are_counted_and_a_limit_is_kept() -> None:
+def test_an_exploration_fails_above_its_limit_of_states() -> None:
     with pytest.raises(AssertionError, match="more than 500 states"):
         explore(Rules(2, ONCE), TV2, TROUBLE, states_max=500)
 

@@ -34,12 +34,12 @@ def check_cell(table: Table, cell: Cell, outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_the_decision_of_every_cell(table: Table) -> None:
+def test_every_cell_has_the_decision_of_the_rules(table: Table) -> None:
     check_each([(cell_name(table, cell), (table, cell, outcome)) for cell, outcome in table.expanded()], check_cell)
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_no_cell_is_missing_and_none_is_there_twice(table: Table) -> None:
+def test_no_cell_is_missing_or_duplicated(table: Table) -> None:
     stated = {cell for cell, _ in table.expanded()}
 
     assert table.all_cells() - stated == set()
@@ -87,13 +87,13 @@ def must_be_asked() -> set[Asked]:
     }
 
 
-def test_every_request_has_cells_in_every_state_kept_or_not_and_timed_out_or_not() -> None:
+def test_every_request_has_cells_in_every_state_recovered_or_not_and_timed_out_or_not() -> None:
     assert set(RULES) == set(get_args(Request))
     assert {each for table in TABLES for each, _ in request_of(table)} == must_be_asked()
 
 
 @pytest.mark.parametrize("kind", RULES, ids=lambda kind: kind.__name__)
-def test_every_request_has_cells_for_every_way_to_the_pair_of_a_client(kind: type) -> None:
+def test_every_request_has_cells_for_every_client_pair_of_a_recovered_transaction(kind: type) -> None:
     """KIP-939: of the transaction's own producer id, of another one, of a third one; at the last epoch."""
     actual: dict[Phase, set[tuple[int, bool]]] = {}
     for item, txn in (each for table in TABLES if table.kind is kind for each in request_of(table)):
@@ -105,12 +105,12 @@ def test_every_request_has_cells_for_every_way_to_the_pair_of_a_client(kind: typ
 
 
 @pytest.mark.parametrize("phase", [phase for phase in Phase if phase not in ENDING])
-def test_markers_of_a_transaction_that_is_not_prepared_are_our_own_mistake(phase: Phase) -> None:
+def test_markers_written_for_an_unprepared_transaction_raise_a_key_error(phase: Phase) -> None:
     with pytest.raises(KeyError):
         decide(txn_in(phase), MarkersWritten(), context())
 
 
-def test_an_ongoing_transaction_is_the_only_one_that_times_out() -> None:
+def test_only_an_ongoing_transaction_times_out() -> None:
     assert {*NOT_ONGOING, Phase.ONGOING} == set(Phase)
 
 
@@ -136,7 +136,7 @@ TAKE_OVERS = [
 
 
 @pytest.mark.parametrize(("version", "epoch", "pair", "answer", "last"), TAKE_OVERS)
-def test_take_over_of_an_open_transaction_aborts_it_and_is_answered_by_the_rules_for_the_aborted_one(
+def test_a_take_over_aborts_the_open_transaction_and_is_decided_on_the_aborted_state(
     version: int, epoch: int, pair: tuple[int, int], answer: Reply, last: int
 ) -> None:
     """KIP-98, KIP-360; under TV2 the owner keeps its claim (KIP-890)."""
@@ -163,9 +163,7 @@ NONE_OR_SOME = [
 
 
 @pytest.mark.parametrize(("opened", "kept", "has"), NONE_OR_SOME)
-def test_no_time_out_is_brought_into_a_transaction_that_was_opened_without_one(
-    opened: int, kept: int, has: int
-) -> None:
+def test_a_recovery_adds_no_time_out_to_a_transaction_opened_without_time_out(opened: int, kept: int, has: int) -> None:
     """KIP-939: Enable2Pc and KeepPreparedTxn do not depend on each other."""
     before = txn_in(Phase.ONGOING, timeout_ms=opened)
 
@@ -174,7 +172,9 @@ def test_no_time_out_is_brought_into_a_transaction_that_was_opened_without_one(
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("version", [0, 2])
-def test_by_which_version_the_owner_came_is_known_until_another_one_comes(version: int, commit: bool) -> None:
+def test_the_init_producer_id_version_of_a_producer_persists_through_its_transactions(
+    version: int, commit: bool
+) -> None:
     """Profile kip-588: what a time-out tells it in a later transaction hangs on that."""
     txn = with_fields(txn_in(Phase.ONGOING), init_version=6)
 

@@ -59,7 +59,7 @@ def test_threads_of_a_group_copy_every_record_once(bootstrap: str, own: str) -> 
     assert sorted(copied) == sorted(f"{partition}-{n}" for partition in range(2) for n in range(RECORDS_OF_A_PARTITION))
 
 
-def test_a_consumer_goes_where_it_is_sent(bootstrap: str, own: str) -> None:
+def test_a_blocking_consumer_assigns_seeks_pauses_and_resumes(bootstrap: str, own: str) -> None:
     async def prepare() -> str:
         topic = await create_topic(bootstrap, own, partitions=2)
         await write(bootstrap, topic, ["a", "b", "c"], 0)

@@ -18,7 +18,7 @@ TRANSACTIONS = 12
 BLOCK_MS = 10_000
 
 
-async def test_what_is_readable_is_what_was_reported(
+async def test_readable_transactions_are_exactly_those_reported_as_committed(
     each_bootstrap: str, own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = unsent = cancelled = 0

@@ -58,7 +58,7 @@ async def test_a_commit_shows_its_records_and_an_abort_shows_none(each_bootstrap
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "snappy", "lz4", "zstd"])
-async def test_records_arrive_as_they_were_sent_wherever_their_future_says(
+async def test_records_are_stored_unchanged_at_the_offsets_of_their_futures(
     bootstrap: str, own: str, compression: str | None
 ) -> None:
     topic = await create_topic(bootstrap, own, partitions=2)
@@ -88,7 +88,7 @@ async def test_records_arrive_as_they_were_sent_wherever_their_future_says(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-async def test_the_epoch_moves_with_every_transaction_where_the_cluster_has_transaction_version_2(
+async def test_every_transaction_bumps_the_epoch_under_transaction_version_2_only(
     clusters: Clusters, own: str, level: str
 ) -> None:
     bootstrap = clusters.bootstrap(level)
@@ -121,7 +121,7 @@ async def test_a_producer_goes_past_the_last_epoch_without_a_gap(each_late_boots
     check_nothing_is_open(each_late_bootstrap, topic, 1)
 
 
-async def test_a_new_instance_fences_the_old_one_at_whatever_it_does(each_bootstrap: str, own: str) -> None:
+async def test_a_new_instance_fences_the_old_instance_in_every_call(each_bootstrap: str, own: str) -> None:
     topic = await create_topic(each_bootstrap, own)
 
     async def send(old: TransactionalProducer) -> None:
@@ -336,7 +336,7 @@ async def test_a_consumer_waits_for_offsets_of_an_open_transaction(each_bootstra
         assert (await consumer.getone()).value == b"b"
 
 
-async def test_a_producer_that_comes_back_aborts_what_its_predecessor_left(each_bootstrap: str, own: str) -> None:
+async def test_a_new_instance_aborts_the_open_transaction_of_its_predecessor(each_bootstrap: str, own: str) -> None:
     topic = await create_topic(each_bootstrap, own)
     async with producing(each_bootstrap, own) as dead:
         await dead.begin_transaction()

@@ -25,7 +25,7 @@ from tests.peers.control.payer import (
 
 
 @pytest.mark.parametrize("broker", [{"nodes": 3}], indirect=True, ids=["three nodes"])
-def test_a_commit_finds_a_coordinator_that_has_moved_and_leaders_that_are_gone(client: Client, broker: Broker) -> None:
+def test_a_commit_succeeds_after_its_coordinator_moved_and_a_leader_stopped(client: Client, broker: Broker) -> None:
     payer = Payer(client, broker)
     payer.pays(0, 1)
     broker.nodes.move(broker.nodes.coordinator("pay-1") % 3 + 1, transactional_id="pay-1", load_ms=50)
@@ -70,7 +70,7 @@ def following(client: Client, broker: Broker) -> Iterator[None]:
     assert call.result(CALL_S_MAX) == ["0"]
 
 
-def test_a_member_stands_between_join_and_sync_and_is_shown(client: Client, broker: Broker) -> None:
+def test_a_member_parked_between_join_and_sync_is_shown(client: Client, broker: Broker) -> None:
     stop = broker.stops.park("group.sync.before")
     with following(client, broker):
         stop.wait()
@@ -88,7 +88,7 @@ def test_a_member_whose_session_has_ended_joins_again(client: Client, broker: Br
     assert {"UNKNOWN_MEMBER_ID"} <= {error for each in broker.requests(limit=1_000) for error in each.errors}
 
 
-def test_a_member_that_was_thrown_out_commits_no_offset_and_the_broker_knows_why(
+def test_a_removed_member_commits_no_offset_and_the_fence_names_the_cause(
     name: str, client: Client, broker: Broker
 ) -> None:
     payer = Payer(client, broker)

@@ -21,7 +21,7 @@ from tests.peers.control.payer import (
 # --- stops
 
 
-def test_a_commit_stands_between_its_markers(client: Client, broker: Broker) -> None:
+def test_a_commit_can_be_parked_between_its_markers(client: Client, broker: Broker) -> None:
     payer = Payer(client, broker)
     payer.pays(0, 1)
     stop = broker.stops.park("txn.marker.after", transactional_id="pay-*")
@@ -36,7 +36,7 @@ def test_a_commit_stands_between_its_markers(client: Client, broker: Broker) -> 
 
 
 @pytest.mark.parametrize("point", ["txn.PrepareCommit.before", "txn.PrepareCommit.after", "txn.marker.after"])
-def test_a_transaction_is_whole_whatever_its_broker_dies_at(
+def test_a_transaction_is_atomic_wherever_its_broker_is_killed(
     point: str, name: str, client: Client, broker: Broker
 ) -> None:
     payer = Payer(client, broker)
@@ -73,7 +73,7 @@ def test_a_client_recovers_from_a_disk_that_refuses_the_commit(client: Client, b
 # --- what there is, and why a producer was fenced
 
 
-def test_a_second_instance_fences_the_first_and_the_broker_knows_who(client: Client, broker: Broker) -> None:
+def test_a_second_instance_fences_the_first_and_the_fence_names_both_clients(client: Client, broker: Broker) -> None:
     first = Payer(client, broker, "first")
     first.pays(0)
 
@@ -87,7 +87,9 @@ def test_a_second_instance_fences_the_first_and_the_broker_knows_who(client: Cli
     assert broker.values("paid") == [b"1"]
 
 
-def test_an_open_transaction_is_shown_with_its_client_and_what_it_holds_back(client: Client, broker: Broker) -> None:
+def test_an_open_transaction_is_shown_with_its_client_and_the_last_stable_offset(
+    client: Client, broker: Broker
+) -> None:
     payer = Payer(client, broker)
     payer.pays(0)
 
@@ -154,7 +156,7 @@ def test_a_hanging_transaction_stops_readers_until_it_is_aborted(client: Client,
 # --- snapshots and copies
 
 
-def test_after_a_reset_a_client_begins_anew(client: Client, broker: Broker) -> None:
+def test_a_reset_removes_transactions_and_records_and_a_new_client_can_commit(client: Client, broker: Broker) -> None:
     payer = Payer(client, broker)
     payer.pays(0, 1)
     broker.reset()
@@ -166,7 +168,7 @@ def test_after_a_reset_a_client_begins_anew(client: Client, broker: Broker) -> N
     assert values(broker) == [b"1"]
 
 
-def test_a_state_comes_back_with_its_open_transaction(client: Client, broker: Broker) -> None:
+def test_a_snapshot_restores_an_open_transaction(client: Client, broker: Broker) -> None:
     payer = Payer(client, broker)
     payer.pays(0, 1)
     snapshot = broker.snapshot()
@@ -187,7 +189,7 @@ def test_a_state_comes_back_with_its_open_transaction(client: Client, broker: Br
 # --- waiting, and promises
 
 
-def test_a_test_waits_for_what_a_client_does(client: Client, broker: Broker) -> None:
+def test_a_wait_ends_when_the_transaction_of_a_client_completes(client: Client, broker: Broker) -> None:
     payer = Payer(client, broker)
     payer.pays(0, 1)
     commit = client.start("payer", "commit")
@@ -199,7 +201,7 @@ def test_a_test_waits_for_what_a_client_does(client: Client, broker: Broker) -> 
     assert client.call("reader", "read", broker.bootstrap, "paid", 2) in (["0", "1"], ["1", "0"])
 
 
-def test_what_a_client_copies_once_is_found_exactly_once(client: Client, broker: Broker) -> None:
+def test_assert_exactly_once_accepts_records_that_a_client_copied_once(client: Client, broker: Broker) -> None:
     broker.create_topic("orders")
     for number in range(3):
         broker.produce("orders", f"{number}")

@@ -35,7 +35,7 @@ def test_a_transaction_times_out_while_its_client_sleeps(name: str, client: Clie
     assert values(broker) == []
 
 
-def test_while_time_stands_still_a_transaction_stays_open(client: Client, broker: Broker) -> None:
+def test_a_transaction_stays_open_while_the_clock_is_paused(client: Client, broker: Broker) -> None:
     broker.clock.pause()
     payer = Payer(client, broker)
     payer.pays(0, 1)
@@ -119,7 +119,7 @@ END_TXN_VERSIONS = {"2.1": 1, "2.5": 1, "2.8": 3, "3.3": 3, "3.6": 3, "3.9": 4, 
     indirect=["broker"],
     ids=list(END_TXN_VERSIONS),
 )
-def test_a_commit_whose_answer_is_lost_is_made_once_on_every_version(
+def test_a_commit_with_a_lost_response_takes_effect_once_on_every_version(
     version: int, name: str, client: Client, broker: Broker
 ) -> None:
     payer = Payer(client, broker)
@@ -134,7 +134,7 @@ def test_a_commit_whose_answer_is_lost_is_made_once_on_every_version(
     assert versions == [version if name in SPEAKS_VERSION_2 else versions[0]] * 2
 
 
-def test_a_client_believes_an_answer_to_what_was_not_carried_out(client: Client, broker: Broker) -> None:
+def test_a_client_accepts_the_response_to_a_commit_that_was_not_executed(client: Client, broker: Broker) -> None:
     payer = Payer(client, broker)
     payer.pays(0, 1)
     broker.faults.add("EndTxn", respond_only=True, times=1)
@@ -175,7 +175,7 @@ def test_two_commits_arrive_in_the_other_order(client: Client, broker: Broker) -
     assert by_marker == [1, 0]
 
 
-def test_a_commit_fails_whose_answer_is_corrupt_and_has_committed(client: Client, broker: Broker) -> None:
+def test_a_commit_with_a_corrupt_response_fails_in_the_client_but_is_committed(client: Client, broker: Broker) -> None:
     payer = Payer(client, broker)
     payer.pays(0, 1)
     corrupt = broker.faults.add("EndTxn", corrupt=True, times=1)
@@ -190,7 +190,7 @@ def test_a_commit_fails_whose_answer_is_corrupt_and_has_committed(client: Client
 # --- late requests
 
 
-def test_a_late_commit_tears_the_next_transaction_unless_its_client_speaks_version_2(
+def test_a_late_commit_splits_the_next_transaction_below_transaction_version_2(
     name: str, client: Client, broker: Broker
 ) -> None:
     payer = Payer(client, broker)

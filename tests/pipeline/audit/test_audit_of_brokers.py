@@ -116,7 +116,7 @@ def test_what_kafka_leaves_is_without_findings(kafkas: Path) -> None:
     assert audited(kafkas).findings().to_pylist() == []
 
 
-def test_the_tables_tell_the_story(ours: Path) -> None:
+def test_the_tables_have_the_markers_and_fencing_reasons_of_each_transactional_id(ours: Path) -> None:
     actual = audited(ours)
     ended = {
         name: pc.value_counts(
@@ -157,7 +157,9 @@ def test_kafka_and_we_leave_the_same_tables(ours: Path, kafkas: Path) -> None:
 
 
 @pytest.mark.parametrize("which", ["ours", "kafkas"])
-def test_everything_was_copied_exactly_once(which: str, request: pytest.FixtureRequest) -> None:
+def test_the_audit_confirms_an_exactly_once_copy_and_reports_missing_output(
+    which: str, request: pytest.FixtureRequest
+) -> None:
     folder = read_folder(str(request.getfixturevalue(which)))
     actual = audit(folder)
     committed = actual.committed.drop_columns(["commit_ms"])
@@ -169,7 +171,7 @@ def test_everything_was_copied_exactly_once(which: str, request: pytest.FixtureR
     assert (kinds.count("output_missing"), kinds.count("output_unexpected")) == (9, 4)
 
 
-def test_a_folder_is_known_to_be_in_use(tmp_path: Path) -> None:
+def test_the_folder_of_a_running_broker_is_reported_as_in_use(tmp_path: Path) -> None:
     with serving("--data-dir", str(tmp_path)) as broker:
         tell(broker.address)
 

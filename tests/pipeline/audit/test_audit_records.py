@@ -79,7 +79,7 @@ def in_lanes_from(patch: pytest.MonkeyPatch, lanes: int) -> None:
     written=st.lists(batches(), min_size=1, max_size=6), lanes=st.sampled_from([1, 3, 1_000]),
     chunk=st.sampled_from([1, 500, 1 << 26]),
 )  # fmt: skip
-def test_all_at_once_is_one_by_one(
+def test_records_read_in_lanes_equal_records_read_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, written: list[bytes], lanes: int, chunk: int
 ) -> None:
     """Whatever number of batches is read in lock step, and however the segment is cut in chunks."""
@@ -96,7 +96,7 @@ def test_all_at_once_is_one_by_one(
 
 
 @given(at=st.integers(HEADER_SIZE, 10_000), byte=st.integers(0, 255), lanes=st.sampled_from([1, 1_000]))
-def test_a_batch_that_is_not_as_it_declares_is_left_out_and_told(
+def test_a_batch_that_contradicts_its_header_is_skipped_and_reported(
     tmp_path_factory: pytest.TempPathFactory, at: int, byte: int, lanes: int
 ) -> None:
     """With a right CRC: both ways of reading agree on what cannot be read."""
@@ -149,7 +149,7 @@ def longer(batch: bytearray, data: bytes = b"\x00") -> bytearray:
 
 @pytest.mark.parametrize("lanes", [1, 1_000])
 @pytest.mark.parametrize("make", MALFORMED.values(), ids=MALFORMED)
-def test_malformed_batches_are_left_out_and_told(
+def test_malformed_batches_are_skipped_and_reported(
     make: Callable[[], bytearray], lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_lanes_from(monkeypatch, lanes)
@@ -163,7 +163,7 @@ def test_malformed_batches_are_left_out_and_told(
     assert (len(actual), len(faults)) == (6, 1)
 
 
-def test_batches_that_open_to_very_much_are_opened_a_few_at_a_time(
+def test_batches_with_a_large_decompressed_size_are_decompressed_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(records, "CHUNK_BYTES", 100_000)
@@ -191,7 +191,7 @@ def test_varints_of_any_length_are_read() -> None:
 
 
 @pytest.mark.parametrize("last", [b"\x02", b"\x7f", b"\x80\x00"])
-def test_a_varint_of_more_than_64_bits_ends_behind_everything(last: bytes) -> None:
+def test_a_varint_of_more_than_64_bits_ends_after_the_end_of_the_data(last: bytes) -> None:
     data = np.frombuffer(b"\xff" * 9 + last + bytes(8), np.uint8)
     _, behind = varints(data, np.array([0]))
 
@@ -214,7 +214,7 @@ def test_bytes_after_a_compressed_stream_are_ignored_as_by_the_broker(codec: int
 
 
 @pytest.mark.parametrize("codec", range(1, 5))
-def test_a_batch_that_opens_to_more_than_was_allowed_is_reported(codec: int, tmp_path: Path) -> None:
+def test_a_batch_over_the_limit_of_the_decompressed_size_is_reported(codec: int, tmp_path: Path) -> None:
     log = Log(tmp_path, "t")
     log.append(compressed(batch_with_headers([(b"k", bytes(5_000_000), [])]), codec))
     log.append(batch_with_headers([(b"k", b"v", [])]))

@@ -27,7 +27,7 @@ def test_a_clean_folder_has_no_findings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("plant", "expected"), CASES, ids=[plant.__name__ for plant, _ in CASES])
-def test_what_was_planted_is_found_and_nothing_else(
+def test_the_audit_finds_exactly_the_planted_faults(
     plant: Callable[[World], None], expected: list[Found], tmp_path: Path
 ) -> None:
     world = World(tmp_path)
@@ -37,7 +37,7 @@ def test_what_was_planted_is_found_and_nothing_else(
     assert world.findings() == expected
 
 
-def test_what_retention_has_taken_is_unknown_and_never_missing(tmp_path: Path) -> None:
+def test_records_removed_by_retention_are_unknown_and_not_missing(tmp_path: Path) -> None:
     """The transaction log still has the decisions of both versions' transactions; a new segment is all that is left."""
     world = World(tmp_path)
     clean(world)
@@ -59,7 +59,7 @@ def test_what_retention_has_taken_is_unknown_and_never_missing(tmp_path: Path) -
     assert [row["evidence"].split(";")[0] for row in rows] == [f"{n} decisions list the partition" for n in (7, 4)]
 
 
-def test_what_is_missing_after_the_cut_is_missing(tmp_path: Path) -> None:
+def test_a_marker_missing_above_the_log_start_offset_is_reported(tmp_path: Path) -> None:
     world = World(tmp_path)
     clean(world)
     world.log[A].path.unlink()
@@ -72,7 +72,7 @@ def test_what_is_missing_after_the_cut_is_missing(tmp_path: Path) -> None:
     assert world.findings() == [("marker_missing", *A, "one"), ("unknown_before", *A, None)]
 
 
-def test_a_batch_that_compaction_has_thinned_out_makes_what_is_before_it_unknown(tmp_path: Path) -> None:
+def test_records_before_a_partly_compacted_batch_are_unknown(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.log[A].produce(99, 0, txn=False)
     world.log[A].append(batch_with_headers([(b"k", b"v", [])] * 2, deltas=(0, 2), pid=99, epoch=0, seq=1))
@@ -82,7 +82,7 @@ def test_a_batch_that_compaction_has_thinned_out_makes_what_is_before_it_unknown
     assert (known[A], known[B], world.findings()) == (4, 0, [])
 
 
-def test_what_compaction_has_taken_is_unknown_and_never_missing(tmp_path: Path) -> None:
+def test_records_removed_by_compaction_are_unknown_and_not_missing(tmp_path: Path) -> None:
     world = World(tmp_path)
     clean(world)
     rewritten(world, A, drop=lambda offset: 3 <= offset < 12)
@@ -91,7 +91,7 @@ def test_what_compaction_has_taken_is_unknown_and_never_missing(tmp_path: Path) 
     assert world.findings() == [("unknown_before", *A, None), ("unknown_before", *B, None)]
 
 
-def test_a_partition_that_is_not_there_is_not_missed(tmp_path: Path) -> None:
+def test_an_absent_partition_gives_no_findings(tmp_path: Path) -> None:
     """Its topic was deleted, or another broker has it."""
     world = World(tmp_path)
     clean(world)

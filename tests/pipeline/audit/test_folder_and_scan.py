@@ -15,7 +15,7 @@ from stuntbroker.protocol.batches.records import CODECS, CONTROL, TRANSACTIONAL,
 UNFINISHED = "left by an unfinished write, compaction or deletion"
 
 
-def test_partitions_are_found_and_what_is_none_is_skipped_with_a_reason(tmp_path: Path) -> None:
+def test_partitions_are_read_and_other_folders_and_files_are_skipped_with_a_reason(tmp_path: Path) -> None:
     for topic, index in (("a-b", 10), ("a-b", 9), ("__consumer_offsets", 0)):
         log = Log(tmp_path, topic, index)
         log.produce(1, 0, 0, 5)
@@ -49,7 +49,7 @@ def test_partitions_are_found_and_what_is_none_is_skipped_with_a_reason(tmp_path
     assert [s.size for s in actual.segments()] == sorted((s.size for s in actual.segments()), reverse=True)
 
 
-def test_a_folder_that_cannot_be_read_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_an_unreadable_data_folder_is_refused_with_advice(tmp_path: Path) -> None:
     log = Log(tmp_path / "data", "t")
     (tmp_path / "other").mkdir()
     for path, text in (
@@ -64,7 +64,7 @@ def test_a_folder_that_cannot_be_read_is_refused_with_what_to_do(tmp_path: Path)
         read_folder(str(tmp_path / "data"))
 
 
-def test_a_row_says_what_the_header_says(tmp_path: Path) -> None:
+def test_a_row_has_the_fields_of_the_batch_header(tmp_path: Path) -> None:
     log = Log(tmp_path, "t", start=100)
     log.append(compressed(batch_with_headers([(b"k", b"v", [])] * 3, pid=5, epoch=2, seq=9), 4))
     log.mark(True, 5, 3, NOW_MS + 7, 11)
@@ -126,7 +126,7 @@ def test_a_scan_in_small_pieces_is_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("byte", [8, 9, 10, 11, 16, 17, 21, 40, 61, 71])
-def test_one_wrong_byte_costs_one_batch(byte: int, tmp_path: Path) -> None:
+def test_a_corrupt_byte_makes_only_its_own_batch_corrupt(byte: int, tmp_path: Path) -> None:
     """Wherever it is: the others are found, and the piece that is broken is told."""
     log = Log(tmp_path, "t")
     at = [log.produce(3, 0, n, 1) for n in range(5)]
@@ -141,7 +141,7 @@ def test_one_wrong_byte_costs_one_batch(byte: int, tmp_path: Path) -> None:
         ]
 
 
-def test_a_batch_within_a_record_is_not_taken_for_one_of_the_log(tmp_path: Path) -> None:
+def test_a_batch_inside_a_record_value_is_not_read_as_a_batch_of_the_log(tmp_path: Path) -> None:
     """When the search for the next batch comes across it."""
     log = Log(tmp_path, "t")
     first = log.produce(3, 0, 0, 1)

@@ -16,7 +16,7 @@ MAKER = Path(__file__).parent.parent.parent.parent / "bench" / "audit_folder.py"
 
 
 @pytest.mark.parametrize("faults", [(), ("--faults",)])
-def test_what_was_planted_is_found_and_nothing_else(faults: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_audit_finds_exactly_the_planted_faults(faults: tuple[str, ...], tmp_path: Path) -> None:
     command = [sys.executable, str(MAKER), str(tmp_path), "--gigabytes", "0.01", "--transactions", "2000", *faults]
     created = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     actual = audit(read_folder(str(tmp_path)))

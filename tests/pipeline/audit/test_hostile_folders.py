@@ -45,7 +45,7 @@ def only_the_last_records(world: World, count: int) -> None:
 # --- What compaction of the transaction log has taken
 
 
-def test_a_decision_that_waits_is_pending_however_many_markers_there_are_of_older_ones(world: World) -> None:
+def test_a_decision_without_its_marker_is_pending_despite_markers_of_older_transactions(world: World) -> None:
     """Before KIP-890 all have one epoch; compaction keeps the last record of each id."""
     start_ms = world.begin("two", OTHER, 5, A)
     world.decide("two", OTHER, 5, True, A, start_ms=start_ms)
@@ -78,7 +78,7 @@ def test_a_transaction_whose_coordinator_keeps_its_log_elsewhere_is_not_hanging(
     assert world.findings() == [("hanging", *A, None), ("marker_suspicious", *B, None)]
 
 
-def test_decisions_about_a_topic_that_had_the_name_before_are_unknown_when_the_new_one_is_empty(world: World) -> None:
+def test_decisions_about_a_deleted_topic_of_the_same_name_are_unknown_when_the_new_topic_is_empty(world: World) -> None:
     """The file with the topic's id is as old as the partition."""
     shutil.rmtree(world.log[A].folder)
     metadata = Log(world.folder, *A).folder / PARTITION_METADATA
@@ -91,7 +91,7 @@ def test_decisions_about_a_topic_that_had_the_name_before_are_unknown_when_the_n
 # --- How a log begins and ends
 
 
-def test_a_broken_end_is_a_fault_where_the_broker_closed_its_logs_in_order(world: World) -> None:
+def test_a_torn_tail_is_reported_as_corrupt_after_a_clean_shutdown(world: World) -> None:
     """It would cut off nothing when it starts again."""
     world.log[A].produce(60, 0, txn=False)
     flip(world.log[A].path, world.log[A].path.stat().st_size - 1)
@@ -100,7 +100,7 @@ def test_a_broken_end_is_a_fault_where_the_broker_closed_its_logs_in_order(world
     assert [kind for kind, *_ in world.findings()] == ["corrupt"]
 
 
-def test_a_log_ends_where_its_newest_segment_begins(world: World) -> None:
+def test_the_log_end_offset_is_the_base_offset_of_an_empty_newest_segment(world: World) -> None:
     """Compaction has taken the records before it."""
     world.log[A].next_offset += 5
     world.log[A].roll()
@@ -109,7 +109,7 @@ def test_a_log_ends_where_its_newest_segment_begins(world: World) -> None:
     assert (row["known_from"], row["log_end_offset"]) == (world.log[A].next_offset,) * 2
 
 
-def test_readers_wait_where_the_log_begins_when_the_rest_of_a_transaction_was_deleted(world: World) -> None:
+def test_the_last_stable_offset_is_the_log_start_when_an_open_transaction_was_partly_deleted(world: World) -> None:
     """DeleteRecords up to the high watermark, which is above the last stable offset."""
     world.begin("one", PID, 4, A)
     end = world.log[A].next_offset
@@ -121,7 +121,7 @@ def test_readers_wait_where_the_log_begins_when_the_rest_of_a_transaction_was_de
     assert (stable["last_stable_offset"], stable["log_end_offset"], stable["transactional_id"]) == (end - 1, end, "one")
 
 
-def test_an_offset_that_its_segment_cannot_have_is_reported_when_nothing_follows(world: World) -> None:
+def test_an_offset_out_of_the_range_of_its_segment_is_reported_in_the_last_batch(world: World) -> None:
     at = world.log[A].path.stat().st_size
     world.log[A].produce(60, 0, txn=False)
     flip(world.log[A].path, at + 4, 0x80)
@@ -130,7 +130,7 @@ def test_an_offset_that_its_segment_cannot_have_is_reported_when_nothing_follows
     assert (actual["kind"], actual["first_offset"] > OFFSET_SPAN_MAX) == ("offset_order", True)
 
 
-def test_segments_that_were_copied_in_are_reported_batch_by_batch(world: World) -> None:
+def test_each_batch_that_was_copied_into_a_segment_is_reported(world: World) -> None:
     """The others are left in peace, also those that come after."""
     copied = world.log[B].path.read_bytes()
     size = read_header(copied).size
@@ -141,14 +141,14 @@ def test_segments_that_were_copied_in_are_reported_batch_by_batch(world: World) 
     assert [row for row in world.findings() if row[0] != "duplicate"] == [("offset_order", *B, "one")] * 2
 
 
-def test_what_is_largest_so_far_is_right_whatever_the_numbers_are() -> None:
+def test_running_max_is_correct_for_extreme_numbers() -> None:
     numbers = np.array([5, 1 << 62, 3, -(1 << 63), 7, 6], np.int64)
     group = np.array([0, 0, 0, 1, 1, 1])
 
     assert running_max(numbers, group).tolist() == [5, 1 << 62, 1 << 62, -(1 << 63), 7, 7]
 
 
-def test_a_damaged_partition_gives_no_findings_by_what_it_lost(world: World) -> None:
+def test_a_corrupt_partition_gives_no_findings_about_its_lost_batches(world: World) -> None:
     """Two neighbours are broken: the marker of one transaction, and the first batch of the next."""
     at = world.log[A].path.stat().st_size
     world.transact("one", PID, 4, True, A, B)
@@ -164,7 +164,7 @@ def test_a_damaged_partition_gives_no_findings_by_what_it_lost(world: World) -> 
 # --- While a broker works
 
 
-def test_a_segment_that_goes_while_the_folder_is_read_is_reported_and_makes_nothing_missing(world: World) -> None:
+def test_a_segment_deleted_during_the_audit_is_reported_and_its_records_are_unknown(world: World) -> None:
     for place in (A, B):
         world.log[place].roll()
     folder = read_folder(str(world.folder))
@@ -179,7 +179,7 @@ def test_a_segment_that_goes_while_the_folder_is_read_is_reported_and_makes_noth
     }
 
 
-def test_a_log_that_goes_between_its_headers_and_its_records_is_reported(world: World) -> None:
+def test_a_segment_deleted_between_reading_its_headers_and_its_records_is_reported(world: World) -> None:
     world.begin("one", PID, 4, A)
     (segment,) = read_folder(str(world.folder)).segments(LOG)
     pieces = read_segment(segment)
@@ -194,7 +194,7 @@ def test_a_log_that_goes_between_its_headers_and_its_records_is_reported(world: 
 
 
 @pytest.mark.parametrize("name", ["{base:020d}.log.swap", "{base}-{end}.swap"])
-def test_the_outcome_of_a_compaction_is_read_once_what_it_replaces_goes(name: str, tmp_path: Path) -> None:
+def test_a_swap_file_is_read_when_a_segment_that_it_replaces_was_deleted(name: str, tmp_path: Path) -> None:
     """Kafka's name for it, and ours."""
     log = Log(tmp_path, "t")
     paths, ends = [], []
@@ -221,7 +221,7 @@ def test_the_outcome_of_a_compaction_is_read_once_what_it_replaces_goes(name: st
     assert seen()[0] == [0, 2, 6]
 
 
-def test_what_a_broker_may_have_written_after_its_log_was_read_is_not_hanging(world: World) -> None:
+def test_records_that_a_running_broker_may_have_written_after_the_log_was_read_are_not_hanging(world: World) -> None:
     """Data of the epoch that an id stands at, or of an id that is new; a late batch of an older epoch is hanging all the same."""
     world.log[A].produce(PID, 4)
     world.log[B].produce(1_234, 0)
@@ -238,7 +238,7 @@ def test_what_a_broker_may_have_written_after_its_log_was_read_is_not_hanging(wo
 # --- Names and files that are none
 
 
-def test_what_has_no_name_that_a_partition_could_have_is_skipped(world: World) -> None:
+def test_folders_and_files_with_invalid_names_are_skipped(world: World) -> None:
     before = world.audit()
     for name in (b"\xff\xfe-0", b"a\nb-0", b"t-00", b"t-4294967296"):
         os.makedirs(os.fsencode(world.folder) + b"/" + name)
@@ -320,7 +320,7 @@ def test_of_many_files_that_are_skipped_some_are_reported(world: World) -> None:
 # --- Exactly once
 
 
-def test_what_a_broken_piece_held_is_neither_missing_nor_unexpected(tmp_path: Path) -> None:
+def test_records_of_a_corrupt_batch_are_neither_missing_nor_unexpected(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.log["in", 0], world.log["out", 0] = Log(tmp_path, "in"), Log(tmp_path, "out")
     world.log["in", 0].put([(b"k", b"v")])

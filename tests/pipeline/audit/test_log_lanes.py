@@ -83,7 +83,7 @@ def one_by_one(log: Log, batch: pa.RecordBatch) -> tuple[list[Any], list[Any]]:
 
 @given(st.lists(PAIRS, max_size=12))
 @example([(key_of("a"), b"\x00\x01" + bytes(40)), (b"\x00\x00\x00\x01\xff", None)])
-def test_transactions_all_at_once_are_those_one_by_one(pairs: list[tuple[Any, Any]]) -> None:
+def test_transactions_read_in_lanes_equal_those_read_one_by_one(pairs: list[tuple[Any, Any]]) -> None:
     batch = records(pairs)
     rows, faults = txn_log.read_txn_state(batch)
 
@@ -114,7 +114,7 @@ OFFSETS = st.tuples(
 
 @given(st.lists(OFFSETS, max_size=12))
 @example([(offset_key(1, "g", "t", 0), offset_value(3, 5, 1, "m", (1, 2))), (offset_key(0, "g", "t", 1), None)])
-def test_offsets_all_at_once_are_those_one_by_one(pairs: list[tuple[Any, Any]]) -> None:
+def test_offsets_read_in_lanes_equal_those_read_one_by_one(pairs: list[tuple[Any, Any]]) -> None:
     batch = records(pairs)
     rows, faults = offsets_log.read_offsets(batch)
 

@@ -98,7 +98,7 @@ def world_epoch(world: World) -> int:
     return int(world.audit().txn_state["producer_epoch"].to_pylist()[-1])
 
 
-def test_epochs_that_are_used_up_and_a_kept_transaction_are_reported(tmp_path: Path) -> None:
+def test_exhausted_epochs_and_a_recovered_transaction_are_reported(tmp_path: Path) -> None:
     """KIP-939's own example: a keep near the last epoch gives the client another producer id."""
     world = World(tmp_path)
     world.state("id", "Empty", 42, 32_766)
@@ -114,7 +114,7 @@ def test_epochs_that_are_used_up_and_a_kept_transaction_are_reported(tmp_path: P
     ]  # fmt: skip
 
 
-def test_what_was_before_a_cut_is_unknown(tmp_path: Path) -> None:
+def test_an_epoch_whose_history_was_compacted_is_reported_as_first_seen(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.states.next_offset = 1_000  # What was below was compacted.
     world.state("id", "CompleteCommit", 7, 9)
@@ -123,7 +123,7 @@ def test_what_was_before_a_cut_is_unknown(tmp_path: Path) -> None:
     assert [row[1:] for row in history(world)] == [(7, 9, "first_seen"), (8, 0, "first")]
 
 
-def test_latencies_are_those_of_each_id(tmp_path: Path) -> None:
+def test_latency_quantiles_are_computed_for_each_transactional_id(tmp_path: Path) -> None:
     world = World(tmp_path)
     took = {"a": list(range(1, 101)), "b": [5]}
     for name, times in took.items():
@@ -218,7 +218,9 @@ RIGHT = ((b"k", b"11"), (None, b"22"), (b"k", None), (b"k", b"11"))
         ((*RIGHT, (b"not", b"yetyet")), ["key b'not', value b'yetyet': 1 in the output, expected 0", "output_unexpected"]),
     ],
 )  # fmt: skip
-def test_the_output_is_what_the_committed_input_becomes(outputs: Any, kinds: list[str], tmp_path: Path) -> None:
+def test_output_that_differs_from_the_committed_input_is_reported(
+    outputs: Any, kinds: list[str], tmp_path: Path
+) -> None:
     actual = copied(World(tmp_path), *outputs)
 
     assert sorted(text for row in actual for text in row) == kinds
@@ -235,7 +237,7 @@ def chained(world: World, compare: str) -> list[tuple[str, Any]]:
     return [(each["kind"], each["last_offset"]) for each in actual]
 
 
-def test_only_what_comes_out_as_it_went_in_is_compared(tmp_path: Path) -> None:
+def test_input_and_output_are_compared_by_key_by_value_or_by_both(tmp_path: Path) -> None:
     kinds = [kind for kind, _ in chained(World(tmp_path / "both"), "both")]
 
     assert sorted(kinds) == ["output_missing"] * 2 + ["output_unexpected"] * 2

@@ -123,7 +123,7 @@ def test_a_segment_that_was_not_read_to_its_end_leaves_no_file(tmp_path: Path) -
     ]
 
 
-def test_segments_tell_what_is_in_them(tmp_path: Path) -> None:
+def test_the_segments_table_has_counts_sizes_and_timestamps(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.transact("one", 7, 0, True, A)
     world.log[A].roll()

@@ -96,7 +96,7 @@ def test_a_marker_that_contradicts_its_decision_is_shown_itself(keep: bool, tmp_
     assert [row.all("td")[4].text for row in pieces.all("tr")[1:]] == ["commit", "abort"]
 
 
-def test_what_to_do_names_the_command_for_this_very_transaction(tmp_path: Path) -> None:
+def test_the_advice_contains_the_command_for_the_transaction(tmp_path: Path) -> None:
     (section,) = page_of_world(planted(tmp_path, PLANTS["data_of_nobody"])).findings()
     commands = [code.text for code in section.single("div", class_="advice").all("code")]
 
@@ -125,7 +125,7 @@ def test_batches_between_the_ends_of_a_long_transaction_are_counted_not_shown(ke
     assert len(batches.all("tr", class_="it")) == 2
 
 
-def test_what_retention_has_taken_is_unknown_before_an_offset(tmp_path: Path) -> None:
+def test_records_removed_by_retention_are_shown_as_unknown_before_an_offset(tmp_path: Path) -> None:
     world = planted(tmp_path)
     world.log[A].path.unlink()
     world.log[A].roll()
@@ -159,7 +159,7 @@ def with_findings(folder: Path, rows: pa.Table) -> Page:
     return read(page_of(created, actual, rows, read_sources(actual, created, described_findings(rows))))
 
 
-def test_of_too_many_findings_some_of_every_kind_are_listed_and_the_page_says_so(tmp_path: Path) -> None:
+def test_the_page_lists_a_sample_of_every_kind_and_the_total_when_there_are_too_many_findings(tmp_path: Path) -> None:
     page = with_findings(tmp_path, many(LISTED_MAX + 500))
     kinds = [row.attributes["data-kind"] for row in page.rows()]
 
@@ -173,14 +173,14 @@ def test_of_too_many_findings_some_of_every_kind_are_listed_and_the_page_says_so
     assert len(page.html) < 6_500_000
 
 
-def test_all_are_listed_when_they_are_not_too_many(tmp_path: Path) -> None:
+def test_all_findings_are_listed_below_the_limit(tmp_path: Path) -> None:
     page = with_findings(tmp_path, many(30))
 
     assert (len(page.rows()), len(page.findings())) == (32, 32)
     assert "are listed" not in page.section("findings") and "have a section" not in page.section("evidence")
 
 
-def test_identical_notes_are_one_row_that_says_how_many_there_are_and_errors_are_not(tmp_path: Path) -> None:
+def test_identical_notes_share_a_row_with_their_number_but_errors_do_not(tmp_path: Path) -> None:
     rows = many(3).to_pylist()
     rows += [rows[-1] | {"partition": number} for number in range(1, 1_001)]
     page = with_findings(tmp_path, as_findings(rows))
@@ -200,7 +200,7 @@ def test_internal_partitions_come_last_and_are_folded_unless_they_hold_readers_b
     assert [name.startswith("__") for name in names] == [False] * (len(names) - len(inside)) + [True] * len(inside)
 
 
-def test_those_that_are_chosen_keep_their_order() -> None:
+def test_sampled_findings_keep_their_order() -> None:
     assert chosen(many(10), 100, 2) == list(range(12))
     assert chosen(many(10), 6, 2) == [0, 1, 2, 3, 10, 11]
 
@@ -215,7 +215,7 @@ def test_a_finding_about_a_topic_without_a_partition_has_no_batches(tmp_path: Pa
     assert "once, not at all" in section.text and section.all("table") == []
 
 
-def test_an_id_with_a_large_log_has_its_last_record_and_says_where_the_rest_is(
+def test_an_id_with_a_large_log_shows_its_last_record_and_names_the_timeline_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stuntbroker.pipeline.report.reread.RECORDS_MAX", 100)
@@ -232,7 +232,7 @@ def test_batches_that_are_too_much_to_read_again_are_left_out(tmp_path: Path, mo
     assert "No batch of the partition can be told to belong to it" in section.text
 
 
-def test_readers_are_told_who_holds_them_back(tmp_path: Path) -> None:
+def test_the_page_names_the_transaction_that_holds_back_readers(tmp_path: Path) -> None:
     world = planted(tmp_path)
     world.begin("two", OTHER, 5, B)
     page = page_of_world(world)

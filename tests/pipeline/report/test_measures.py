@@ -49,7 +49,7 @@ def described(world: World, *, keep: bool = True) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_the_coordinators_records_tell_when_a_transaction_began_was_decided_and_ended(tmp_path: Path) -> None:
+def test_coordinator_records_give_the_start_decision_and_end_times_of_a_transaction(tmp_path: Path) -> None:
     world = World(tmp_path)
     start_ms = world.begin("one", PID, 0, A, B)
     world.decide("one", PID, 1, True, A, B, start_ms=start_ms)
@@ -65,7 +65,7 @@ def test_the_coordinators_records_tell_when_a_transaction_began_was_decided_and_
 
 
 @pytest.mark.parametrize("bump", [0, 1])
-def test_every_transaction_is_there_once_in_however_many_partitions(bump: int, tmp_path: Path) -> None:
+def test_a_transaction_in_several_partitions_is_counted_once(bump: int, tmp_path: Path) -> None:
     world = World(tmp_path)
     for number in range(5):
         world.transact("one", PID, number * bump, number != 3, A, B, bump=bump)
@@ -75,7 +75,9 @@ def test_every_transaction_is_there_once_in_however_many_partitions(bump: int, t
 
 
 @pytest.mark.parametrize("bump", [0, 1])
-def test_what_the_coordinator_no_longer_tells_the_partitions_do(bump: int, tmp_path: Path) -> None:
+def test_transactions_missing_from_the_coordinator_log_are_reconstructed_from_the_partitions(
+    bump: int, tmp_path: Path
+) -> None:
     """As of a compacted log, or of a large folder: there is the last record of the id alone."""
     world = World(tmp_path)
     for number in range(5):
@@ -98,7 +100,7 @@ def test_transactions_of_one_epoch_in_the_same_millisecond_are_distinguished_by_
     assert described(world) == [(None, "commit", 2, "partitions")] * 3
 
 
-def test_who_ended_it_and_what_nobody_has_ended(tmp_path: Path) -> None:
+def test_timed_out_decided_and_open_transactions_are_distinguished(tmp_path: Path) -> None:
     world = World(tmp_path)
     start_ms = world.begin("late", 1, 0, A, timeout_ms=1_000)
     world.tick(5_000)
@@ -120,7 +122,7 @@ def test_who_ended_it_and_what_nobody_has_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_what_a_producer_does_with_the_epoch_of_its_time_out_is_no_time_out(keep: bool, tmp_path: Path) -> None:
+def test_later_transactions_with_the_epoch_of_a_time_out_are_no_time_outs(keep: bool, tmp_path: Path) -> None:
     """Under transaction version 2 it goes on with it (KIP-588), and its data bear it."""
     world = World(tmp_path)
     start_ms = world.begin("one", PID, 0, A, timeout_ms=1_000)
@@ -184,7 +186,7 @@ def test_a_marker_without_records_is_no_transaction(tmp_path: Path) -> None:
     assert described(world) == []
 
 
-def test_a_compacted_partition_makes_no_transaction_of_its_pieces_twice(tmp_path: Path) -> None:
+def test_a_compacted_partition_does_not_make_transactions_count_twice(tmp_path: Path) -> None:
     world = World(tmp_path)
     clean(world)
     before = described(world)
@@ -276,7 +278,7 @@ def test_lanes_with_findings_come_first_then_what_is_open_then_aborts() -> None:
     assert timeline_of(table, NO_MARKS, findings, T0).lanes == ("wrong", "warned", "open", "aborting", "busy")
 
 
-def test_bumps_at_the_end_are_the_first_signs_to_be_left_out() -> None:
+def test_epoch_bumps_at_the_end_of_transactions_are_the_first_marks_to_be_omitted() -> None:
     names = [f"id-{number}" for number in range(20)]
     table = rows_of(*((name, T0, T0 + 10**7, "commit") for name in names))
     row = dict.fromkeys(FENCE_MARKS.names, 1)
@@ -333,7 +335,7 @@ def test_latencies_of_less_than_a_millisecond_are_in_a_bin_of_their_own() -> Non
     assert actual.committed[:3] == (2, 1, 1)
 
 
-def test_two_clocks_are_not_mixed_with_the_coordinators_one() -> None:
+def test_latencies_from_partition_timestamps_are_not_mixed_with_those_of_the_coordinator() -> None:
     """What only the partitions tell is left out, unless that is nearly all there is."""
     table = rows_of(("a", T0, T0 + 5, "commit"), ("a", T0, T0 + 90, "commit"))
     table = table.set_column(table.column_names.index("source"), "source", pa.array(["partitions", "coordinator"]))
@@ -343,7 +345,7 @@ def test_two_clocks_are_not_mixed_with_the_coordinators_one() -> None:
     assert (large.count, large.quantiles_ms[0], large.is_coordinators) == (2, 5, False)
 
 
-def test_what_ended_before_it_began_by_two_clocks_is_left_out_and_counted() -> None:
+def test_a_negative_latency_from_two_clocks_is_omitted_and_counted() -> None:
     table = rows_of(("a", T0, T0 - 7, "commit"), ("a", T0, T0 + 7, "commit"))
     actual = latencies_for(table, LATENCIES.empty_table(), False)
 
@@ -452,7 +454,7 @@ def test_sizes_have_three_digits(number: int, shown: str) -> None:
         (10_000, "100 %"),
     ],
 )
-def test_a_share_that_is_not_nothing_is_not_called_nothing(part: int, shown: str) -> None:
+def test_small_and_large_ratios_are_not_rounded_to_0_or_100_percent(part: int, shown: str) -> None:
     assert text.ratio(part, 10_000).replace("\u00a0", " ") == shown
 
 
@@ -463,7 +465,7 @@ def test_a_long_name_is_cut_in_the_middle() -> None:
 
 
 @pytest.mark.parametrize("ms", [0, 1, 3, 48, 66, 999, 21_000, 4_100_000])
-def test_an_axis_of_durations_has_a_number_however_alike_they_are(ms: int) -> None:
+def test_an_axis_of_equal_durations_has_a_tick_label(ms: int) -> None:
     each = {"transactional_id": "id", "transactions": 1} | {f"p{share}_ms": ms for share in (50, 90, 99, 100)}
     axis = ids_figure(Latencies((), (), (), (), (each,), 0, 1, True, 0))["layout"]["xaxis"]
 

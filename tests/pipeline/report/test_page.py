@@ -92,7 +92,7 @@ def test_a_transaction_within_its_time_holds_readers_back_and_is_no_fault(tmp_pa
     assert "held back in 1 partition. The open transactions are within their time-outs." in verdict.text
 
 
-def test_the_first_screen_counts_what_is_there(tmp_path: Path) -> None:
+def test_the_summary_counts_transactions_partitions_batches_and_records(tmp_path: Path) -> None:
     """14 batches of records, 11 markers and 23 records of the coordinator, each in a batch of its own."""
     page = page_of_world(a_clean_world(tmp_path))
     summary = page.section("summary")
@@ -103,7 +103,7 @@ def test_the_first_screen_counts_what_is_there(tmp_path: Path) -> None:
     assert "at the end" in summary
 
 
-def test_a_folder_without_transactions_says_so(tmp_path: Path) -> None:
+def test_the_page_of_a_folder_without_transactions_states_that_there_are_none(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.log[A].produce(9, 0, 0, 3, txn=False)
     page = page_of_world(world)
@@ -138,7 +138,7 @@ def test_all_figures_are_there_and_plotly_takes_them(keep: bool, tmp_path: Path)
     assert "NaN" not in page.root.single("script", id="figures-data").source
 
 
-def test_a_folder_that_is_in_use_is_doubted(tmp_path: Path) -> None:
+def test_the_page_warns_when_a_broker_has_the_folder_open(tmp_path: Path) -> None:
     world = a_clean_world(tmp_path)
     assert "has this folder open" not in page_of_world(world).section("verdict")
     import fcntl
@@ -149,7 +149,7 @@ def test_a_folder_that_is_in_use_is_doubted(tmp_path: Path) -> None:
         assert "A broker has this folder open" in page_of_world(world).section("verdict")
 
 
-def test_what_was_not_looked_at_is_named(tmp_path: Path) -> None:
+def test_the_page_names_skipped_folders(tmp_path: Path) -> None:
     world = a_clean_world(tmp_path)
     (tmp_path / "old-0.0123abc-delete").mkdir()
 
@@ -176,7 +176,7 @@ def test_nothing_in_a_name_becomes_markup(tmp_path: Path) -> None:
         assert name in page.section("findings")
 
 
-def test_what_does_not_print_or_turns_the_writing_is_reported_as_an_escape(tmp_path: Path) -> None:
+def test_unprintable_and_bidirectional_characters_are_shown_as_escapes(tmp_path: Path) -> None:
     page = hostile_page(tmp_path)
 
     assert "\\u202egnp.exe\\u0000\\u001b[31m" in page.section("findings")
@@ -206,7 +206,7 @@ def test_a_command_takes_a_hostile_name_as_one_word(tmp_path: Path) -> None:
     assert "stuntbroker txn force-terminate --transactional-id '$(rm -rf ~) `reboot`'" in commands
 
 
-def test_the_page_loads_nothing_and_may_not(tmp_path: Path) -> None:
+def test_the_page_loads_nothing_and_its_content_security_policy_forbids_loading(tmp_path: Path) -> None:
     page = page_of_world(a_clean_world(tmp_path))
     policy = page.root.single("meta", http_equiv="Content-Security-Policy").attributes["content"]
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
@@ -250,7 +250,7 @@ def test_a_report_that_cannot_be_written_is_an_oserror(tmp_path: Path) -> None:
         write_report(str(tmp_path / "nowhere" / "r.html"), created, read_folder(str(world.folder)), created.findings())
 
 
-def test_times_that_no_clock_has_are_shown_and_not_drawn(tmp_path: Path) -> None:
+def test_batches_with_unusable_timestamps_are_counted_and_not_drawn(tmp_path: Path) -> None:
     world = a_clean_world(tmp_path)
     world.log[B].produce(99, 0, 9, 1, at=2**62, txn=False)
     world.log[B].produce(99, 0, 10, 1, at=-5, txn=False)

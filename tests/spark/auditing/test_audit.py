@@ -62,7 +62,9 @@ def planted(folder: Path, plant: Any) -> Folder:
 
 
 @pytest.mark.parametrize("which", ["ours", "kafkas"])
-def test_what_a_broker_leaves_is_seen_alike(spark: SparkSession, which: str, request: pytest.FixtureRequest) -> None:
+def test_the_audit_on_spark_gives_the_same_result_for_the_folder_of_a_broker(
+    spark: SparkSession, which: str, request: pytest.FixtureRequest
+) -> None:
     folder = request.getfixturevalue(which)
     actual = on_spark.audit(spark, folder)
 
@@ -71,14 +73,18 @@ def test_what_a_broker_leaves_is_seen_alike(spark: SparkSession, which: str, req
 
 
 @pytest.mark.parametrize("plant", PLANTS.values(), ids=lambda plant: plant.__name__)
-def test_a_planted_fault_is_seen_alike(spark: SparkSession, plant: Callable[[World], None], tmp_path: Path) -> None:
+def test_the_audit_on_spark_gives_the_same_result_for_a_planted_fault(
+    spark: SparkSession, plant: Callable[[World], None], tmp_path: Path
+) -> None:
     folder = planted(tmp_path, plant)
 
     assert everything(on_spark.audit(spark, folder)) == everything(run.audit(folder))
 
 
 @pytest.mark.parametrize("which", ["ours", "kafkas"])
-def test_input_and_output_are_compared_alike(spark: SparkSession, which: str, request: pytest.FixtureRequest) -> None:
+def test_the_audit_on_spark_gives_the_same_comparison_of_input_and_output(
+    spark: SparkSession, which: str, request: pytest.FixtureRequest
+) -> None:
     folder = request.getfixturevalue(which)
     actual = run.audit(folder)
     right, wrong = ExactlyOnceCheck(GROUP, ("in",), ("out",)), ExactlyOnceCheck(GROUP, ("in",), ("other",))
@@ -88,7 +94,7 @@ def test_input_and_output_are_compared_alike(spark: SparkSession, which: str, re
     assert on_spark.compare(spark, folder, actual, wrong) == theirs and len(theirs) == 13
 
 
-def test_what_cannot_be_read_is_reported_when_records_are_compared(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_undecodable_batch_is_reported_when_records_are_compared(spark: SparkSession, tmp_path: Path) -> None:
     world = World(tmp_path)
     broken = batch_with_headers([(b"k", b"v", [])] * 3)
     broken[57:61] = (2).to_bytes(4, "big")
@@ -103,7 +109,7 @@ def test_what_cannot_be_read_is_reported_when_records_are_compared(spark: SparkS
     assert on_spark.compare(spark, folder, actual, chain) == theirs
 
 
-def test_what_should_be_in_an_empty_partition_is_missed(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_marker_missing_from_an_empty_partition_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     world = World(tmp_path)
     start_ms = world.begin("one", 7, 0, A, B, data=False)
     world.decide("one", 7, 1, True, A, B, start_ms=start_ms)
@@ -115,7 +121,9 @@ def test_what_should_be_in_an_empty_partition_is_missed(spark: SparkSession, tmp
     assert actual.findings()["kind"].to_pylist() == ["marker_missing"] * 2
 
 
-def test_tables_are_what_spark_reads(spark: SparkSession, ours: Folder, tmp_path: Path) -> None:
+def test_tables_written_with_and_without_spark_equal_those_of_the_source(
+    spark: SparkSession, ours: Folder, tmp_path: Path
+) -> None:
     """Both ways write the same; and the same is to be had without files."""
     tables = {}
     for way in ("process", "spark"):
@@ -149,7 +157,7 @@ def test_tables_are_what_spark_reads(spark: SparkSession, ours: Folder, tmp_path
         ({"path": ""}, "no data folder is given: load(FOLDER)"),
     ],
 )
-def test_what_a_folder_does_not_have_is_named_with_what_is_near(
+def test_an_unknown_option_table_or_topic_is_refused_with_a_suggestion(
     ours: Folder, options: dict[str, str], words: str
 ) -> None:
     with pytest.raises((ValueError, FolderError), match=re.escape(words)) as raised:

@@ -85,7 +85,7 @@ def test_case_a_a_task_that_fails_is_tried_again_in_the_last_batch_too(
     world.check(job)
 
 
-def test_case_c_a_commit_that_ends_before_the_decision_with_an_abort_that_fails_too(
+def test_case_c_a_batch_is_written_once_when_its_commit_and_abort_fail_before_the_decision(
     session: SparkSession, world: World
 ) -> None:
     """As a driver that dies, but for its claim, which nobody else has taken."""
@@ -101,7 +101,7 @@ def test_case_c_a_commit_that_ends_before_the_decision_with_an_abort_that_fails_
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_case_e_a_broker_that_is_killed_between_prepare_and_complete(
+def test_case_e_a_query_continues_when_the_broker_is_killed_between_prepare_and_complete(
     store: str, session: SparkSession, world: World
 ) -> None:
     """Before the decision, after it with one of two transactions committed, and while a task writes: the query goes on."""
@@ -122,7 +122,7 @@ def test_case_e_a_broker_that_is_killed_between_prepare_and_complete(
     world.check(job)
 
 
-def test_case_f_epochs_that_run_out_while_batches_are_written(
+def test_case_f_batches_are_written_once_when_epochs_are_exhausted(
     session: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Under way each id gets a new producer id: with losers, with a commit that is repeated, with a batch that is undone."""
@@ -146,7 +146,9 @@ def test_case_f_epochs_that_run_out_while_batches_are_written(
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_case_g_a_batch_that_is_run_again_as_a_whole(store: str, session: SparkSession, world: World) -> None:
+def test_case_g_a_repeated_batch_is_completed_if_decided_and_rewritten_if_not(
+    store: str, session: SparkSession, world: World
+) -> None:
     """Undecided, it is written anew; decided, it is completed, and its tasks write nothing."""
     faults = (
         Fault("all", ROWS, batch=0, partition=0, after=10, times=ATTEMPTS_MAX),

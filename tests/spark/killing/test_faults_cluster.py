@@ -43,7 +43,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
         yield created.ready()
 
 
-def test_case_a_an_executor_that_is_killed_takes_its_tasks_with_it(driver: Driver, world: World) -> None:
+def test_case_a_every_row_is_written_once_when_an_executor_is_killed(driver: Driver, world: World) -> None:
     """With a transaction that is prepared, and in the last batch with one that is being written."""
     faults = Fault("prepared", PREPARED, WAIT, batch=0, partition=0), Fault("rows", ROWS, WAIT, LAST, 1, after=10)
     job = world.job("executor", "kafka", BATCHES, *faults)
@@ -55,7 +55,7 @@ def test_case_a_an_executor_that_is_killed_takes_its_tasks_with_it(driver: Drive
     world.check(job)
 
 
-def test_case_b_a_speculative_attempt_and_the_one_that_it_overtakes(driver: Driver, world: World) -> None:
+def test_case_b_every_row_is_written_once_with_speculative_attempts(driver: Driver, world: World) -> None:
     """The loser is killed while it writes, or has prepared everything too; in the last batch both have."""
     faults = (
         Fault("slow", ROWS, WAIT, batch=0, partition=0, attempt=0, after=10),
@@ -144,7 +144,7 @@ def dead(driver: Driver, world: World) -> dict[str, Job]:
 
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize(("when", "left"), [("before", 2), ("after", 1)])
-def test_cases_c_and_d_a_driver_that_is_killed_before_or_after_its_decision(
+def test_cases_c_and_d_every_row_is_written_once_when_the_driver_is_killed_around_its_decision(
     when: str, left: int, store: str, dead: dict[str, Job], session: SparkSession, world: World
 ) -> None:
     """JVM and Python, by kill -9: with two transactions open, or with one of two committed. Fewer tasks go on."""

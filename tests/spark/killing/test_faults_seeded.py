@@ -15,7 +15,7 @@ SEEDS = (3, 6, 102, 111)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_row_is_there_once(seed: int, session: SparkSession, tmp_path: Path) -> None:
+def test_every_row_is_written_exactly_once(seed: int, session: SparkSession, tmp_path: Path) -> None:
     assert seed % DRIVER_EVERY != DRIVER_EVERY - 1
 
     result = run_seed(seed, tmp_path, session)

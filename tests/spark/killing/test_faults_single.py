@@ -40,7 +40,9 @@ BATCHES = [rows_of(batch, 40) for batch in range(2)]
 LAST = len(BATCHES) - 1
 
 
-def test_a_task_that_fails_is_not_tried_again_but_its_batch_is(session: SparkSession, world: World) -> None:
+def test_a_failed_task_is_not_retried_but_its_batch_is_rewritten_after_a_restart(
+    session: SparkSession, world: World
+) -> None:
     """Its rows may be in the transaction already. All of the batch is aborted, and written anew when the query starts again."""
     faults = (
         Fault("raises", ROWS, RAISE, batch=0, partition=0, after=10),
@@ -160,7 +162,7 @@ def dead(driver: Driver, world: World) -> dict[tuple[str, str], Job]:
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_driver_that_is_killed_before_or_after_its_commit(
+def test_every_row_is_written_once_when_the_driver_is_killed_before_or_after_its_commit(
     name: str, dead: dict[tuple[str, str], Job], session: SparkSession, world: World
 ) -> None:
     """The number of the batch is committed with its rows: so the next driver knows whether they are there."""

@@ -44,7 +44,7 @@ def test_a_checkpoint_in_a_local_folder_names_its_query(option: str, place: str,
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"id": 7}'])
-def test_what_is_no_metadata_names_nobody(text: str, tmp_path: Path) -> None:
+def test_invalid_checkpoint_metadata_gives_no_query_id(text: str, tmp_path: Path) -> None:
     (tmp_path / "metadata").write_text(text)
 
     assert query_of({"checkpointLocation": str(tmp_path)}) is None

@@ -23,7 +23,7 @@ TwoPhaseSink(sink_options(given, stream=True)).take()
 """
 
 
-def test_a_process_that_used_the_sink_ends_without_a_word(broker: LiveBroker, cluster: Cluster) -> None:
+def test_a_process_that_used_the_sink_ends_without_output_on_stderr(broker: LiveBroker, cluster: Cluster) -> None:
     make_topic(cluster, "ends")
     done = subprocess.run([sys.executable, "-c", TAKE, str(broker.address)], capture_output=True, text=True, timeout=60)
 

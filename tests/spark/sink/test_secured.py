@@ -47,7 +47,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, 
 
 
 @pytest.mark.parametrize("mode", ["2pc", "single"])
-def test_what_the_sink_writes_the_source_reads(
+def test_the_source_reads_the_rows_of_the_sink_over_tls_with_a_password(
     spark: SparkSession, secured: tuple[Broker, dict[str, str]], mode: str
 ) -> None:
     broker, options = secured

@@ -27,13 +27,13 @@ def sink(
     created.check()
 
 
-def test_every_batch_is_there_once(sink: Sink) -> None:
+def test_every_batch_is_committed_once(sink: Sink) -> None:
     for number in range(3):
         sink.add_input(lines(number, 500))
     sink.run()
 
 
-def test_a_batch_without_rows_is_one(sink: Sink) -> None:
+def test_a_stream_continues_after_a_batch_without_rows(sink: Sink) -> None:
     sink.add_input(lines(0, 5))
     sink.add_input([])
     sink.add_input(lines(2, 5))
@@ -63,7 +63,7 @@ def test_tasks_that_fail_for_good_leave_nothing_open(sink: Sink, attempts: list[
 
 
 @pytest.mark.parametrize("fault", ["commit-before", "commit-decided", "commit-after"])
-def test_a_commit_that_fails_is_repaired(sink: Sink, fault: str) -> None:
+def test_a_failed_commit_is_settled_by_the_abort(sink: Sink, fault: str) -> None:
     """By abort(), which Spark calls even when it was decided."""
     sink.add_input(lines(0, 200))
     sink.faults.set(fault)
@@ -75,7 +75,7 @@ def test_a_commit_that_fails_is_repaired(sink: Sink, fault: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["commit-before", "commit-decided"])
-def test_another_number_of_tasks_finds_what_was_left_open(sink: Sink, fault: str) -> None:
+def test_transactions_left_open_are_settled_by_a_run_with_fewer_tasks(sink: Sink, fault: str) -> None:
     """By a driver that died: its abort() has not been."""
     sink.add_input(lines(0, 200))
     sink.faults.set(fault)
@@ -139,7 +139,7 @@ def test_sparks_own_source_reads_what_was_written(sink: Sink, spark: SparkSessio
     assertDataFrameEqual(actual.selectExpr(*columns), frame)
 
 
-def test_what_is_wrong_is_said(sink: Sink, spark: SparkSession) -> None:
+def test_a_missing_column_or_option_is_reported(sink: Sink, spark: SparkSession) -> None:
     frame = spark.range(1)
     with pytest.raises(Exception, match="BadRows: column 'value' is missing"):
         sink.save(frame)

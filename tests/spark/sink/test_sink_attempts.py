@@ -94,7 +94,7 @@ def test_an_attempt_that_has_begun_is_ended_with_its_batch(cluster: Cluster, opt
     check(cluster, options, *(["won"] if end == "commit" else []))
 
 
-def test_attempts_do_not_take_each_others_transaction(cluster: Cluster, options: SinkOptions) -> None:
+def test_attempts_with_the_same_number_use_different_transactional_ids(cluster: Cluster, options: SinkOptions) -> None:
     """A stage that is run again counts its attempts from 0 again, while those before may still be at work."""
     sink = TwoPhaseSink(options)
     taken = sink.take()

@@ -46,7 +46,7 @@ def ids(cluster: Cluster, *states: str) -> list[str]:
     return [each.transactional_id for each in Admin(cluster).list_transactions(states=states).listings]
 
 
-def test_the_driver_is_told_and_has_changed_nothing(denying: LiveBroker) -> None:
+def test_a_driver_without_permission_for_two_phase_commit_fails_before_any_change(denying: LiveBroker) -> None:
     with denying.cluster() as cluster:
         make_topic(cluster, "t")
         with pytest.raises(NotAllowed, match=r"'all-gate' may not be used .* TWO_PHASE_COMMIT .* 'all-' .*mode=single"):
@@ -57,7 +57,7 @@ def test_the_driver_is_told_and_has_changed_nothing(denying: LiveBroker) -> None
         assert (committed(cluster, "t"), held_back(cluster, "t")) == (["row"], [])
 
 
-def test_a_task_that_is_refused_names_its_id_and_leaves_nothing_open(denying: LiveBroker) -> None:
+def test_a_denied_task_names_its_transactional_id_and_leaves_no_transaction_open(denying: LiveBroker) -> None:
     with denying.cluster() as cluster:
         make_topic(cluster, "t")
         sink = TwoPhaseSink(options(denying, "task"))

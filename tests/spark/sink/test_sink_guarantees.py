@@ -65,7 +65,7 @@ def check(cluster: Cluster, name: str, rows: int) -> None:
 
 
 @pytest.mark.parametrize("mode", ["2pc", "single"])
-def test_an_open_change_of_another_sink_hides_no_decision(
+def test_an_open_transaction_of_another_sink_does_not_hide_a_decision(
     mode: str, broker: LiveBroker, cluster: Cluster, options: Open, name: str
 ) -> None:
     """All sinks share the topic. A driver that died within a change holds it back until its time-out."""
@@ -82,7 +82,7 @@ def test_an_open_change_of_another_sink_hides_no_decision(
     check(cluster, name, 2)
 
 
-def test_what_is_held_back_for_longer_than_the_time_out_is_an_error(
+def test_a_decision_hidden_by_an_open_transaction_beyond_the_time_out_is_an_error(
     broker: LiveBroker, options: Open, name: str
 ) -> None:
     run(TwoPhaseSink(options()), 0)
@@ -115,7 +115,7 @@ def test_a_driver_with_another_mode_cannot_commit_what_its_successor_has_written
     check(cluster, name, 1)
 
 
-def test_tasks_that_write_to_one_partition_are_told_how_to_avoid_it(options: Open) -> None:
+def test_the_error_for_two_tasks_on_one_partition_names_the_remedy(options: Open) -> None:
     sink = SingleSink(options(mode="single"))
     taken = sink.take()
     sink.write(taken, "query", 0, ROWS)
@@ -123,14 +123,14 @@ def test_tasks_that_write_to_one_partition_are_told_how_to_avoid_it(options: Ope
         sink.write(taken, "query", 0, ROWS * 2)
 
 
-def test_single_ends_what_two_phase_commit_has_left(cluster: Cluster, options: Open, name: str) -> None:
+def test_mode_single_ends_open_transactions_of_mode_2pc(cluster: Cluster, options: Open, name: str) -> None:
     dead = TwoPhaseSink(options())
     dead.write(dead.take(), "query", 0, ROWS)
     run(SingleSink(options(mode="single")), 0)
     check(cluster, name, 1)
 
 
-def test_single_commits_what_was_decided_with_two_phase_commit(cluster: Cluster, options: Open, name: str) -> None:
+def test_mode_single_commits_transactions_decided_in_mode_2pc(cluster: Cluster, options: Open, name: str) -> None:
     dead = TwoPhaseSink(options())
     taken = dead.take()
     message = dead.write(taken, "query", 0, ROWS)
@@ -173,7 +173,7 @@ def test_a_late_attempt_does_not_hide_that_a_decided_transaction_was_committed(
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
-def test_when_the_answer_to_a_decision_is_lost_what_is_stored_counts(
+def test_the_stored_decision_counts_when_the_response_to_its_commit_is_lost(
     is_stored: bool, cluster: Cluster, options: Open, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = TwoPhaseSink(options())
@@ -196,7 +196,7 @@ def test_when_the_answer_to_a_decision_is_lost_what_is_stored_counts(
     check(cluster, name, is_stored)
 
 
-def test_batches_are_as_small_as_the_topic_takes_them(broker: LiveBroker, cluster: Cluster, name: str) -> None:
+def test_batches_obey_max_message_bytes_of_the_topic(broker: LiveBroker, cluster: Cluster, name: str) -> None:
     topic = f"{name}-small"
     create_topic(cluster, topic, 1, {"max.message.bytes": "20000"})
     given = {"kafka.bootstrap.servers": str(broker.address), "topic": topic, "sinkId": topic}
@@ -223,7 +223,7 @@ def test_a_row_that_is_too_large_is_refused_with_every_way_out(
     assert committed(cluster, topic) == ["x" * 5_000]
 
 
-def test_two_drivers_that_start_at_once_leave_nothing_open(
+def test_two_drivers_that_start_concurrently_leave_no_transaction_open(
     cluster: Cluster, options: Open, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second one takes the sink between the claim and the gate of the first."""

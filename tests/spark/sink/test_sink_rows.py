@@ -17,7 +17,7 @@ from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header, read_
 NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "sinkId": "orders"}
 
 
-def test_options_have_defaults_and_no_case() -> None:
+def test_options_have_defaults_and_are_case_insensitive() -> None:
     assert sink_options({name.upper(): value for name, value in NEEDED.items()}, stream=True) == SinkOptions(
         "localhost:9092",
         None,
@@ -94,7 +94,7 @@ def test_a_wrong_option_is_named(case: str) -> None:
     assert words in str(caught.value)
 
 
-def test_a_stream_has_no_version_of_its_own() -> None:
+def test_write_id_and_write_version_are_rejected_for_a_stream() -> None:
     with pytest.raises(BadOption, match="a stream numbers its batches itself"):
         sink_options(NEEDED | {"writeId": "w", "writeVersion": "1"}, stream=True)
 
@@ -123,7 +123,7 @@ def _of(text: str) -> StructType:
     "value string", "value binary", "x bigint, value string",
     "key string, value binary, topic string, partition int, headers headers",
 ])  # fmt: skip
-def test_columns_that_a_record_is_made_of(good: str) -> None:
+def test_valid_combinations_of_columns_are_accepted(good: str) -> None:
     check_schema(_of(good), "t")
 
 
@@ -146,7 +146,7 @@ def test_a_wrong_column_is_named(wrong: str) -> None:
     assert WRONG_COLUMNS[wrong] in str(caught.value)
 
 
-def test_a_topic_is_said_by_the_option_or_the_column() -> None:
+def test_the_topic_comes_from_the_option_or_the_column() -> None:
     check_schema(_of("value string, topic string"), None)
     with pytest.raises(BadRows, match="the topic is missing: set the option 'topic'"):
         check_schema(_of("value string"), None)
@@ -201,7 +201,7 @@ def test_rows_without_a_key_are_spread_chunk_by_chunk(monkeypatch: pytest.Monkey
     assert {partition for _, partition, _ in written(batches, first=6, spread=False)} == {2}
 
 
-def test_small_batches_are_gathered() -> None:
+def test_small_batches_are_combined() -> None:
     rows: list[Row] = [{"value": "x"}]
     assert len(list(pieces([table(rows)] * 500, "t", lambda name: 4))) == 1
 

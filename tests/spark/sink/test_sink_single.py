@@ -43,7 +43,7 @@ def sink(spark: SparkSession, bootstrap: str, tmp_path: Path, request: pytest.Fi
         created.check()
 
 
-def test_batches_are_there_once(sink: Sink) -> None:
+def test_every_batch_of_mode_single_is_committed_once(sink: Sink) -> None:
     for number in range(3):
         sink.add_input(lines(number, 300))
     sink.run()
@@ -61,7 +61,7 @@ def test_a_task_that_fails_ends_the_query_and_its_batch_is_written_again(sink: S
 
 
 @pytest.mark.parametrize("fault", ["commit-before", "commit-after"])
-def test_a_commit_that_fails_is_looked_up_when_the_query_starts_again(sink: Sink, fault: str) -> None:
+def test_the_outcome_of_a_failed_commit_is_looked_up_at_the_restart_of_the_query(sink: Sink, fault: str) -> None:
     sink.add_input(lines(0, 300))
     sink.faults.set(fault)
     sink.fails()
@@ -71,7 +71,7 @@ def test_a_commit_that_fails_is_looked_up_when_the_query_starts_again(sink: Sink
     sink.run()
 
 
-def test_a_driver_that_dies_leaves_what_the_next_one_ends(sink: Sink) -> None:
+def test_the_next_driver_ends_the_transaction_of_a_dead_driver(sink: Sink) -> None:
     sink.add_input(lines(0, 300))
     sink.faults.set("commit-before")
     sink.faults.set("abort")

@@ -83,7 +83,7 @@ KILLED = {
         for fault in KILLED[mode]
     ],
 )
-def test_a_version_whose_write_was_killed_at_any_step_is_there_once_when_it_is_repeated(
+def test_a_version_whose_write_was_killed_at_any_step_is_written_once_when_repeated(
     mode: str, store: str, fault: Fault, session: SparkSession, world: World
 ) -> None:
     job = world.job(f"killed.{mode}.{store}.{fault.name}", store, [ROWS], mode=mode, is_batch=True)

@@ -50,7 +50,7 @@ def test_each_partition_is_admitted_in_proportion_to_what_it_has(
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=3, max_size=3), st.integers(1, 10**6))
-def test_what_is_admitted_continues_and_comes_to_the_end(sizes: list[tuple[int, int]], most: int) -> None:
+def test_admitted_ranges_obey_the_limit_and_always_make_progress(sizes: list[tuple[int, int]], most: int) -> None:
     start, latest = of(tuple(each[0] for each in sizes)), of(tuple(sum(each) for each in sizes))
     end = admit(start, latest, most)
 
@@ -98,7 +98,7 @@ def test_pieces_cover_every_offset_once(bounds: list[tuple[int, int]], least: in
     assert all(0 < each.size <= most for each in pieces)
 
 
-def test_what_is_gone_is_said_of_each_partition() -> None:
+def test_lost_data_is_reported_for_each_partition() -> None:
     assert lost_data(of((5, 6, 7)), {B: 6, C: 3}) == [
         "partition t-0, read up to offset 5, does not exist any more",
         "partition t-2, read up to offset 7, ends at 3 now",
@@ -106,7 +106,7 @@ def test_what_is_gone_is_said_of_each_partition() -> None:
     assert lost_data(of((5,)), of((5, 9))) == []
 
 
-def test_json_has_one_order_and_comes_back() -> None:
+def test_offsets_are_sorted_in_json_and_parsed_back() -> None:
     offsets = {TopicPartition("u", 10): 1, TopicPartition("u", 9): 2, TopicPartition("a-1", 0): 3}
 
     assert list(to_json(offsets).items()) == [("a-1", {"0": 3}), ("u", {"9": 2, "10": 1})]

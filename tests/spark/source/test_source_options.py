@@ -115,7 +115,7 @@ def test_a_wrong_option_is_one_line_that_says_what_to_do(options: dict[str, str]
 
 
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
-def test_a_stream_has_no_end(name: str) -> None:
+def test_ending_offsets_are_rejected_for_a_stream(name: str) -> None:
     with pytest.raises(SourceError, match=f"{name} is for batch queries only"):
         parsed(streaming=True, **{name: "5"})
 

@@ -108,7 +108,7 @@ def test_a_query_of_sparks_own_source_continues_from_its_checkpoint(
     assert list(query.batches.values()) == [["first"], ["second"]]
 
 
-def test_a_stream_from_the_latest_offset_keeps_where_that_was_over_a_failure_before_its_first_commit(
+def test_a_stream_keeps_its_latest_start_offset_when_it_fails_before_its_first_commit(
     spark: SparkSession, broker: LiveBroker, cluster: Cluster, tmp_path: Path
 ) -> None:
     make_topic(cluster, "failing")
@@ -126,7 +126,7 @@ def test_a_stream_from_the_latest_offset_keeps_where_that_was_over_a_failure_bef
     assert query.values == ["while it failed"]
 
 
-def test_what_was_deleted_is_an_error_unless_the_query_can_do_without(
+def test_deleted_data_is_an_error_unless_fail_on_data_loss_is_false(
     spark: SparkSession, broker: LiveBroker, cluster: Cluster, tmp_path: Path
 ) -> None:
     for topic in ("kept", "deleted"):
