@@ -38,7 +38,7 @@ need-java:
 $(VENV)/run: pyproject.toml | check-python
 	@test -x $(BIN)/python || { echo "A virtual environment in $(VENV)" && $(CHOSEN) -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
-	$(BIN)/python -m compileall -q broker cli client control coordinator fixture groups pipeline protocol storage stuntbroker $(VENV)/lib
+	$(BIN)/python -m compileall -q broker cli client control coordinator fixture groups pipeline protocol security storage stuntbroker $(VENV)/lib
 	@touch $@
 
 $(VENV)/pipeline: $(VENV)/run

@@ -131,8 +131,9 @@ class TransactionalConsumer(CheckedConsumer):
         self._send_plainly = self._client.send
         self._client.send = self._send
         self._subscription.fetch_context = partial(_fetch_context, self._subscription)
+        wait_for_assignment = self._subscription.wait_for_assignment
         self._subscription.wait_for_assignment = partial(
-            _wait_for_assignment, self._subscription, self._subscription.wait_for_assignment
+            _wait_for_assignment, self._subscription, lambda: self._unless_refused(wait_for_assignment())
         )
 
     async def __aenter__(self) -> Self:
@@ -394,7 +395,7 @@ def _fetch_context(subscription: Any) -> Iterator[None]:
             subscription._last_fetch_ended = time.monotonic()
 
 
-async def _wait_for_assignment(subscription: Any, wait: Callable[[], Awaitable[None]]) -> None:
+async def _wait_for_assignment(subscription: Any, wait: Callable[[], Awaitable[object]]) -> None:
     """Wait until there is an assignment: aiokafka's tasks fail if it is gone again when they run."""
     while True:
         await wait()

@@ -98,8 +98,9 @@ class CheckedConsumer(ConsumerBase):
             if not task.done():
                 task.cancel()
                 await asyncio.wait({task})
-                if not task.cancelled():
-                    task.exception()  # asyncio would log an error that nobody has retrieved.
+            for ended in (task, refused):
+                if not ended.cancelled():
+                    ended.exception()  # asyncio would log an error that was not retrieved.
 
     def _illegal(self, name: str, fault: Exception) -> IllegalStateError:
         why = fault.args[0] if fault.args else "no partitions are assigned"
