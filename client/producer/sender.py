@@ -122,6 +122,8 @@ class Sender:
         """Add a record to a batch of its partition. Raises TypeError for a key or value that is not bytes."""
         queue = self._queue_of(topic, partition)
         batch = queue.open_batch()
+        if batch is None:
+            self._check_loop("send")
         self.is_changing = True
         if batch is not None:
             size = batch.size
@@ -157,6 +159,7 @@ class Sender:
         """Queue an encoded batch after the records of its partition; return the future of its first record."""
         queue = self._queue_of(topic, partition)
         opened = queue.open_batch()
+        self._check_loop("send_batch")
         self.is_changing = True
         if opened is not None:
             queue.seal(opened, self._session.identity)
@@ -166,6 +169,12 @@ class Sender:
         self.pump_soon()
         self.is_changing = False
         return RecordFuture(batch, 0, read_header(records.data).base_timestamp)
+
+    def _check_loop(self, method: str) -> None:
+        """Raise IllegalStateError if nothing will send a new batch, because the event loop does not run any more."""
+        if not self._loop.is_running():
+            name = self._session.transactional_id
+            raise IllegalStateError(f"{method}(): producer {name!r} belongs to the event loop in which it was started")
 
     def _queue_of(self, topic: str, partition: int) -> PartitionQueue:
         queue = self._queues.get((topic, partition))

@@ -318,6 +318,37 @@ async def test_calls_in_another_event_loop_are_refused(level: int) -> None:
         assert broker.committed == [b"x"]
 
 
+def test_records_are_refused_after_the_event_loop_of_the_producer_has_ended(level: int) -> None:
+    with ModelBroker(level) as broker, asyncio.Runner() as first:
+        producer = first.run(begin(broker))
+
+        async def send() -> None:
+            batch = producer.create_batch()
+            batch.append(timestamp=None, key=None, value=b"x")
+            for call in (
+                lambda: producer.send("t", b"x", partition=0),
+                lambda: producer.send_batch(batch, "t", partition=0),
+            ):
+                for _ in range(2):
+                    with pytest.raises(IllegalStateError, match="belongs to the event loop in which it was started"):
+                        await call()
+
+        asyncio.run(send())
+        first.run(producer.commit_transaction())
+        first.run(producer.stop())
+        assert broker.committed == []
+
+
+async def begin(broker: ModelBroker) -> TransactionalProducer:
+    """Return a producer in a transaction, which has sent nothing."""
+    producer = TransactionalProducer(bootstrap_servers=str(broker.address), transactional_id="id")
+    await producer.start()
+    await producer.init_transactions()
+    await producer.begin_transaction()
+    await producer.partitions_for("t")
+    return producer
+
+
 async def test_complete_transaction_accepts_the_text_of_a_state_and_no_other_type(level: int) -> None:
     async with in_transaction(level, enable_2pc=True) as (producer, broker):
         await producer.send("t", b"record", partition=0)
