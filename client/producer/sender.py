@@ -82,6 +82,7 @@ class Sender:
         self.is_changing = False
         """Whether an exception has ended `append` or `append_batch` in the middle of a change."""
         self.call_soon: Callable[..., object] = self._loop.call_soon
+        session.fault_of_records = self._fault_of_records
         self._identity = session.identity
         """Producer id and epoch to which the sequences of the queues belong."""
         self._queues: dict[TopicPartition, PartitionQueue] = {}
@@ -101,6 +102,12 @@ class Sender:
         self._waiting_for_room: deque[asyncio.Future[None]] = deque()
         self.add_partitions_needed = asyncio.Event()
         """Set when partitions have to be added to the transaction before their records can be sent."""
+
+    def _fault_of_records(self) -> ProducerError | None:
+        """Return why the oldest batches of some partition are sent again, None if no batch is."""
+        with self.guard:
+            faults = [queue.batches[0].last_fault for queue in self._active.values() if queue.batches]
+        return next((fault for fault in faults if fault is not None), None)
 
     def admit_threads(self) -> threading.Lock:
         """Let other threads than that of the event loop call `append` and `append_batch` while they hold the returned lock."""

@@ -19,12 +19,15 @@ from stuntbroker.client.producer.errors import (
 )
 from stuntbroker.client.producer.states import OUTCOMES, SUCCESSORS, Call, Outcome, State
 from stuntbroker.protocol.topic_names import TopicPartition
+from stuntbroker.protocol.transaction_states import TRANSACTION_V2
 
 log: Final = logging.getLogger("stuntbroker.client")
 
-TRANSACTION_VERSION_2: Final = 2
-
 _HARMLESS: Final = frozenset({Kind.SUCCESS, Kind.RETRY, Kind.REFRESH, Kind.SPLIT, Kind.ABORT_TO_DETERMINE_OUTCOME})
+
+
+def _no_fault() -> None:
+    """Return None: there are no records."""
 
 
 class Session:
@@ -42,7 +45,9 @@ class Session:
         self.transactions = 0
         """Number of the transaction: a call that was made in one transaction must not take effect in the next."""
         self.last_fault: ProducerError | None = None
-        """Why a request is currently being retried, for the message of a time-out."""
+        """Why a request to a coordinator is currently being retried, for the message of a time-out."""
+        self.fault_of_records: Callable[[], ProducerError | None] = _no_fault
+        """Returns why records are currently being sent again, for the same message."""
         self.is_shared = False
         """Whether other producers write to the transaction too."""
         self.is_joined = False
@@ -76,7 +81,7 @@ class Session:
     @property
     def is_version_2(self) -> bool:
         """Whether every EndTxn returns a new epoch, and Produce adds partitions to the transaction (KIP-890)."""
-        return self.transaction_version >= TRANSACTION_VERSION_2
+        return self.transaction_version >= TRANSACTION_V2
 
     def share(self) -> None:
         """Mark the transaction as shared: other producers may write to it, unknown to this one.

@@ -377,9 +377,10 @@ async def test_a_call_that_timed_out_can_be_repeated_only_with_the_same_argument
     assert broker.committed == [b"record"]
 
 
-async def test_a_time_out_error_names_the_last_error_of_the_broker(level: int) -> None:
+@pytest.mark.parametrize("name", ["EndTxn (commit)", "Produce"])
+async def test_a_time_out_error_names_the_last_error_of_the_broker(name: str, level: int) -> None:
     def script(request: str, count: int) -> Fault | None:
-        return Fault(LOADING) if request == "EndTxn (commit)" and not is_over else None
+        return Fault(LOADING) if request == name and not is_over else None
 
     is_over = False
     async with in_transaction(level, script, max_block_ms=100) as (producer, _):
