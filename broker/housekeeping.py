@@ -42,7 +42,7 @@ class Housekeeping:
         self._log: PartitionLog | None = None
         self._ends: dict[PartitionLog, int] = {}
         """End offset of each compacted log at the last `clean`."""
-        self._spare: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._spare_descriptor: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         """A spare file descriptor, closed when no others are left, so that structlog can be loaded."""
 
     def clean(self) -> None:
@@ -159,11 +159,11 @@ class Housekeeping:
 
     def check_file_descriptors(self) -> None:
         """Log when the file descriptors run out: libuv then resets new clients without reporting it."""
-        known = self._spare is None
+        was_exhausted = self._spare_descriptor is None
         try:
             more = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as fault:
-            if self._spare is not None and fault.errno in (errno.EMFILE, errno.ENFILE):
+            if self._spare_descriptor is not None and fault.errno in (errno.EMFILE, errno.ENFILE):
                 self.close()
                 self.broker.events.error(
                     "file_descriptors_exhausted",
@@ -171,14 +171,14 @@ class Housekeeping:
                     hint="new clients are reset, files are not opened: raise the limit (ulimit -n), or lower max.connections",
                 )
             return
-        if known:
-            self._spare = more
+        if was_exhausted:
+            self._spare_descriptor = more
             self.broker.events.info("file_descriptors_available", connections=len(self.broker.connections))
         else:
             os.close(more)
 
     def close(self) -> None:
         """Close the spare file descriptor."""
-        if self._spare is not None:
-            os.close(self._spare)
-            self._spare = None
+        if self._spare_descriptor is not None:
+            os.close(self._spare_descriptor)
+            self._spare_descriptor = None

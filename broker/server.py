@@ -325,9 +325,9 @@ class Broker:
         self._end_requests()
         await asyncio.sleep(0)  # Lets the transports send the written responses.
         self.events.log_suppressed(at_end=True)
-        self._forget_temporary()
+        self._release_data_dir()
 
-    def _forget_temporary(self) -> None:
+    def _release_data_dir(self) -> None:
         if self.broken:
             self.data_dir.abandon()  # The next start reads everything again, as after a crash.
         else:

@@ -65,16 +65,11 @@ class TransactionAbortable(BrokerError):
     """The transaction can no longer be committed. Abort it; after that, the producer can continue."""
 
 
-class TransactionEnded(BrokerError):
-    """The transaction was already ended with the opposite result, or there is none."""
-
-
 PRODUCER_ERRORS: Final[dict[int, type[BrokerError]]] = {
     ErrorCode.INVALID_PRODUCER_EPOCH: ProducerFenced,
     ErrorCode.PRODUCER_FENCED: ProducerFenced,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: ProducerUnknown,
     ErrorCode.TRANSACTION_ABORTABLE: TransactionAbortable,
-    ErrorCode.INVALID_TXN_STATE: TransactionEnded,
 }
 """Exceptions for error codes in coordinator responses to transactional producers."""
 

@@ -44,7 +44,7 @@ class Batches(NamedTuple):
     data: bytes
     positions: Array
     headers: Array
-    """Batch headers, with the fields of protocol.records.BatchHeader."""
+    """Batch headers, with the fields of protocol.batches.records.BatchHeader."""
 
     @property
     def next_offset(self) -> int:

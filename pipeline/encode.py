@@ -2,8 +2,8 @@
 
 A record is `size | attributes, time, offset | key size | key | value size | value | headers`; one Arrow call joins these
 columns for a whole batch. All sizes are zigzag varints. Small sizes and the offset deltas, which count up from 0, are
-looked up in a table. The result is byte for byte that of `protocol.records.build_batch` for the same records. The client
-fills in producer id, epoch, sequence and CRC (`client.producer.batches.stamp`); the CRC is 0 until then.
+looked up in a table. The result is byte for byte that of `protocol.batches.records.build_batch` for the same records. The client
+fills in producer id, epoch, sequence and CRC (`protocol.batches.records.stamp_producer`); the CRC is 0 until then.
 
 Keys are partitioned as by Kafka's default partitioner: murmur2 of the key's bytes.
 """

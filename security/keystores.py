@@ -13,6 +13,7 @@ import subprocess
 from base64 import b64encode
 from collections.abc import Iterator
 from ssl import DER_cert_to_PEM_cert
+from struct import error as StructError
 from struct import unpack_from
 from textwrap import wrap
 from typing import Final, NamedTuple
@@ -63,6 +64,8 @@ def read_keystore(path: str, password: str, key_password: str = "") -> Keystore:
             return _read_pkcs12(content, password)
     except KeystoreError as fault:
         raise KeystoreError(f"{path}: {fault}") from None
+    except (StructError, IndexError):  # A JKS file that is cut off, or whose sizes are wrong.
+        raise KeystoreError(f"{path}: the file is damaged") from None
     raise KeystoreError(f"{path}: neither PEM, PKCS12 nor JKS")
 
 

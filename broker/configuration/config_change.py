@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from stuntbroker.broker.configuration.dynamic_config import DynamicConfig, Refusal
+from stuntbroker.broker.configuration.dynamic_properties import LIST
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_CONFIGS
 from stuntbroker.broker.configuration.properties import ConfigError, check_topic_config
 from stuntbroker.protocol.config_resources import ResourceType
@@ -40,7 +41,6 @@ WITHOUT_CONFIGS: Final[dict[int, tuple[str, ErrorCode, str]]] = {
     ),
 }
 """Resource type -> message for an invalid name; error and message for setting any property."""
-LIST: Final = 7
 LIST_PROPERTIES: Final = frozenset(name for name, (prop, _) in TOPIC_CONFIGS.items() if prop.kind == LIST)
 
 
@@ -51,7 +51,9 @@ class Outcome(NamedTuple):
     message: str | None = None
 
 
-def refused(kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequence[str], nulls: str) -> Outcome | None:
+def common_refusal(
+    kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequence[str], nulls: str
+) -> Outcome | None:
     """Return the error of a resource from the checks that all types share; None if there is none.
 
     `times`: occurrences of each resource in the request; `nulls`: the keys without a value.
@@ -65,7 +67,7 @@ def refused(kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequenc
     return None
 
 
-def unknown(broker: ConfigChangePorts, kind: int, name: str, keys: Sequence[str]) -> Outcome:
+def set_unknown_property(broker: ConfigChangePorts, kind: int, name: str, keys: Sequence[str]) -> Outcome:
     """Return Kafka's result for setting an unknown property of a resource in WITHOUT_CONFIGS."""
     unnamed, error, message = WITHOUT_CONFIGS[kind]
     if not name or (kind == ResourceType.BROKER_LOGGER and name not in map(str, broker.nodes.ids)):
@@ -73,7 +75,7 @@ def unknown(broker: ConfigChangePorts, kind: int, name: str, keys: Sequence[str]
     return Outcome(error, message.format(keys[0])) if keys else Outcome()
 
 
-def change(
+def change_topic(
     broker: ConfigChangePorts,
     kind: int,
     name: str,
@@ -105,14 +107,19 @@ def change(
     return Outcome()
 
 
+def broker_id_of(name: str) -> int | None:
+    """Return the broker id that the name of a resource means; None if it is no number."""
+    try:
+        return int(name) if name.strip() == name else None
+    except ValueError:
+        return None
+
+
 def change_broker(broker: ConfigChangePorts, name: str, change: Callable[[DynamicConfig, str], None]) -> Outcome:
     """Change the configuration of all brokers (`name` is empty), or of the broker with the id `name`."""
     level = name
     if name:
-        try:
-            node_id = int(name) if name.strip() == name else None
-        except ValueError:
-            node_id = None
+        node_id = broker_id_of(name)
         if node_id is None:
             return Outcome(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
         if node_id not in broker.nodes.by_id:

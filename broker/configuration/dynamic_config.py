@@ -67,8 +67,9 @@ class DynamicConfig:
         """`known`: values from the journal. `journal` writes a change; raises StorageError."""
         self.node = str(node_id)
         self.levels: Levels = {level: dict(known.get(level, {})) for level in (CLUSTER, self.node)}
-        # A new Kafka cluster sets min.insync.replicas for all brokers (eligible leader replicas, KIP-966).
-        self.levels[CLUSTER].setdefault(MIN_ISR, "1")
+        self._min_isr_at_start = str(config[MIN_ISR])
+        # A new Kafka cluster sets min.insync.replicas for all brokers to its value at the start (KIP-966).
+        self.levels[CLUSTER].setdefault(MIN_ISR, self._min_isr_at_start)
         self.changed: Callable[[], None] | None = None
         """Called after values in force have changed."""
         self._config = config
@@ -78,7 +79,7 @@ class DynamicConfig:
 
     def as_changes(self) -> list[dict[str, Any]]:
         """Return the changes to keep when the journal is rewritten."""
-        first = {CLUSTER: {MIN_ISR: "1"}, self.node: {}}
+        first = {CLUSTER: {MIN_ISR: self._min_isr_at_start}, self.node: {}}
         return [_line(level, values) for level, values in self.levels.items() if values != first[level]]
 
     def alter(self, level: str, changes: Sequence[Change], validate_only: bool) -> None:

@@ -6,7 +6,17 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC, PASSWORD
+from stuntbroker.broker.configuration.dynamic_properties import (
+    BOOLEAN,
+    DOUBLE,
+    DYNAMIC,
+    INT,
+    LIST,
+    LONG,
+    PASSWORD,
+    SHORT,
+    STRING,
+)
 from stuntbroker.protocol.addresses import parse_address
 from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN
 from stuntbroker.protocol.transaction_states import EPOCH_LAST
@@ -168,27 +178,27 @@ def _switched_off(text: str) -> bool:
 
 
 def _list(default: str, read: Callable[[str], str]) -> Property:
-    return Property(default, read, 7)
+    return Property(default, read, LIST)
 
 
 def _int(default: int, low: int = 0, high: int = INT32_MAX) -> Property:
-    return Property(default, _number(low, high), 3)
+    return Property(default, _number(low, high), INT)
 
 
 def _short(default: int, low: int) -> Property:
-    return Property(default, _number(low, INT16_MAX), 4)
+    return Property(default, _number(low, INT16_MAX), SHORT)
 
 
 def _long(default: int, low: int = 0, high: int = INT64_MAX) -> Property:
-    return Property(default, _number(low, high), 5)
+    return Property(default, _number(low, high), LONG)
 
 
 def _bool(default: bool) -> Property:
-    return Property(default, _boolean, 1)
+    return Property(default, _boolean, BOOLEAN)
 
 
 def _password(read: Callable[[str], str] = _text) -> Property:
-    return Property("", read, 9)
+    return Property("", read, PASSWORD)
 
 
 def _users(text: str) -> str:
@@ -200,13 +210,13 @@ def _users(text: str) -> str:
     return text
 
 
-def _permissions(kind: str) -> Callable[[str], str]:
-    """Return a validator of `permission_values`, which is loaded only when one of its properties is given."""
+def _permissions(problem_of: Callable[[Any], Callable[[str], str]]) -> Callable[[str], str]:
+    """Return a validator of `permission_values`, a module that is loaded only when one of its properties is given."""
 
     def read(text: str) -> str:
         from stuntbroker.broker.configuration import permission_values
 
-        if problem := getattr(permission_values, f"problem_of_{kind}")(text):
+        if problem := problem_of(permission_values)(text):
             raise ConfigError(problem)
         return text
 
@@ -214,7 +224,7 @@ def _permissions(kind: str) -> Callable[[str], str]:
 
 
 def _string(default: str, read: Callable[[str], str] = _text) -> Property:
-    return Property(default, read, 2)
+    return Property(default, read, STRING)
 
 
 NODES_MAX: Final = 100
@@ -230,7 +240,7 @@ _BROKER: Final[dict[str, Property]] = {
     "add.partitions.to.txn.retry.backoff.ms": _int(20, 1).without_effect(),
     "advertised.listeners": _list("", _text),
     "allow.everyone.if.no.acl.found": _bool(False),
-    "authorizer.class.name": _string("", _permissions("authorizer")),
+    "authorizer.class.name": _string("", _permissions(lambda module: module.problem_of_authorizer)),
     "auto.create.topics.enable": _bool(True),
     # Unlike Kafka: with several nodes, a list of racks, assigned to the nodes in turn.
     "broker.rack": _string(""),
@@ -255,13 +265,13 @@ _BROKER: Final[dict[str, Property]] = {
     # Unlike Kafka: 500, not 15000: the internal logs stay small.
     "log.cleaner.backoff.ms": _long(500, 1),
     "log.cleaner.delete.retention.ms": _long(86_400_000),
-    "log.cleaner.min.cleanable.ratio": Property(0.5, _ratio, 6).without_effect(),
+    "log.cleaner.min.cleanable.ratio": Property(0.5, _ratio, DOUBLE).without_effect(),
     "log.cleanup.policy": _list("delete", POLICY),
     "log.message.timestamp.type": _string("CreateTime", TIME_TYPE),
     "log.retention.bytes": _long(-1, INT64_MIN),
     "log.retention.check.interval.ms": _long(300_000, 1),
-    "log.retention.hours": Property(168, _retention, 3),
-    "log.retention.minutes": Property(10_080, _retention, 3),
+    "log.retention.hours": Property(168, _retention, INT),
+    "log.retention.minutes": Property(10_080, _retention, INT),
     "log.retention.ms": _long(604_800_000, -1),
     "log.roll.hours": _int(168, 1),
     "log.roll.ms": _long(604_800_000, 1),
@@ -319,14 +329,14 @@ _BROKER: Final[dict[str, Property]] = {
     # A release for all listeners, or NAME:RELEASE for some of them.
     "stuntbroker.personality": _list(RELEASE, _by_listener(*OLDER_RELEASES, RELEASE)),
     # The principal of clients that do not authenticate; USER for all listeners, or NAME:USER for some of them.
-    "stuntbroker.principal": _string("", _permissions("principals")),
+    "stuntbroker.principal": _string("", _permissions(lambda module: module.problem_of_principals)),
     # A profile for all listeners, or NAME:PROFILE for some of them.
     "stuntbroker.profile": _list(KAFKA, _by_listener(KAFKA, KIP_588, KIP_447_DRAFT)),
     # any: a replication factor above the number of nodes is accepted, with fewer copies; strict: it is refused, as in Kafka.
     "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),
     "stuntbroker.users": _password(_users),
     "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),
-    "super.users": _string("", _permissions("super_users")),
+    "super.users": _string("", _permissions(lambda module: module.problem_of_super_users)),
     # Unlike Kafka: 100, not 10000, so that a transaction is aborted soon after its time-out.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": _int(100, 1),
     "transaction.max.timeout.ms": _int(900_000, 1),
@@ -355,7 +365,7 @@ IN_OTHER_UNITS: Final = {
 
 _TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
     "cleanup.policy": (_list("delete", POLICY), "log.cleanup.policy"),
-    "compression.gzip.level": (Property(-1, _gzip_level, 3).without_effect(), "compression.gzip.level"),
+    "compression.gzip.level": (Property(-1, _gzip_level, INT).without_effect(), "compression.gzip.level"),
     "compression.lz4.level": (_int(9, 1, 17).without_effect(), "compression.lz4.level"),
     "compression.type": (_string("producer", COMPRESSION), "compression.type"),
     "compression.zstd.level": (_int(3, -131_072, 22).without_effect(), "compression.zstd.level"),
@@ -373,13 +383,13 @@ _TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
     "message.timestamp.after.max.ms": (_long(3_600_000), "log.message.timestamp.after.max.ms"),
     "message.timestamp.before.max.ms": (_long(INT64_MAX), "log.message.timestamp.before.max.ms"),
     "message.timestamp.type": (_string("CreateTime", TIME_TYPE), "log.message.timestamp.type"),
-    "min.cleanable.dirty.ratio": (Property(0.5, _ratio, 6).without_effect(), "log.cleaner.min.cleanable.ratio"),
+    "min.cleanable.dirty.ratio": (Property(0.5, _ratio, DOUBLE).without_effect(), "log.cleaner.min.cleanable.ratio"),
     "min.compaction.lag.ms": (_long(0), "log.cleaner.min.compaction.lag.ms"),
     "min.insync.replicas": (_int(1, 1), "min.insync.replicas"),
     "preallocate": (_bool(False).without_effect(), "log.preallocate"),
     "remote.log.copy.disable": (_bool(False).without_effect(), None),
     "remote.log.delete.on.disable": (_bool(False).without_effect(), None),
-    "remote.storage.enable": (Property(False, _switched_off, 1).without_effect(), None),
+    "remote.storage.enable": (Property(False, _switched_off, BOOLEAN).without_effect(), None),
     "retention.bytes": (_long(-1, INT64_MIN), "log.retention.bytes"),
     "retention.ms": (_long(604_800_000, -1), "log.retention.ms"),
     "segment.bytes": (_int(1 << 30, SEGMENT_BYTES_MIN), "log.segment.bytes"),

@@ -55,17 +55,19 @@ def _steps(request: Asking[Uses], body: DeleteAclsRequest) -> Steps[DeleteAclsRe
         deleted = []
         for acl in list(broker.acls):
             yield ELEMENT_COST // 2
-            if wanted.matches(acl):
-                deleted.append(_delete(broker, acl))
+            if wanted.matches(acl) and (match := _delete(broker, acl)) is not None:
+                deleted.append(match)
                 yield cost_of_change(broker.syncer is not None, 1)
         results.append(DeleteAclsFilterResult(ErrorCode.NONE, None, deleted))
     return DeleteAclsResponse(0, results)
 
 
-def _delete(broker: Uses, acl: Acl) -> DeleteAclsMatchingAcl:
+def _delete(broker: Uses, acl: Acl) -> DeleteAclsMatchingAcl | None:
+    """Delete an ACL; return None if another request has deleted it meanwhile."""
     error, message = ErrorCode.NONE, None
     try:
-        broker.acls.remove(acl)
+        if not broker.acls.remove(acl):
+            return None
         broker.events.info("acl_deleted", acl=acl.describe())
     except StorageError as fault:
         error, message = ErrorCode.KAFKA_STORAGE_ERROR, str(fault)

@@ -6,7 +6,13 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stuntbroker.broker.configuration.config_change import Outcome, change, change_broker, refused, unknown
+from stuntbroker.broker.configuration.config_change import (
+    Outcome,
+    change_broker,
+    change_topic,
+    common_refusal,
+    set_unknown_property,
+)
 from stuntbroker.broker.requests.slices import Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequest
@@ -41,12 +47,12 @@ def _steps(broker: Uses, body: AlterConfigsRequest) -> Steps[AlterConfigsRespons
         nulls = ",".join(name for name, value in wanted.items() if value is None)
         keys = [config.name for config in resource.configs]
         kind, name = resource.resource_type, resource.resource_name
-        outcome = refused(kind, name, times, keys, nulls)
+        outcome = common_refusal(kind, name, times, keys, nulls)
         if outcome is None and kind in (ResourceType.CLIENT_METRICS, ResourceType.GROUP):
-            outcome = unknown(broker, kind, name, keys)
+            outcome = set_unknown_property(broker, kind, name, keys)
         if outcome is None and kind == ResourceType.BROKER:
             outcome = _replace(broker, name, wanted, body.validate_only)
-        error, message = outcome or change(broker, kind, name, body.validate_only, partial(_replaced_by, wanted))
+        error, message = outcome or change_topic(broker, kind, name, body.validate_only, partial(_replaced_by, wanted))
         yield cost_of_change(broker.syncer is not None, 1)
         responses.append(AlterConfigsResourceResponse(error, message, kind, name))
     return AlterConfigsResponse(responses=responses)

@@ -10,10 +10,10 @@ from stuntbroker.broker.configuration.config_change import (
     LIST_PROPERTIES,
     WITHOUT_CONFIGS,
     Outcome,
-    change,
     change_broker,
-    refused,
-    unknown,
+    change_topic,
+    common_refusal,
+    set_unknown_property,
 )
 from stuntbroker.broker.configuration.dynamic_config import Change, merged_list
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_CONFIGS
@@ -67,7 +67,7 @@ def _alter_resource(
     kind, name = resource.resource_type, resource.resource_name
     keys = [config.name for config in resource.configs]
     nulls = ",".join(c.name for c in resource.configs if c.value is None and c.config_operation != DELETE)
-    if refusal := refused(kind, name, times, keys, nulls):
+    if refusal := common_refusal(kind, name, times, keys, nulls):
         return refusal
     if kind == ResourceType.BROKER:
         changes = [Change(config.name, config.config_operation, config.value or "") for config in resource.configs]
@@ -79,8 +79,8 @@ def _alter_resource(
     if kind in WITHOUT_CONFIGS:
         # Kafka accepts the deletion of any property of the other two types.
         names = [c.name for c in resource.configs if c.config_operation != DELETE or kind == ResourceType.BROKER_LOGGER]
-        return unknown(broker, kind, name, names)
-    return change(broker, kind, name, validate_only, lambda present: _changed(broker, present, resource.configs))
+        return set_unknown_property(broker, kind, name, names)
+    return change_topic(broker, kind, name, validate_only, lambda present: _changed(broker, present, resource.configs))
 
 
 def _changed(broker: Uses, present: dict[str, str], configs: Sequence[AlterableConfig]) -> dict[str, str | None]:

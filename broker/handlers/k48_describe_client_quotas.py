@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 48
 VERSIONS = range(0, 2)
-"""Match types: an entity by name, the default entity of a type, any entity of a type."""
 
 
 def handle(

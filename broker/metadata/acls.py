@@ -46,14 +46,16 @@ class Acls:
         self._by_pattern.setdefault(acl[:3], {})[acl] = None
         return True
 
-    def remove(self, acl: Acl) -> None:
-        """Remove an ACL, if it exists, after writing the removal to the journal. Raises StorageError."""
+    def remove(self, acl: Acl) -> bool:
+        """Remove an ACL after writing the removal to the journal; return False if it does not exist. Raises StorageError."""
         acls = self._by_pattern.get(acl[:3], {})
-        if acl in acls:
-            self._journal(change_of(acl, exists=False))
-            del acls[acl]
-            if not acls:
-                del self._by_pattern[acl[:3]]
+        if acl not in acls:
+            return False
+        self._journal(change_of(acl, exists=False))
+        del acls[acl]
+        if not acls:
+            del self._by_pattern[acl[:3]]
+        return True
 
 
 def change_of(acl: Iterable[int | str], exists: bool = True) -> dict[str, Any]:

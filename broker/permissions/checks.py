@@ -40,9 +40,9 @@ from stuntbroker.protocol.versions import SEVERAL_FROM, TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.requests.router import Handler, Interceptor
-    from stuntbroker.broker.services import Asking, HasAuthorizer, HasConfig, HasEvents, HasTopics
+    from stuntbroker.broker.services import Asking, HasAuthorizer, HasConfig, HasEvents, HasNodes, HasTopics
 
-    class Uses(HasAuthorizer, HasConfig, HasEvents, HasTopics, Protocol):
+    class Uses(HasAuthorizer, HasConfig, HasEvents, HasNodes, HasTopics, Protocol):
         """Parts of the broker that the checks use."""
 
     CheckedRequest = Asking[Uses]

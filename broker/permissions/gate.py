@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from stuntbroker.broker.configuration.config_change import broker_id_of
 from stuntbroker.broker.configuration.unknown_types import unknown_type_refusal
 from stuntbroker.broker.permissions import group_checks, topic_checks
 from stuntbroker.broker.permissions.checks import (
@@ -66,9 +67,9 @@ def _configured(request: CheckedRequest, resource: Any, version: int, of_types: 
 
 
 def _changed(request: CheckedRequest, resource: Any, version: int, of_types: frozenset[int]) -> str | None:
-    """As `_configured`; None also for another broker, whose configuration nobody can change here."""
+    """As `_configured`; None also for an unknown broker, whose configuration nobody can change."""
     is_broker = resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
-    if is_broker and resource.resource_name not in ("", str(request.listener.node_id)):
+    if is_broker and resource.resource_name and broker_id_of(resource.resource_name) not in request.broker.nodes.by_id:
         return None
     return _configured(request, resource, version, of_types)
 

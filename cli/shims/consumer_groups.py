@@ -407,7 +407,9 @@ def _offsets_of_file(path: str, group_id: str) -> dict[TopicPartition, int]:
 
 
 def _delete_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
-    (group_id, *_) = _groups(cluster, options)
+    if options.all_groups or len(options.group or ()) != 1:
+        raise UsageFault("Option [delete-offsets] needs one group: [group]")
+    (group_id,) = options.group
     results: dict[TopicPartition, int] = {}
     places: list[TopicPartition] = list(committed_offsets(cluster, group_id)) if options.all_topics else []
     for topic, number in () if options.all_topics else _topics(options.topic):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
-from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, guarded, run_with_cluster
+from stuntbroker.cli.shims.arguments import INT, LONG, SHORT, CommandError, Parser, guarded, run_with_cluster
 from stuntbroker.client.admin import MAX_TRANSACTION_TIMEOUT_MS, Admin, Marker
 from stuntbroker.client.cluster import Cluster
 
@@ -30,19 +30,21 @@ def _run(command: str, arguments: list[str]) -> int:
     describe = verbs.add_parser("describe")
     describe.add_argument("--transactional-id", required=True)
     producers = verbs.add_parser("describe-producers")
-    producers.add_argument("--broker-id", type=LONG)
+    producers.add_argument("--broker-id", type=INT)
     producers.add_argument("--topic", required=True)
-    producers.add_argument("--partition", type=LONG, required=True)
+    producers.add_argument("--partition", type=INT, required=True)
     abort = verbs.add_parser("abort")
     abort.add_argument("--topic", required=True)
-    abort.add_argument("--partition", type=LONG, required=True)
-    for name in ("--start-offset", "--producer-id", "--producer-epoch", "--coordinator-epoch"):
-        abort.add_argument(name, type=LONG)
+    abort.add_argument("--partition", type=INT, required=True)
+    abort.add_argument("--start-offset", type=LONG)
+    abort.add_argument("--producer-id", type=LONG)
+    abort.add_argument("--producer-epoch", type=SHORT)
+    abort.add_argument("--coordinator-epoch", type=INT)
     hanging = verbs.add_parser("find-hanging")
-    hanging.add_argument("--broker-id", type=LONG)
+    hanging.add_argument("--broker-id", type=INT)
     hanging.add_argument("--max-transaction-timeout", type=LONG, default=MAX_TRANSACTION_TIMEOUT_MS // MINUTE_MS)
     hanging.add_argument("--topic")
-    hanging.add_argument("--partition", type=LONG)
+    hanging.add_argument("--partition", type=INT)
     terminate = verbs.add_parser("forceTerminateTransaction")
     terminate.add_argument("--transactionalId", required=True)
     options = parser.parse_args(arguments)

@@ -110,18 +110,7 @@ NODE: Final = record(
     }
 )
 NODES: Final = record({"controller": or_null(NUMBER), "nodes": list_of(NODE)})
-MOVED: Final = {
-    "type": "object",
-    "required": ["node"],
-    "properties": {
-        "topic": TEXT,
-        "partition": NUMBER,
-        "group": TEXT,
-        "transactional_id": TEXT,
-        "node": NUMBER,
-        "leader_epoch": NUMBER,
-    },
-}
+MOVED: Final = record({"topic": TEXT, "partition": NUMBER, "node": NUMBER, "leader_epoch": NUMBER})
 SNAPSHOT: Final = record(
     {
         "id": TEXT,

@@ -33,6 +33,7 @@ from stuntbroker.control.http.schemas import (
     ADVANCE_BODY,
     FAULT_BODY,
     LATE_BODY,
+    NUMBER_MAX,
     PLAN_OR_NAME_BODY,
     SEED_BODY,
     STOP_BODY,
@@ -165,7 +166,8 @@ async def _wait_for_stop(host: BrokerHost, request: Request) -> Any:
     body = await body_of(request, may_be_empty=True)
     if unknown := body.keys() - {"count", "timeout_ms"}:
         raise Problem(400, f"there is no {', '.join(sorted(unknown))}", "give count and timeout_ms")
-    count, timeout_ms = _wanted(body, "count", 1, 1), _wanted(body, "timeout_ms", WAIT_MS, 0)
+    count = _wanted(body, "count", 1, 1, NUMBER_MAX)
+    timeout_ms = _wanted(body, "timeout_ms", WAIT_MS, 0, WAIT_MS_MAX)
     deadline_ms = host.broker.clock.client_ms() + timeout_ms
     while True:
         stops = host.control.stops.named(request.path_params["id"])
@@ -189,10 +191,10 @@ def _progress(stop: Stop) -> str:
     return f"{stop.id} at {stop.point}: {progress}"
 
 
-def _wanted(body: dict[str, Any], name: str, default: int, lowest: int) -> int:
+def _wanted(body: dict[str, Any], name: str, default: int, lowest: int, highest: int) -> int:
     value = body.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= WAIT_MS_MAX:
-        raise Problem(400, f"{name} must be a whole number from {lowest} to {WAIT_MS_MAX}", f"it is {value!r:.50}")
+    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+        raise Problem(400, f"{name} must be a whole number from {lowest} to {highest}", f"it is {value!r:.50}")
     return value
 
 
@@ -214,7 +216,7 @@ async def _wait(host: BrokerHost, request: Request) -> Any:
     body = await body_of(request)
     if unknown := body.keys() - {"until", "timeout_ms"}:
         raise Problem(400, f"there is no {', '.join(sorted(unknown))}", "give until and timeout_ms")
-    timeout_ms = _wanted(body, "timeout_ms", WAIT_MS, 0)
+    timeout_ms = _wanted(body, "timeout_ms", WAIT_MS, 0, WAIT_MS_MAX)
     try:
         terms = read_condition(body.get("until"))
     except FaultError as fault:

@@ -30,10 +30,9 @@ class StuntbrokerDataSource(DataSource):
 
     def schema(self) -> str:
         """Return the columns, with headers if `includeHeaders` is set."""
-        from stuntbroker.pipeline.spark.source_options import columns
+        from stuntbroker.pipeline.spark.source_options import columns, includes_headers
 
-        with_headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
-        return ", ".join(map(" ".join, columns(with_headers)))
+        return ", ".join(map(" ".join, columns(includes_headers(self.options))))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch query."""

@@ -27,6 +27,7 @@ COLUMNS: Final = (
     ("timestampType", "int"),
 )
 """Names and types of the columns, the same as in Spark's own Kafka source."""
+INCLUDE_HEADERS: Final = "includeHeaders"
 HEADERS: Final = ("headers", "array<struct<key:string,value:binary>>")
 """Additional column with `includeHeaders`."""
 SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
@@ -39,7 +40,7 @@ KNOWN: Final = (
     "startingOffsets",
     "startingOffsetsByTimestampStrategy",
     "failOnDataLoss",
-    "includeHeaders",
+    INCLUDE_HEADERS,
     "minPartitions",
     "maxRecordsPerPartition",
     "maxOffsetsPerTrigger",
@@ -159,7 +160,7 @@ def parse_options(given: Mapping[str, str], streaming: bool) -> SourceOptions:
         ),
         timeout_s=(options.count("kafkaConsumer.pollTimeoutMs") or TIMEOUT_MS) / 1_000,
         fail_on_data_loss=options.flag("failOnDataLoss", True),
-        include_headers=options.flag("includeHeaders", False),
+        include_headers=options.flag(INCLUDE_HEADERS, False),
         min_partitions=options.count("minPartitions"),
         max_records_per_partition=options.count("maxRecordsPerPartition"),
         max_offsets=max_offsets,
@@ -322,3 +323,8 @@ def _by_partition(name: str, text: str, least: int) -> dict[TopicPartition, int]
                 )
             numbers[TopicPartition(topic, int(partition))] = number
     return numbers
+
+
+def includes_headers(given: Mapping[str, str]) -> bool:
+    """Return whether the rows have a column of headers. Raises SourceError."""
+    return _Options(given).flag(INCLUDE_HEADERS, False)

@@ -239,7 +239,7 @@ class Attempt:
         self.transaction: Transaction | None = None
         self._cluster = cluster
         self._sink_id = sink_id
-        self._gate_id = gate
+        self._gate = gate
         self._task = task
         self._number = number
         self._writer: TransactionalWriter | None = None
@@ -285,7 +285,7 @@ class Attempt:
         """Raises AttemptTooLate."""
         name = _gate_id(self._sink_id)
         description = Admin(self._cluster).describe_transactions([name])[name]
-        if description is None or (description.producer_id, description.producer_epoch) != self._gate_id:
+        if description is None or (description.producer_id, description.producer_epoch) != self._gate:
             raise AttemptTooLate(
                 f"task {self._task} of sink {self._sink_id!r} is too late: its batch has ended, or another driver has the sink"
             )

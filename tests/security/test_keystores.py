@@ -134,3 +134,11 @@ def test_a_jks_file_with_a_wrong_password_or_damage_is_refused(stores: Path, tmp
 
     with pytest.raises(KeystoreError, match="the password is wrong, or the file is damaged"):
         read_keystore(str(tmp_path / "spoilt"), "other" if spoil == "password" else PASSWORD)
+
+
+def test_a_jks_file_that_is_cut_off_anywhere_is_refused(stores: Path, tmp_path: Path) -> None:
+    content = Path(store(stores, "server", "jks")).read_bytes()
+    for size in (*range(4, 120), *range(120, len(content) - 20, 37)):
+        (tmp_path / "cut").write_bytes(content[:size])
+        with pytest.raises(KeystoreError):
+            read_keystore(str(tmp_path / "cut"), "")

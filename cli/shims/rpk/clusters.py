@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
+from collections.abc import Sequence
 from typing import Final
 
 from stuntbroker.cli.shims.arguments import Parser
@@ -13,6 +15,9 @@ from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.topics import describe_topics
 
+WATCH_S: Final = 2.0
+"""Seconds between two overviews of `rpk cluster health --watch`."""
+
 
 def _health_options(parser: Parser) -> None:
     parser.add_argument("--watch", "-w", action="store_true")
@@ -20,20 +25,45 @@ def _health_options(parser: Parser) -> None:
 
 
 def _health(cluster: Cluster, options: argparse.Namespace) -> int:
+    is_healthy = _write_health(cluster)
+    while options.watch and not (options.exit_when_healthy and is_healthy):
+        time.sleep(WATCH_S)
+        is_healthy = _write_health(cluster)
+    return 0
+
+
+def _write_health(cluster: Cluster) -> bool:
+    """Print the health of the cluster; return whether it is healthy."""
     metadata = cluster.retrying(lambda: cluster.metadata([]))
-    brokers = [each.node_id for each in metadata.brokers]
+    running = {each.node_id for each in metadata.brokers}
+    partitions = [(topic.name, part) for topic in describe_topics(cluster) for part in topic.partitions]
+    nodes = running.union(*(part.replicas for _, part in partitions))
+    leaderless = [f"{name}/{part.partition}" for name, part in partitions if part.leader not in running]
+    lagging = [f"{name}/{part.partition}" for name, part in partitions if len(part.in_sync) < len(part.replicas)]
+    down = sorted(nodes - running)
+    problems: dict[str, Sequence[object]] = {
+        "nodes_down": down,
+        "leaderless_partitions": leaderless,
+        "under_replicated_partitions": lagging,
+    }
+    reasons = [name for name, places in problems.items() if places]
     rows = {
-        "Healthy:": "true",
-        "Unhealthy reasons:": "[]",
+        "Healthy:": str(not reasons).lower(),
+        "Unhealthy reasons:": _list(reasons),
         "Controller ID:": str(metadata.controller_id),
-        "All nodes:": str(brokers),
-        "Nodes down:": "[]",
-        "Leaderless partitions (0):": "[]",
-        "Under-replicated partitions (0):": "[]",
+        "All nodes:": _list(sorted(nodes)),
+        "Nodes down:": _list(down),
+        f"Leaderless partitions ({len(leaderless)}):": _list(leaderless),
+        f"Under-replicated partitions ({len(lagging)}):": _list(lagging),
     }
     sys.stdout.write("CLUSTER HEALTH OVERVIEW\n=======================\n")
     sys.stdout.write("".join(f"{name:<34} {value}\n" for name, value in rows.items()))
-    return 0
+    sys.stdout.flush()
+    return not reasons
+
+
+def _list(elements: Sequence[object]) -> str:
+    return f"[{' '.join(map(str, elements))}]"
 
 
 def _info_options(parser: Parser) -> None:

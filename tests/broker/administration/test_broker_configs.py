@@ -226,3 +226,17 @@ async def test_max_connections_cannot_be_raised_above_the_limit_of_the_system(da
         rig.broker.config.ceilings["max.connections"] = 1
         assert alter(client, "", ("max.connections", SET, "5")) == (OK, None)
         assert rig.client().transport.aborted
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_min_insync_replicas_of_the_start_stays_in_force_when_the_configuration_is_described(
+    restarts: bool, data_dir: Path
+) -> None:
+    properties = {"stuntbroker.nodes": "3", MIN_ISR: "2"}
+    async with running_rig(data_dir, properties) as rig:
+        values = described(rig.client(), BROKER, "1")
+        assert (values[MIN_ISR][0], rig.broker.config[MIN_ISR]) == ("2", 2)
+        if not restarts:
+            assert alter(rig.client(), "", (MIN_ISR, SET, "3")) == (OK, None)
+    async with running_rig(data_dir, properties) as rig:
+        assert described(rig.client(), BROKER, "1")[MIN_ISR][0] == ("2" if restarts else "3")

@@ -9,10 +9,16 @@ import pytest
 from stuntbroker.broker.configuration.properties import ConfigError
 from stuntbroker.broker.permissions.authorizer import ANONYMOUS, Principal
 from stuntbroker.protocol.acls import Operation, Resource
+from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from stuntbroker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from stuntbroker.protocol.messages.describe_acls_request import DescribeAclsRequest
+from stuntbroker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.kit.groups.group_requests import init
@@ -92,6 +98,20 @@ async def test_a_topic_is_created_on_demand_only_for_a_client_that_may_create_it
             "c": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         }
         assert set(rig.broker.topics.by_name) == {"b"}
+
+
+@pytest.mark.parametrize("name", ["", "1", "2", "+2"])
+async def test_a_client_without_permission_changes_the_configuration_of_no_broker(name: str, tmp_path: Path) -> None:
+    """Of several nodes, any may be asked for another."""
+    async with running_rig(tmp_path / "data", STANDARD | {"stuntbroker.nodes": "3"}) as rig:
+        alice = rig.client()
+        alice.connection.principal = ALICE
+        before = rig.broker.config["message.max.bytes"]
+        change = AlterableConfig("message.max.bytes", 0, "77")
+        request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceType.BROKER, name, [change])])
+        [response] = alice.ask(request, 1).responses
+        assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert rig.broker.config["message.max.bytes"] == before
 
 
 async def test_a_denied_request_is_logged_once_with_the_permission_and_filtered_topics_are_not(tmp_path: Path) -> None:

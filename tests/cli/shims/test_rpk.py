@@ -22,6 +22,8 @@ from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import topic_config
 from stuntbroker.client.groups import commit_offsets
 from stuntbroker.client.reader import Row
+from stuntbroker.client.topics import create_topic
+from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.request_values import READ_COMMITTED
 from tests.kit.processes.process import DEADLINE_S
@@ -475,3 +477,20 @@ def test_rpk_starts_the_broker_that_its_options_describe(tmp_path: Path) -> None
         _, err = broker.communicate(timeout=DEADLINE_S)
     assert broker.returncode == 0
     assert "rpk: ignored: --mode dev-container --smp=1 --set redpanda.nosuch=1" in err
+
+
+def test_the_health_of_a_cluster_names_nodes_that_are_down_and_their_partitions(
+    stuntbroker_factory: Callable[..., Broker], capfd: pytest.CaptureFixture[str]
+) -> None:
+    broker = stuntbroker_factory(nodes=3)
+    create_topic(broker.cluster, "t", 1, replication_factor=3)
+    broker.nodes.stop(3)
+    assert run(["rpk", "-X", f"brokers={broker.bootstrap}", "cluster", "health"]) == 0
+    shown = dict(re.findall(r"^(.+?): +(.*)$", capfd.readouterr().out, re.MULTILINE))
+    assert {name: shown[name] for name in ("Healthy", "Unhealthy reasons", "All nodes", "Nodes down")} == {
+        "Healthy": "false",
+        "Unhealthy reasons": "[nodes_down under_replicated_partitions]",
+        "All nodes": "[1 2 3]",
+        "Nodes down": "[3]",
+    }
+    assert shown["Under-replicated partitions (1)"] == "[t/0]"

@@ -335,6 +335,13 @@ def test_help_and_wrong_arguments_need_no_broker(
         ("kafka-get-offsets --partitions 0-1", "numbers of partitions with commas"),
         ("kafka-get-offsets --time 99999999999999999999999", "it must be earliest"),
         ("kafka-console-consumer --include *", "is no regular expression"),
+        (
+            f"kafka-transactions abort --topic {TOPIC} --partition 0 --producer-id 1 --producer-epoch 99999",
+            "'99999' must be a whole number from -1 to 32767",
+        ),
+        (f"kafka-transactions abort --topic {TOPIC} --partition 3000000000 --start-offset 0", "must be a whole number"),
+        (f"kafka-consumer-groups --delete-offsets --all-groups --topic {TOPIC}", "needs one group"),
+        (f"kafka-consumer-groups --delete-offsets --group a --group b --topic {TOPIC}", "needs one group"),
         (f"kafka-consumer-groups --reset-offsets --group g --topic {TOPIC}:x --to-earliest", "expected format"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stuntbroker.client.fetching import FetchSizes, TopicPartition
+from stuntbroker.pipeline.spark.data_source import StuntbrokerDataSource
 from stuntbroker.pipeline.spark.offsets import Position, SourceError
 from stuntbroker.pipeline.spark.source_options import SourceOptions, Subscription, parse_options
 from stuntbroker.protocol.addresses import Address
@@ -143,3 +144,14 @@ def test_options_that_are_printed_show_no_password() -> None:
     )
 
     assert dict(options.security)["sasl.mechanism"] == "PLAIN" and "secret" not in repr(options)
+
+
+@pytest.mark.parametrize(("text", "includes"), [("true", True), (" TRUE ", True), ("false", False), ("", False)])
+def test_the_schema_has_headers_exactly_when_the_options_do(text: str, includes: bool) -> None:
+    assert parsed(includeHeaders=text).include_headers is includes
+    assert ("headers" in StuntbrokerDataSource({"includeHeaders": text}).schema()) is includes
+
+
+def test_the_schema_refuses_a_flag_that_is_neither_true_nor_false() -> None:
+    with pytest.raises(SourceError, match="includeHeaders is 'yes', not true or false"):
+        StuntbrokerDataSource({"includeheaders": "yes"}).schema()
