@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from enum import IntEnum
 from typing import NamedTuple
 
 from stuntbroker.client.cluster import Cluster
@@ -22,20 +21,6 @@ from stuntbroker.protocol.messages.incremental_alter_configs_response import Inc
 from stuntbroker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from stuntbroker.protocol.messages.list_config_resources_response import ListConfigResourcesResponse
 from stuntbroker.protocol.request_values import DELETE, SET
-
-
-class Source(IntEnum):
-    """Where the value of a property comes from, by Kafka's numbers (DescribeConfigsResponse.ConfigSource)."""
-
-    UNKNOWN = 0
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    DYNAMIC_CLIENT_METRICS_CONFIG = 7
-    DYNAMIC_GROUP_CONFIG = 8
 
 
 class ConfigEntry(NamedTuple):

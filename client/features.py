@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import NamedTuple
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.connection import SOFTWARE
 from stuntbroker.client.errors import check
 from stuntbroker.protocol.api_keys import API_VERSIONS, UPDATE_FEATURES
+from stuntbroker.protocol.features import UpgradeType
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
@@ -30,15 +30,6 @@ class Features(NamedTuple):
 
     features: tuple[FeatureLevel, ...]
     epoch: int
-
-
-class UpgradeType(IntEnum):
-    """What UpdateFeatures may do with the level of a feature."""
-
-    UPGRADE = 1
-    SAFE_DOWNGRADE = 2
-    UNSAFE_DOWNGRADE = 3
-    """A downgrade that may lose metadata."""
 
 
 def describe_features(cluster: Cluster) -> Features:

@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "stuntbroker-late"
 KEYS: Final = (END_TXN, PRODUCE, ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS)
 """APIs whose requests can be delivered late."""
-CLIENT_VERSION_MAX: Final = 3
+SINGLE_ADD_MAX: Final = SEVERAL_FROM[ADD_PARTITIONS_TO_TXN] - 1
+"""Last version of AddPartitionsToTxn that clients send: for one transaction."""
 FIELDS: Final = {
     "api", "transactional_id", "version", "producer_id", "producer_epoch",
     "coordinator_epoch", "committed", "topic", "partition", "values", "sequence",
@@ -97,7 +98,7 @@ def read_late_request(broker: Uses, log: RequestLog, rule: Any) -> LateRequest:
         "version",
         last.version
         if last and last.api == APIS[key].name
-        else min(high, CLIENT_VERSION_MAX)
+        else min(high, SINGLE_ADD_MAX)
         if key == ADD_PARTITIONS_TO_TXN
         else high,
     )

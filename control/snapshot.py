@@ -101,7 +101,7 @@ async def _quiet(control: Control) -> tuple[tuple[str, ParkedTransaction], ...]:
         broker.turn.end()
         parked = tuple(control.stops.parked_transactions())
         busy = set(broker.transactions.busy_ids()) - {each.transactional_id for _, each in parked}
-        if not busy and not broker.timers.is_busy:
+        if not busy and not broker.timers.is_busy and not broker.long_requests:
             return parked
         if broker.clock.client_ms() > deadline_ms:
             what = ", ".join(sorted(busy)[:5]) or "work in slices"

@@ -95,12 +95,13 @@ class GroupCoordinator:
 
     def unload(self, partition: int) -> None:
         """Forget the groups of a partition; waiting requests get NOT_COORDINATOR."""
-        for group_id, actor in list(self.actors.items()):
-            if self.partition_of(group_id) == partition:
-                del self.actors[group_id]
-                self._generations.forget(group_id)
-                actor.unload()
+        unloaded = [group_id for group_id in self.actors if self.partition_of(group_id) == partition]
+        actors = [self.actors.pop(group_id) for group_id in unloaded]
+        for group_id in unloaded:
+            self._generations.forget(group_id)
         self.ledger.forget(partition)
+        for actor in actors:  # Last: each response lets its connection handle further requests.
+            actor.unload()
 
     def load(self, partition: int, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
         """Load the groups of a partition that was unloaded; their members' session time-outs begin now."""

@@ -62,6 +62,11 @@ class Settled(NamedTuple):
     aborted: int
 
 
+def single_id(sink_id: str) -> str:
+    """Return the transactional id of a sink with mode=single; a sink with mode=2pc fences its producer."""
+    return f"{sink_id}-single"
+
+
 def transactional_id(sink_id: str, partition: int, slot: int) -> str:
     """Return the transactional id of a sink's slot; two sinks never share an id, as the last two parts are numbers."""
     check_sink_id(sink_id)

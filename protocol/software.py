@@ -6,3 +6,5 @@ from typing import Final
 
 NAME: Final = "stuntbroker"
 VERSION: Final = "0.1.0"
+FIXTURE_CLIENT_ID: Final = "stuntbroker-fixture"
+"""Client id of the fixture's broker objects; faults ignore its requests, unless they name it."""

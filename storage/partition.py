@@ -367,6 +367,8 @@ class PartitionLog(SegmentedLog):
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp: int) -> Segment:
         """Return the segment for a batch of this size: the active one, or a new one. Raises StorageError."""
+        if self.is_deleted:
+            raise LogDeleted(f"the topic {self.topic} was deleted")
         segments = self.segments
         segment = segments[-1] if segments else self._roll()
         config = self.config

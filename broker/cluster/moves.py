@@ -61,6 +61,7 @@ def change_leader(
 def _hand_over(broker: MovePorts, topic: Topic, index: int, load_ms: int) -> None:
     """Unload the coordinators of an internal partition and reload their state from its log, after `load_ms`."""
     placement, epoch = topic.placements[index], topic.partitions[index].leader_epoch
+    placement.is_loading = load_ms > 0  # First: unloading answers requests, behind which others wait.
     if topic.name == OFFSETS:
         broker.unload_groups(index)
     else:
@@ -72,7 +73,6 @@ def _hand_over(broker: MovePorts, topic: Topic, index: int, load_ms: int) -> Non
             if topic.name == OFFSETS:
                 broker.load_groups(index)
 
-    placement.is_loading = load_ms > 0
     if placement.leader == NO_LEADER:
         return
     if load_ms:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from stuntbroker.broker.configuration.dynamic_config import CLUSTER
 from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC, LIST
 from stuntbroker.broker.configuration.properties import BROKER, TOPIC, WITHOUT_DEFAULT, Property, show
+from stuntbroker.protocol.config_resources import ConfigSource
 from stuntbroker.protocol.features import TRANSACTION_VERSION
 
 if TYPE_CHECKING:
@@ -17,11 +18,6 @@ if TYPE_CHECKING:
         """Parts of the broker that this module uses."""
 
 
-TOPIC_CONFIG: Final = 1
-DYNAMIC_BROKER_CONFIG: Final = 2
-DYNAMIC_DEFAULT_BROKER_CONFIG: Final = 3
-STATIC_BROKER_CONFIG: Final = 4
-DEFAULT_CONFIG: Final = 5
 IN_HOURS: Final = {"log.retention.ms": ("log.retention.hours", "168"), "log.roll.ms": ("log.roll.hours", "168")}
 """Property in milliseconds -> the property in hours, with its default, that Kafka shows as the last synonym."""
 
@@ -52,10 +48,10 @@ def topic_configs(broker: ConfigViewPorts, topic: Topic) -> list[Entry]:
         synonyms = []
         value = _shown(topic.configs[name], prop) if name in topic.configs else show(broker.config.topic_default(name))
         if name in topic.configs:
-            synonyms.append(Synonym(name, value, TOPIC_CONFIG))
+            synonyms.append(Synonym(name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG))
         if broker_name is not None:
             synonyms += _values_by_level(broker, broker_name, prop)
-        source = synonyms[0].source if synonyms else DEFAULT_CONFIG
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
         entries.append(Entry(name, value, source, prop.kind, False, synonyms))
     return entries
 
@@ -65,8 +61,8 @@ def broker_configs(broker: ConfigViewPorts) -> list[Entry]:
     entries = []
     for name, prop in BROKER.items():
         synonyms = _values_by_level(broker, name, prop)
-        source = synonyms[0].source if synonyms else DEFAULT_CONFIG
-        is_set = source != DEFAULT_CONFIG
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
+        is_set = source != ConfigSource.DEFAULT_CONFIG
         value = _shown(show(broker.config[name]), prop) if is_set or name not in WITHOUT_DEFAULT else None
         if name == TRANSACTION_VERSION:
             value = show(broker.features.transaction_version)
@@ -85,10 +81,10 @@ def cluster_configs(broker: ConfigViewPorts) -> list[Entry]:
         Entry(
             name,
             text,
-            DYNAMIC_DEFAULT_BROKER_CONFIG,
+            ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
             DYNAMIC.get(name, 0),
             name not in DYNAMIC,
-            [Synonym(name, text, DYNAMIC_DEFAULT_BROKER_CONFIG)],
+            [Synonym(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)],
         )
         for name, text in broker.dynamic_config.levels[CLUSTER].items()
     ]
@@ -105,13 +101,16 @@ def _values_by_level(broker: ConfigViewPorts, name: str, known: Property | None)
     """Return the value of a broker property at every level that has one, the value in force first."""
     dynamic = broker.dynamic_config
     synonyms = []
-    for level, source in ((dynamic.node, DYNAMIC_BROKER_CONFIG), (CLUSTER, DYNAMIC_DEFAULT_BROKER_CONFIG)):
+    for level, source in (
+        (dynamic.node, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (CLUSTER, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+    ):
         if name in dynamic.levels[level]:
             synonyms.append(Synonym(name, dynamic.levels[level][name], source))
     if name in broker.config.given:
-        synonyms.append(Synonym(name, broker.config.given[name].strip(), STATIC_BROKER_CONFIG))
+        synonyms.append(Synonym(name, broker.config.given[name].strip(), ConfigSource.STATIC_BROKER_CONFIG))
     if synonyms and name in IN_HOURS:
-        synonyms.append(Synonym(*IN_HOURS[name], DEFAULT_CONFIG))
+        synonyms.append(Synonym(*IN_HOURS[name], ConfigSource.DEFAULT_CONFIG))
     if known is not None and known.default != "" and name not in WITHOUT_DEFAULT and name != "node.id":
-        synonyms.append(Synonym(name, show(BROKER.get(name, known).default), DEFAULT_CONFIG))
+        synonyms.append(Synonym(name, show(BROKER.get(name, known).default), ConfigSource.DEFAULT_CONFIG))
     return synonyms

@@ -30,6 +30,7 @@ from stuntbroker.storage.errors import StorageError
 if TYPE_CHECKING:
     from stuntbroker.broker.services import (
         Asking,
+        HasAuthorizer,
         HasClusterId,
         HasConfig,
         HasEvents,
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
         HasTopics,
     )
 
-    class Uses(HasClusterId, HasConfig, HasEvents, HasLongRequests, HasNodes, HasSyncer, HasTopics, Protocol):
+    class Uses(
+        HasAuthorizer, HasClusterId, HasConfig, HasEvents, HasLongRequests, HasNodes, HasSyncer, HasTopics, Protocol
+    ):
         """Parts of the broker that this module uses."""
 
 
@@ -87,7 +90,7 @@ def _steps(
     for wanted in topics:
         yield cost
         before = len(broker.topics.by_name)
-        answer = _describe_topic(broker, wanted, may_create, operations)
+        answer = _describe_topic(request, wanted, may_create, operations)
         answers.append(answer)
         created = len(broker.topics.by_name) > before
         cost = (
@@ -129,9 +132,9 @@ def _response(request: Asking[Uses], body: MetadataRequest, topics: list[Metadat
 
 
 def _describe_topic(
-    broker: Uses, wanted: MetadataRequestTopic, may_create: bool, operations: int
+    request: Asking[Uses], wanted: MetadataRequestTopic, may_create: bool, operations: int
 ) -> MetadataResponseTopic:
-    name = wanted.name
+    broker, name = request.broker, wanted.name
     if wanted.topic_id != ZERO_UUID:
         by_id = broker.topics.by_id(wanted.topic_id)
         if by_id is None:
@@ -142,6 +145,9 @@ def _describe_topic(
     topic = broker.topics.get(name)
     if topic is None:
         creates = may_create and name != CLUSTER_METADATA
+        # Checked here too: when the request arrived, the topic may have existed.
+        if creates and broker.authorizer.checks_every_request and not _is_creator(request, name):
+            return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
         created = _create(broker, name) if creates else unknown_or_invalid(name)
         if not isinstance(created, Topic):
             return MetadataResponseTopic(
@@ -149,6 +155,12 @@ def _describe_topic(
             )
         topic = created
     return _known(broker, topic, operations)
+
+
+def _is_creator(request: Asking[Uses], name: str) -> bool:
+    from stuntbroker.broker.permissions.topic_checks import may_create
+
+    return may_create(request, name)
 
 
 def _create(broker: Uses, name: str) -> Topic | ErrorCode:

@@ -51,7 +51,7 @@ def handle(request: Asking[Uses], body: CreateTopicsRequest, version: int) -> Cr
 
 def _steps(broker: Uses, body: CreateTopicsRequest, names: Counter[str], version: int) -> Steps[CreateTopicsResponse]:
     results: dict[str, CreatableTopicResult] = {}
-    colliding = {name: broker.topics.colliding(name) for name in names}  # With existing topics, not with each other.
+    created: set[str] = set()
     cost = 0
     for wanted in body.topics:
         yield cost
@@ -64,9 +64,12 @@ def _steps(broker: Uses, body: CreateTopicsRequest, names: Counter[str], version
             timed_out = ErrorCode.REQUEST_TIMED_OUT
             results[name] = CreatableTopicResult(name, error_code=timed_out, error_message=None)
         else:
-            result = _create_topic(broker, wanted, colliding[name], body.validate_only, version)
+            colliding = broker.topics.colliding(name, created)  # Topics of one request may collide with each other.
+            result = _create_topic(broker, wanted, colliding, body.validate_only, version)
             results[name] = result
             changed = not result.error_code and not body.validate_only
+            if changed:
+                created.add(name)
             cost = CONFIG_COST + (
                 cost_of_change(broker.syncer is not None, result.num_partitions) if changed else PARTITION_CHANGE_COST
             )

@@ -132,15 +132,19 @@ def _delete_topic(broker: Uses, wanted: DeleteTopicState) -> Generator[int, None
         return DeletableTopicResult(
             topic.name, topic.id, ErrorCode.INVALID_REQUEST, f"{topic.name} is an internal topic: it cannot be deleted"
         )
+    has_begun = False
     try:
         for _ in broker.topics.delete_steps(topic):
+            if not has_begun:  # In the same turn as the entry in the journal: the broker may stop after it.
+                has_begun = True
+                broker.topic_deleted(topic.name)
             yield cost_of_change(broker.syncer is not None, 1)
     except StorageError as fault:
-        if broker.topics.get(topic.name) is not None:  # Its deletion is not in the journal.
+        if broker.topics.get(topic.name) is topic:  # Its deletion is not in the journal.
             return DeletableTopicResult(topic.name, topic.id, ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
-        broker.topic_deleted(topic.name)
+        if not has_begun:
+            broker.topic_deleted(topic.name)
         broker.events.error("topic_data_not_removed", topic=topic.name, fault=str(fault))
         return DeletableTopicResult(topic.name, topic.id, ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
-    broker.topic_deleted(topic.name)
     broker.events.info("topic_deleted", topic=topic.name)
     return DeletableTopicResult(topic.name, topic.id, ErrorCode.NONE, None)

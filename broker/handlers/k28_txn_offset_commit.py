@@ -7,6 +7,7 @@ the offsets partition to the transaction (KIP-890).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -69,9 +70,10 @@ def _in_parts(
     # Unlike Kafka: many offsets are written in several batches; Kafka writes all offsets of a request in one batch.
     topics: list[TxnOffsetCommitResponseTopic] = []
     for some in _parts_of(body.topics):
-        body.topics = some
+        part_body = copy(body)  # A fault may deliver the request once more.
+        part_body.topics = some
         part = RequestPart(request)
-        _Commit(part, body, version).start()
+        _Commit(part, part_body, version).start()
         yield part.answer
         if part.answer.value is None:
             return None  # The connection was closed.

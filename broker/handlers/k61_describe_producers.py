@@ -36,10 +36,9 @@ def _steps(request: Asking[Uses], body: DescribeProducersRequest) -> Steps[Descr
     topics = []
     for topic in body.topics:
         partitions = []
-        known = broker.topics.get(topic.name)
         missing = unknown_or_invalid(topic.name)
         for index in topic.partition_indexes:
-            log = broker.topics.log(topic.name, index)
+            known, log = broker.topics.get(topic.name), broker.topics.log(topic.name, index)
             if log is None or known is None:
                 partitions.append(PartitionResponse(index, missing))
                 yield ELEMENT_COST

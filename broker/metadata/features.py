@@ -13,12 +13,10 @@ from typing import Any, Final
 
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import BROKER
-from stuntbroker.protocol.features import TRANSACTION_VERSION
+from stuntbroker.protocol.features import TRANSACTION_VERSION, UpgradeType
 
 LEVEL_MAX: Final = 2
 FIRST_FEATURES_EPOCH: Final = 1
-UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-UPGRADE_TYPES: Final = (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE)
 
 
 class Features:
@@ -58,7 +56,7 @@ class Features:
 
     def refusal(self, feature: str, level: int, upgrade_type: int, node_id: int) -> str | None:
         """Return Kafka's error message if a level cannot be finalized, else None."""
-        if upgrade_type not in UPGRADE_TYPES:
+        if upgrade_type not in set(UpgradeType):
             return "The controller does not support the given upgrade type."
         if level < 0:
             return "A feature version cannot be less than 0."
@@ -70,11 +68,11 @@ class Features:
             )
         if level > LEVEL_MAX:
             return f"Local controller {node_id} only supports versions 0-{LEVEL_MAX}"
-        if level < self.transaction_version and upgrade_type == UPGRADE:
+        if level < self.transaction_version and upgrade_type == UpgradeType.UPGRADE:
             return (
                 "Can't downgrade the version of this feature without setting the upgrade type "
                 "to either safe or unsafe downgrade."
             )
-        if level > self.transaction_version and upgrade_type != UPGRADE:
+        if level > self.transaction_version and upgrade_type != UpgradeType.UPGRADE:
             return "Can't downgrade to a newer version."
         return None

@@ -132,11 +132,15 @@ class Topics:
 
     # --- changes
 
-    def colliding(self, name: str) -> str | None:
-        """Return another topic whose name differs only in '.' and '_' (its metric names would collide); None without one."""
+    def colliding(self, name: str, besides: Collection[str] = ()) -> str | None:
+        """Return another topic whose name differs only in '.' and '_' (its metric names would collide); None without one.
+
+        `besides`: topics that do not count.
+        """
         if "." not in name and "_" not in name:
             return None
-        return next((other for other in self._alike.get(name.replace(".", "_"), ()) if other != name), None)
+        alike = self._alike.get(name.replace(".", "_"), ())
+        return next((other for other in alike if other != name and other not in besides), None)
 
     def create(
         self,
@@ -361,6 +365,7 @@ class Topics:
         for log in topic.partitions:
             del self.logs[log.name]
             log.is_deleted = True
+            log.active.fast_path_size_max = -1  # So that no append misses that.
         self._being_removed.add(topic.name)
         try:
             for log in topic.partitions:

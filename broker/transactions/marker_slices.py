@@ -52,7 +52,12 @@ class MarkerSlices:
         partitions = iter(missing - without_leader)
 
         def resume() -> None:
+            nonlocal without_leader, partitions
             chosen = next_slice(self._broker.topics.logs, partitions)
+            if not chosen and without_leader:  # Leaders may have been elected meanwhile.
+                still_without = frozenset(filter(self.has_no_leader, without_leader))
+                without_leader, partitions = still_without, iter(without_leader - still_without)
+                chosen = next_slice(self._broker.topics.logs, partitions)
             try:
                 self._write(txn, chosen)
             except StorageError as fault:
@@ -69,10 +74,17 @@ class MarkerSlices:
 
         self._broker.timers.soon(resume)
 
-    def wait(self, txn: Txn, on_waiting: Callable[[], None]) -> None:
-        """Write no marker before every partition has a leader; call `on_waiting` in a later turn."""
+    def wait(self, txn: Txn, on_waiting: Callable[[], None], on_led: Callable[[], None]) -> None:
+        """Write no marker before every partition has a leader; in a later turn, call `on_led` if all have one by then."""
         self.unwritten.setdefault(txn.transactional_id, txn.partitions)
-        self._broker.timers.soon(on_waiting)
+
+        def look_for_leaders() -> None:
+            if any(map(self.has_no_leader, txn.partitions)):
+                on_waiting()
+            else:
+                on_led()
+
+        self._broker.timers.soon(look_for_leaders)
 
     def has_no_leader(self, partition: TopicPartition) -> bool:
         """Return whether a partition exists and has no leader."""

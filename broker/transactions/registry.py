@@ -279,18 +279,24 @@ class Transactions:
 
     def write_markers(self, txn: Txn) -> bool:
         """Write the markers of a transaction; return whether they need no sync. Raises StorageError."""
+        self._slices.unwritten.pop(txn.transactional_id, None)
         self._write_markers(txn, txn.partitions)
         return self._never_syncs
 
     def write_markers_in_slices(self, txn: Txn, following: AfterMarkers) -> None:
         """Write the markers of a transaction in several turns: with very many partitions, stop points, or stopped nodes."""
         on_written, on_failed, on_waiting = map(self._reporting, following)
+
+        def waits() -> None:
+            self.update_markers_at_once_max()
+            on_waiting()
+
         written = on_written if self._never_syncs else partial(self.when_synced, on_written)
-        following = AfterMarkers(written, on_failed, on_waiting)
+        given, following = following, AfterMarkers(written, on_failed, waits)
         if self._stops is None:
             self._slices.write(txn, following)
         elif any(map(self._slices.has_no_leader, txn.partitions)):
-            self._slices.wait(txn, on_waiting)
+            self._slices.wait(txn, waits, lambda: self.write_markers_in_slices(txn, given))
         else:
             self._slices.unwritten.pop(txn.transactional_id, None)
             self._stops.write_markers(txn, partial(self._write_markers, txn), following)

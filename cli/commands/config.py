@@ -8,9 +8,9 @@ from stuntbroker.cli.arguments import UsageError, single
 from stuntbroker.cli.commands.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_verb
 from stuntbroker.cli.tables import shown, table
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import ConfigEntry, Source, alter_config, describe_config
+from stuntbroker.client.configs import ConfigEntry, alter_config, describe_config
 from stuntbroker.client.topics import describe_topics
-from stuntbroker.protocol.config_resources import ResourceType
+from stuntbroker.protocol.config_resources import ConfigSource, ResourceType
 
 USAGE: Final = (
     """\
@@ -44,7 +44,7 @@ RESOURCES: Final = {
     "--group": ResourceType.GROUP,
 }
 
-SOURCES: Final = {source.value: source.name for source in Source}
+SOURCES: Final = {source.value: source.name for source in ConfigSource}
 
 
 def config(arguments: list[str]) -> int:
@@ -74,7 +74,7 @@ def _describe(given: Options) -> Operation:
             describe_topics(cluster, [name])  # Raises NotFound, where describe_config waits for the topic.
         entries = describe_config(cluster, kind, name)
         if "--all" not in given:
-            entries = [entry for entry in entries if entry.source != Source.DEFAULT_CONFIG]
+            entries = [entry for entry in entries if entry.source != ConfigSource.DEFAULT_CONFIG]
         rows = [(entry.name, _value(entry), source_name(entry.source)) for entry in entries]
         documents = [
             {

@@ -18,10 +18,10 @@ from stuntbroker.cli.commands.verbs import (
 )
 from stuntbroker.cli.tables import shown, table
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import Source, describe_config
+from stuntbroker.client.configs import describe_config
 from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.client.topics import TopicDescription, create_topic, delete_topic, describe_topics, grow_topic
-from stuntbroker.protocol.config_resources import ResourceType
+from stuntbroker.protocol.config_resources import ConfigSource, ResourceType
 from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX
 
 USAGE: Final = (
@@ -115,7 +115,7 @@ def _describe(given: Options) -> Operation:
 def changed_properties(cluster: Cluster, name: str) -> dict[str, str | None]:
     """Return the properties that are set on a topic itself, without defaults of the broker or of Kafka."""
     entries = describe_config(cluster, ResourceType.TOPIC, name)
-    return {entry.name: entry.value for entry in entries if entry.source == Source.DYNAMIC_TOPIC_CONFIG}
+    return {entry.name: entry.value for entry in entries if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG}
 
 
 def topic_id_text(topic_id: bytes) -> str:

@@ -9,12 +9,12 @@ from stuntbroker.cli.commands.config import source_name
 from stuntbroker.cli.shims import quota_configs, scram_configs
 from stuntbroker.cli.shims.arguments import Parser, UsageFault, guarded, pairs, run_with_cluster
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import ConfigEntry, Source, alter_config, describe_config, list_configured
+from stuntbroker.client.configs import ConfigEntry, alter_config, describe_config, list_configured
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.groups import list_groups
 from stuntbroker.client.quotas import EVERY, Entity
 from stuntbroker.client.topics import describe_topics
-from stuntbroker.protocol.config_resources import ResourceType
+from stuntbroker.protocol.config_resources import ConfigSource, ResourceType
 
 KINDS = {
     "topics": ResourceType.TOPIC,
@@ -25,11 +25,11 @@ KINDS = {
 }
 USERS = "users"
 DYNAMIC = (
-    Source.DYNAMIC_TOPIC_CONFIG,
-    Source.DYNAMIC_BROKER_CONFIG,
-    Source.DYNAMIC_BROKER_LOGGER_CONFIG,
-    Source.DYNAMIC_CLIENT_METRICS_CONFIG,
-    Source.DYNAMIC_GROUP_CONFIG,
+    ConfigSource.DYNAMIC_TOPIC_CONFIG,
+    ConfigSource.DYNAMIC_BROKER_CONFIG,
+    ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+    ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG,
+    ConfigSource.DYNAMIC_GROUP_CONFIG,
 )
 
 
@@ -157,7 +157,7 @@ def _describe(cluster: Cluster, kind: ResourceType, name: str | None, options: a
         what = kind.name.lower().replace("_", "-")
         if kind == ResourceType.BROKER and not each:
             sys.stdout.write("Default configs for brokers in the cluster are:\n")
-            shown = [entry for entry in entries if entry.source == Source.DYNAMIC_DEFAULT_BROKER_CONFIG]
+            shown = [entry for entry in entries if entry.source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG]
         else:
             sys.stdout.write(f"{'All' if options.all else 'Dynamic'} configs for {what} {each} are:\n")
             shown = [entry for entry in entries if options.all or entry.source in DYNAMIC]

@@ -17,7 +17,7 @@ from stuntbroker.cli.shims.arguments import (
     run_with_cluster,
 )
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import Source, describe_config
+from stuntbroker.client.configs import describe_config
 from stuntbroker.client.errors import BrokerError
 from stuntbroker.client.topics import (
     PartitionDescription,
@@ -27,7 +27,7 @@ from stuntbroker.client.topics import (
     describe_topics,
     grow_topic,
 )
-from stuntbroker.protocol.config_resources import ResourceType
+from stuntbroker.protocol.config_resources import ConfigSource, ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 
 ACTIONS = ("create", "list", "describe", "alter", "delete")
@@ -40,10 +40,10 @@ LIMITS = (
 """Options that limit `--describe` to unhealthy partitions."""
 MIN_IN_SYNC = "min.insync.replicas"
 OVERRIDDEN = (
-    Source.DYNAMIC_TOPIC_CONFIG,
-    Source.DYNAMIC_BROKER_CONFIG,
-    Source.DYNAMIC_DEFAULT_BROKER_CONFIG,
-    Source.STATIC_BROKER_CONFIG,
+    ConfigSource.DYNAMIC_TOPIC_CONFIG,
+    ConfigSource.DYNAMIC_BROKER_CONFIG,
+    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
+    ConfigSource.STATIC_BROKER_CONFIG,
 )
 
 

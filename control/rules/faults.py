@@ -17,6 +17,7 @@ from stuntbroker.broker.requests.plain_messages import Plain
 from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.request_values import OF_TRANSACTION
+from stuntbroker.protocol.software import FIXTURE_CLIENT_ID
 from stuntbroker.protocol.transaction_states import EPOCH_LAST
 
 MATCH: Final = {
@@ -90,8 +91,6 @@ NAMES_OF_A_TOPIC: Final = {"name", "topic"}
 """Fields with the topic's name, in elements of a list of topics."""
 
 
-OBSERVER: Final = "stuntbroker-fixture"
-"""Client id of the fixture's broker objects; only rules that name it match their requests."""
 NEWER_INSTANCE: Final = "stuntbroker-newer-instance"
 """Client id of the instances that `newer_instance` starts; only rules that name it match their requests."""
 
@@ -169,7 +168,7 @@ def match_as_json(match: Mapping[str, Any]) -> dict[str, Any]:
 
 def matches(match: Mapping[str, Any], subject: Subject) -> bool:
     """Return whether a request fits a match that `read_match` returned."""
-    if subject.client_id in (OBSERVER, NEWER_INSTANCE) and "client_id" not in match:
+    if subject.client_id in (FIXTURE_CLIENT_ID, NEWER_INSTANCE) and "client_id" not in match:
         return False
     for name, wanted in match.items():
         if name == "api":

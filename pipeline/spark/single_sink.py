@@ -29,7 +29,7 @@ from stuntbroker.client.producing import now_ms
 from stuntbroker.client.transactions import init_producer
 from stuntbroker.pipeline.decision_topic import make_decision_topic, stored
 from stuntbroker.pipeline.decisions import Decision, NotDone, Transaction, check_query, to_json, writes_after
-from stuntbroker.pipeline.recovery import settle
+from stuntbroker.pipeline.recovery import settle, single_id
 from stuntbroker.pipeline.spark.claims import is_first, remember, remembered
 from stuntbroker.pipeline.spark.connections import batch_limits, connected, partition_counts, store_of, values_of
 from stuntbroker.pipeline.spark.rows import pieces
@@ -60,7 +60,7 @@ class SingleSink:
     def __init__(self, options: SinkOptions, query_id: str | None = None) -> None:
         self._options = options
         self._query_id = query_id
-        self._id = f"{options.sink_id}-single"
+        self._id = single_id(options.sink_id)
         self._topic = options.decisions.name
 
     def take(self) -> Taken:

@@ -28,7 +28,7 @@ from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, 
 from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedTxnState
 from stuntbroker.client.transactions import init_producer
 from stuntbroker.pipeline.decisions import Decision, Decisions, Transaction, check_query, writes_after
-from stuntbroker.pipeline.recovery import settle, transactional_id
+from stuntbroker.pipeline.recovery import settle, single_id, transactional_id
 from stuntbroker.pipeline.spark.claims import remember, remembered
 from stuntbroker.pipeline.spark.connections import batch_limits, connected, partition_counts, store_of
 from stuntbroker.pipeline.spark.rows import pieces
@@ -90,7 +90,7 @@ class TwoPhaseSink:
                 _check_permission(cluster, options.sink_id)
             if options.decisions.is_topic:
                 # Fence a driver with mode=single that is still alive; its last commit is read below.
-                init_producer(cluster, f"{options.sink_id}-single", TIMEOUT_MS)
+                init_producer(cluster, single_id(options.sink_id), TIMEOUT_MS)
             claim = store.take()
             gate = init_producer(cluster, _gate_id(options.sink_id), TIMEOUT_MS).pair
             store.check()  # If another driver has taken the sink meanwhile, the gate belongs to that driver.

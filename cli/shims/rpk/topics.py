@@ -20,7 +20,7 @@ from stuntbroker.cli.shims.rpk.commands import (
 from stuntbroker.cli.shims.rpk.offsets import parse_bound
 from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import Source, alter_config, describe_config
+from stuntbroker.client.configs import alter_config, describe_config
 from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.client.reader import list_offset
 from stuntbroker.client.topics import (
@@ -31,7 +31,7 @@ from stuntbroker.client.topics import (
     describe_topics,
     grow_topic,
 )
-from stuntbroker.protocol.config_resources import ResourceType
+from stuntbroker.protocol.config_resources import ConfigSource, ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.protocol.topic_names import INTERNAL
@@ -140,7 +140,7 @@ def _description(cluster: Cluster, topic: TopicDescription, options: argparse.Na
         )
     if options.all or options.configs or is_default:
         entries = describe_config(cluster, ResourceType.TOPIC, topic.name)
-        rows = [(each.name, each.value or "", Source(each.source).name) for each in entries]
+        rows = [(each.name, each.value or "", ConfigSource(each.source).name) for each in entries]
         sections["CONFIGS"] = table(("KEY", "VALUE", "SOURCE"), rows)
     if options.all or options.partitions:
         sections["PARTITIONS"] = _partitions(cluster, topic)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from stuntbroker.broker.configuration.config import BrokerConfig
-from stuntbroker.broker.metadata.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
 from stuntbroker.broker.server import Broker
 from stuntbroker.coordinator.records import read_record
 from stuntbroker.coordinator.state import Phase
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_records
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.features import UpgradeType
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -34,7 +34,9 @@ TXN = "payments"
 TIMEOUT_MS = 1_000
 
 
-def update(client: Client, level: int, kind: int = SAFE_DOWNGRADE, version: int = 2, only: bool = False) -> Any:
+def update(
+    client: Client, level: int, kind: int = UpgradeType.SAFE_DOWNGRADE, version: int = 2, only: bool = False
+) -> Any:
     request = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(FEATURE, level, True, kind)], validate_only=only)
     return client.ask(request, version)
 
@@ -89,7 +91,11 @@ async def test_a_new_level_and_a_higher_epoch_are_in_the_next_api_versions(data_
         client = rig.client()
         assert shown(client) == ({FEATURE: (2, 2)}, 1)
         epochs = []
-        for level, kind in ((1, SAFE_DOWNGRADE), (2, UPGRADE), (1, UNSAFE_DOWNGRADE)):
+        for level, kind in (
+            (1, UpgradeType.SAFE_DOWNGRADE),
+            (2, UpgradeType.UPGRADE),
+            (1, UpgradeType.UNSAFE_DOWNGRADE),
+        ):
             assert update(client, level, kind).error_code == 0
             levels, epoch = shown(client, 3)
             assert levels == {FEATURE: (level, level)}
@@ -104,11 +110,11 @@ async def test_a_refused_update_has_the_code_of_kafka_and_changes_nothing(versio
     async with running_rig(data_dir, {FEATURE: "1"}) as rig:
         client = rig.client()
         before = shown(client)
-        refused = [(3, UPGRADE), (-1, UPGRADE), (0, UPGRADE)]
+        refused = [(3, UpgradeType.UPGRADE), (-1, UpgradeType.UPGRADE), (0, UpgradeType.UPGRADE)]
         if version > 0:  # Version 0 has no type: everything is an upgrade, AllowDowngrade is not read.
-            refused += [(2, SAFE_DOWNGRADE), (2, UNSAFE_DOWNGRADE), (2, 0), (1, 4), (1, -1)]
+            refused += [(2, UpgradeType.SAFE_DOWNGRADE), (2, UpgradeType.UNSAFE_DOWNGRADE), (2, 0), (1, 4), (1, -1)]
         else:
-            refused += [(0, SAFE_DOWNGRADE), (0, UNSAFE_DOWNGRADE)]
+            refused += [(0, UpgradeType.SAFE_DOWNGRADE), (0, UpgradeType.UNSAFE_DOWNGRADE)]
         for level, kind in refused:
             said = update(client, level, kind, version)
             assert (said.error_code, list(said.results)) == (REFUSED, []), (level, kind)
@@ -119,7 +125,10 @@ async def test_a_refused_update_has_the_code_of_kafka_and_changes_nothing(versio
 async def test_all_features_of_a_request_are_updated_or_none(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
-        good, unknown = FeatureUpdateKey(FEATURE, 1, False, SAFE_DOWNGRADE), FeatureUpdateKey("group.version", 1)
+        good, unknown = (
+            FeatureUpdateKey(FEATURE, 1, False, UpgradeType.SAFE_DOWNGRADE),
+            FeatureUpdateKey("group.version", 1),
+        )
         for updates in ([good, unknown], [unknown, good]):
             assert client.ask(UpdateFeaturesRequest(feature_updates=updates), 2).error_code == REFUSED
         assert shown(client) == ({FEATURE: (2, 2)}, 1)
@@ -128,7 +137,10 @@ async def test_all_features_of_a_request_are_updated_or_none(data_dir: Path) -> 
 async def test_of_two_updates_of_one_feature_the_last_counts_and_both_are_answered(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
-        twice = [FeatureUpdateKey(FEATURE, 7, False, UPGRADE), FeatureUpdateKey(FEATURE, 1, False, SAFE_DOWNGRADE)]
+        twice = [
+            FeatureUpdateKey(FEATURE, 7, False, UpgradeType.UPGRADE),
+            FeatureUpdateKey(FEATURE, 1, False, UpgradeType.SAFE_DOWNGRADE),
+        ]
         said = client.ask(UpdateFeaturesRequest(feature_updates=twice), 1)
         assert [(r.feature, r.error_code) for r in said.results] == [(FEATURE, 0), (FEATURE, 0)]
         assert shown(client)[0] == {FEATURE: (1, 1)}
@@ -137,8 +149,8 @@ async def test_of_two_updates_of_one_feature_the_last_counts_and_both_are_answer
 async def test_validating_only_changes_nothing(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()
-        assert update(client, 1, SAFE_DOWNGRADE, only=True).error_code == 0
-        assert update(client, 1, UPGRADE, only=True).error_code == REFUSED
+        assert update(client, 1, UpgradeType.SAFE_DOWNGRADE, only=True).error_code == 0
+        assert update(client, 1, UpgradeType.UPGRADE, only=True).error_code == REFUSED
         assert shown(client) == ({FEATURE: (2, 2)}, 1)
 
 
@@ -171,7 +183,7 @@ async def test_the_feature_level_survives_a_rewrite_of_the_journal(data_dir: Pat
     async with running_rig(data_dir) as rig:
         for _ in range(600):
             update(rig.client(), 1)
-            update(rig.client(), 2, UPGRADE)
+            update(rig.client(), 2, UpgradeType.UPGRADE)
         update(rig.client(), 0)
         epoch = shown(rig.client())[1]
     for _ in range(2):
@@ -234,7 +246,7 @@ async def test_the_records_of_the_transaction_log_are_those_of_the_level(data_di
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
-        for level, kind in ((0, SAFE_DOWNGRADE), (1, UPGRADE), (2, UPGRADE)):
+        for level, kind in ((0, UpgradeType.SAFE_DOWNGRADE), (1, UpgradeType.UPGRADE), (2, UpgradeType.UPGRADE)):
             assert update(client, level, kind).error_code == 0
             pair = begin(client)
             assert client.ask(EndTxnRequest(TXN, *pair, True), 4).error_code == 0
@@ -246,7 +258,7 @@ async def test_end_txn_version_5_bumps_the_epoch_at_every_level(data_dir: Path) 
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
-        for level, kind in ((2, UPGRADE), (1, SAFE_DOWNGRADE), (0, SAFE_DOWNGRADE)):
+        for level, kind in ((2, UpgradeType.UPGRADE), (1, UpgradeType.SAFE_DOWNGRADE), (0, UpgradeType.SAFE_DOWNGRADE)):
             assert update(client, level, kind).error_code == 0
             pid, epoch = begin(client)
             ended = client.ask(EndTxnRequest(TXN, pid, epoch, True), 5)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.metadata.features import UNSAFE_DOWNGRADE, UPGRADE
 from stuntbroker.broker.metadata.topics import INTERNAL_COMPACTION_LAG_MS
 from stuntbroker.coordinator.state import Txn
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.features import UpgradeType
 from stuntbroker.protocol.messages import delete_records_request as deleting
 from stuntbroker.protocol.messages import offset_fetch_request as fetching
 from stuntbroker.protocol.messages import txn_offset_commit_request as committing
@@ -47,7 +47,9 @@ PROFILES = ("kafka", "kip-588", "kip-447-draft")
 
 def set_level(client: Client, level: int) -> None:
     before = client.broker.features.transaction_version
-    update = FeatureUpdateKey("transaction.version", level, True, UPGRADE if level > before else UNSAFE_DOWNGRADE)
+    update = FeatureUpdateKey(
+        "transaction.version", level, True, UpgradeType.UPGRADE if level > before else UpgradeType.UNSAFE_DOWNGRADE
+    )
     assert client.ask(UpdateFeaturesRequest(feature_updates=[update]), 2).error_code == OK
 
 

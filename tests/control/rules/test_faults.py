@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.control.rules.faults import FaultError, Subject, read_fault
-from stuntbroker.fixture.observed import CLIENT_ID
+from stuntbroker.protocol.software import FIXTURE_CLIENT_ID
 from tests.kit.control_rules import rule
 
 PRODUCE = {
@@ -101,7 +101,7 @@ def test_a_fault_does_not_fire_for_other_requests(name: str) -> None:
 
 
 def test_a_fault_matches_requests_of_the_fixture_only_by_their_client_id() -> None:
-    request = Subject(0, 3, CLIENT_ID, "PLAINTEXT", PRODUCE)
+    request = Subject(0, 3, FIXTURE_CLIENT_ID, "PLAINTEXT", PRODUCE)
     assert not read_fault("fault-1", rule("Produce", close=True), 0).fires(request, 0)
     assert read_fault("fault-1", rule("Produce", client_id="stunt*", close=True), 0).fires(request, 0)
 
