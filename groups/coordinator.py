@@ -67,6 +67,8 @@ class GroupCoordinator:
         self._ports = Ports(self.ledger.append_group, timers, now_ms, config, events)
         self.actors: dict[str, GroupActor] = {}
         self._generations = Generations()
+        self._unloaded: set[int] = set()
+        """Partitions whose groups are not loaded: a request that has waited, or is handled in slices, gets NOT_COORDINATOR."""
         self._sweep: TimerHandle | None = None
         self._members_bytes = 0
         """Upper bound of the bytes kept for all members; recounted exactly when the limit is reached."""
@@ -95,6 +97,7 @@ class GroupCoordinator:
 
     def unload(self, partition: int) -> None:
         """Forget the groups of a partition; waiting requests get NOT_COORDINATOR."""
+        self._unloaded.add(partition)
         unloaded = [group_id for group_id in self.actors if self.partition_of(group_id) == partition]
         actors = [self.actors.pop(group_id) for group_id in unloaded]
         for group_id in unloaded:
@@ -107,10 +110,19 @@ class GroupCoordinator:
         """Load the groups of a partition that was unloaded; their members' session time-outs begin now."""
         self.ledger.forget(partition)
         self.replay(partition, batches)
+        self._unloaded.discard(partition)
         self._members_bytes = self._count_members_bytes()
         for group_id, actor in tuple(self.actors.items()):
             if actor.group.members and self.partition_of(group_id) == partition:
                 actor.ask(Loaded())
+
+    def is_loaded(self, group_id: str) -> bool:
+        """Return whether the partition of a group is loaded; the group need not exist."""
+        return not self._unloaded or self.partition_of(group_id) not in self._unloaded
+
+    def _loading_error(self, group_id: str) -> ErrorCode:
+        """Return NOT_COORDINATOR if the group is not loaded, else NONE."""
+        return ErrorCode.NONE if self.is_loaded(group_id) else ErrorCode.NOT_COORDINATOR
 
     def stop(self) -> None:
         """Cancel all timers."""
@@ -146,6 +158,8 @@ class GroupCoordinator:
     def _join_error(self, request: JoinGroup) -> ErrorCode:
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
+        if error := self._loading_error(request.group_id):
+            return error
         config = self._config
         if not config.session_timeout_ms_min <= request.session_timeout_ms <= config.session_timeout_ms_max:
             return ErrorCode.INVALID_SESSION_TIMEOUT
@@ -175,7 +189,7 @@ class GroupCoordinator:
             return
         actor = self.actors.get(request.group_id)
         if actor is None:
-            reply(SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
+            reply(SyncReply(self._loading_error(request.group_id) or ErrorCode.UNKNOWN_MEMBER_ID))
             return
         if not self._reserve_bytes(sum(len(assignment) for _, assignment in request.assignments)):
             reply(SyncReply(ErrorCode.GROUP_MAX_SIZE_REACHED))
@@ -188,7 +202,7 @@ class GroupCoordinator:
             return ErrorCode.INVALID_GROUP_ID
         actor = self.actors.get(group_id)
         if actor is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
+            return self._loading_error(group_id) or ErrorCode.UNKNOWN_MEMBER_ID
         error = heartbeat(actor.group, member_id, instance_id, generation)
         if error is ErrorCode.NONE or error is ErrorCode.REBALANCE_IN_PROGRESS:
             actor.touch(member_id)
@@ -199,6 +213,8 @@ class GroupCoordinator:
         if not group_id:
             return LeaveReply(ErrorCode.INVALID_GROUP_ID)
         actor = self.actors.get(group_id)
+        if actor is None and (error := self._loading_error(group_id)):
+            return LeaveReply(error)
         if actor is None:
             return LeaveReply(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leavers))
         answers: list[LeaveReply] = []
@@ -227,7 +243,7 @@ class GroupCoordinator:
     def delete_group(self, group_id: str) -> ErrorCode:
         """Delete a group without members, and its offsets; return the error of the response."""
         group = self.group(group_id)
-        error = group_delete_error(group)
+        error = self._loading_error(group_id) or group_delete_error(group)
         if error is ErrorCode.NONE:
             self._remove(group_id, self.ledger.store_of(group_id).places(group_id), with_group=True)
         return error
@@ -253,7 +269,7 @@ class GroupCoordinator:
         """Commit offsets; return one error per commit, in order. `version`: of the OffsetCommit request."""
         actor = self.actors.get(group_id)
         if actor is None:
-            error = missing_group_error(generation, False, version)
+            error = self._loading_error(group_id) or missing_group_error(generation, False, version)
         else:
             error = commit_error(actor.group, member_id, instance_id, generation, False)
         if error is not ErrorCode.NONE:
@@ -281,7 +297,7 @@ class GroupCoordinator:
             return [ErrorCode.INVALID_GROUP_ID] * len(commits)
         actor = self.actors.get(group_id)
         if actor is None:
-            error = missing_group_error(generation, True, version)
+            error = self._loading_error(group_id) or missing_group_error(generation, True, version)
         else:
             error = commit_error(actor.group, member_id, instance_id, generation, True)
         if error is not ErrorCode.NONE:
@@ -301,14 +317,15 @@ class GroupCoordinator:
     ) -> list[FetchedTopic]:
         """Return the committed offsets of (topic, topic id or zeros, partitions).
 
-        `unstable`: error for a partition with a pending transactional offset if `require_stable` is set.
+        `unstable`: error for a partition with a pending transactional offset if `require_stable` is set. The group has to be
+        loaded (`is_loaded`).
         """
         return fetch(self.ledger.store_of(group_id), group_id, topics, require_stable, unstable)
 
     def fetch_all(
         self, group_id: str, require_stable: bool, unstable: ErrorCode = ErrorCode.UNSTABLE_OFFSET_COMMIT
     ) -> list[FetchedTopic]:
-        """Return all committed offsets of a group."""
+        """Return all committed offsets of a group, which has to be loaded (`is_loaded`)."""
         return fetch_all(self.ledger.store_of(group_id), group_id, require_stable, unstable)
 
     def pending_of(self, group_id: str) -> list[tuple[Place, int, StoredOffset]]:
@@ -324,7 +341,7 @@ class GroupCoordinator:
         if not group_id:
             return ErrorCode.INVALID_GROUP_ID, []
         group = self.group(group_id)
-        error = offset_delete_error(group)
+        error = self._loading_error(group_id) or offset_delete_error(group)
         if group is None or error is not ErrorCode.NONE:
             return error, []
         kept = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC

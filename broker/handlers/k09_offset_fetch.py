@@ -58,11 +58,12 @@ def _single(request: Asking[Uses], body: OffsetFetchRequest, version: int) -> St
     stable, unstable = body.require_stable, ErrorCode.UNSTABLE_OFFSET_COMMIT
     if version < REQUIRE_STABLE_FROM and request.listener.profile == KIP_447_DRAFT:
         stable, unstable = True, RETRY_LATER
-    if body.topics is None:
-        topics = groups.fetch_all(body.group_id, stable, unstable)
-    else:
+    wanted = None
+    if body.topics is not None:
         wanted = [(topic.name, ZERO_UUID, topic.partition_indexes) for topic in body.topics]
-        topics = yield from _fetch(groups, body.group_id, wanted, stable, unstable)
+    topics = yield from _fetch(groups, body.group_id, wanted, stable, unstable)
+    if topics is None:
+        return OffsetFetchResponse(error_code=ErrorCode.NOT_COORDINATOR)
     must_retry = any(fetched.error == RETRY_LATER for topic in topics for fetched in topic.partitions)
     return OffsetFetchResponse(
         topics=[
@@ -89,13 +90,20 @@ def _steps(request: Asking[Uses], body: OffsetFetchRequest, version: int) -> Ste
 
 
 def _fetch(
-    groups: GroupCoordinator, group_id: str, wanted: Sequence[Wanted], stable: bool, unstable: ErrorCode
-) -> Generator[int, None, list[FetchedTopic]]:
-    """Return the committed offsets of partitions, looking up FETCHED_AT_ONCE in each step."""
+    groups: GroupCoordinator, group_id: str, wanted: Sequence[Wanted] | None, stable: bool, unstable: ErrorCode
+) -> Generator[int, None, list[FetchedTopic] | None]:
+    """Return the committed offsets of partitions, looking up FETCHED_AT_ONCE in each step. `wanted`: None for all.
+
+    Return None if another node has become the coordinator of the group meanwhile.
+    """
     topics: list[FetchedTopic] = []
+    if wanted is None:
+        return groups.fetch_all(group_id, stable, unstable) if groups.is_loaded(group_id) else None
     for name, topic_id, numbers in wanted:
         topics.append(FetchedTopic(name, topic_id, []))
         for start in range(0, len(numbers), FETCHED_AT_ONCE):
+            if not groups.is_loaded(group_id):
+                return None
             some = [(name, topic_id, numbers[start : start + FETCHED_AT_ONCE])]
             topics[-1].partitions.extend(groups.fetch(group_id, some, stable, unstable)[0].partitions)
             yield ELEMENT_COST + len(some[0][2]) // 5
@@ -107,11 +115,8 @@ def _group(
 ) -> Generator[int, None, OffsetFetchResponseGroup]:
     groups = request.broker.groups
     unknown: list[OffsetFetchResponseTopics] = []
-    if requested.topics is None:
-        topics = groups.fetch_all(requested.group_id, require_stable)
-        if version >= TOPIC_IDS_FROM[KEY]:
-            topics = _with_ids(request, topics)
-    else:
+    wanted: list[Wanted] | None = None
+    if requested.topics is not None:
         wanted = []
         for topic in requested.topics:
             name = topic.name if version < TOPIC_IDS_FROM[KEY] else request.broker.topics.name_of(topic.topic_id)
@@ -119,7 +124,12 @@ def _group(
                 unknown.append(_unknown_id(topic.topic_id, topic.partition_indexes))
             else:
                 wanted.append((name, topic.topic_id, topic.partition_indexes))
-        topics = yield from _fetch(groups, requested.group_id, wanted, require_stable, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    topics = yield from _fetch(groups, requested.group_id, wanted, require_stable, unstable)
+    if topics is None:
+        return OffsetFetchResponseGroup(requested.group_id, [], ErrorCode.NOT_COORDINATOR)
+    if wanted is None and version >= TOPIC_IDS_FROM[KEY]:
+        topics = _with_ids(request, topics)
     known = [
         OffsetFetchResponseTopics(
             topic.name, topic.topic_id, [OffsetFetchResponsePartitions(*fetched) for fetched in topic.partitions]

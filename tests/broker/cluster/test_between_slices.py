@@ -13,6 +13,7 @@ from stuntbroker.protocol.acls import ALLOW, LITERAL, Acl, Operation, Resource
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from stuntbroker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -198,6 +199,51 @@ async def test_a_produce_that_waits_for_its_coordinator_does_not_write_to_a_topi
         [part] = decode(client.answers()[0], 0, 12).responses[0].partition_responses
         assert part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert logs[39].next_offset == 0
+
+
+# --- groups
+
+MANY = 6_000
+
+
+def many_commits(group: str) -> OffsetCommitRequest:
+    partitions = [OffsetCommitRequestPartition(index, 42, -1, "") for index in range(MANY)]
+    return OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic("t", partitions=partitions)])
+
+
+def many_offsets(group: str) -> OffsetFetchRequest:
+    topics = [OffsetFetchRequestTopics("t", partition_indexes=list(range(MANY)))]
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=topics)])
+
+
+async def test_requests_in_slices_get_not_coordinator_after_the_coordinator_has_moved() -> None:
+    async with running_rig(properties={"stuntbroker.nodes": "2"}) as rig:
+        rig.topic("t", MANY)
+        log = rig.broker.topics.internal_topic(OFFSETS)
+        names = ["group", *(f"other-{number}" for number in range(300))]
+        for index in {partition_for(name, len(log.partitions)) for name in names}:
+            change_leader(rig.broker, log, index, 1)
+        for name in names[1:]:
+            partitions = [OffsetCommitRequestPartition(0, 42, -1, "")]
+            rig.client().ask(
+                OffsetCommitRequest(name, topics=[OffsetCommitRequestTopic("t", partitions=partitions)]), 8
+            )
+        writer, reader, deleter = rig.client(), rig.client(), rig.client()
+        feed(writer, many_commits("group"), 8)
+        await response_of(writer, 8, 8)
+
+        feed(reader, many_offsets("group"), 8)
+        feed(writer, many_commits("group"), 8)
+        feed(deleter, DeleteGroupsRequest(names[1:]), 2)
+        for index in {partition_for(name, len(log.partitions)) for name in ("group", names[-1])}:
+            change_leader(rig.broker, log, index, 2, load_ms=60_000)
+
+        [group] = (await response_of(reader, 9, 8)).groups
+        assert (group.error_code, list(group.topics)) == (ErrorCode.NOT_COORDINATOR, [])
+        committed = (await response_of(writer, 8, 8)).topics[0].partitions
+        assert {part.error_code for part in committed} == {0, ErrorCode.NOT_COORDINATOR}
+        deleted = {result.group_id: result.error_code for result in (await response_of(deleter, 42, 2)).results}
+        assert (deleted[names[1]], deleted[names[-1]]) == (0, ErrorCode.NOT_COORDINATOR)
 
 
 # --- control
