@@ -22,6 +22,7 @@ from stuntbroker.protocol.messages.offset_commit_response import (
 from stuntbroker.protocol.versions import TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.metadata.topics import Topic
     from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests, HasTopics
 
     class Uses(HasGroups, HasLongRequests, HasTopics, Protocol):
@@ -39,8 +40,7 @@ def handle(request: Asking[Uses], body: OffsetCommitRequest, version: int) -> Of
 
 def _steps(request: Asking[Uses], body: OffsetCommitRequest, version: int) -> Steps[OffsetCommitResponse]:
     topics, by_id = request.broker.topics, version >= TOPIC_IDS_FROM[KEY]
-    commits: list[OffsetCommit] = []
-    answered: list[OffsetCommitResponsePartition] = []
+    commits: list[tuple[OffsetCommit, Topic, OffsetCommitResponsePartition]] = []
     answers: list[OffsetCommitResponseTopic] = []
     for requested in body.topics:
         topic = topics.find(requested.name, requested.topic_id, by_id)
@@ -55,17 +55,15 @@ def _steps(request: Asking[Uses], body: OffsetCommitRequest, version: int) -> St
             elif not 0 <= number < count:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
-                commits.append(
-                    OffsetCommit(
-                        topic.name,
-                        number,
-                        partition.committed_offset,
-                        partition.committed_leader_epoch,
-                        partition.committed_metadata,
-                        topic.id,
-                    )
+                commit = OffsetCommit(
+                    topic.name,
+                    number,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata,
+                    topic.id,
                 )
-                answered.append(answer)
+                commits.append((commit, topic, answer))
         if partitions:
             answers.append(OffsetCommitResponseTopic(requested.name, requested.topic_id, partitions))
     response = OffsetCommitResponse(topics=answers)
@@ -73,15 +71,21 @@ def _steps(request: Asking[Uses], body: OffsetCommitRequest, version: int) -> St
     for start in range(0, len(commits), COMMITTED_AT_ONCE):
         if start:
             yield SLICE_COST
+        some = []
+        for commit, topic, answer in commits[start : start + COMMITTED_AT_ONCE]:
+            if topics.get(topic.name) is topic:
+                some.append((commit, answer))
+            else:  # It was deleted between two steps; a new topic of this name has no offsets.
+                answer.error_code = unknown_topic(by_id)
         errors = request.broker.groups.commit(
             body.group_id,
             body.member_id,
             body.group_instance_id,
             body.generation_id_or_member_epoch,
-            commits[start : start + COMMITTED_AT_ONCE],
+            [commit for commit, _ in some],
             version,
             body.retention_time_ms,
         )
-        for answer, error in zip(answered[start : start + COMMITTED_AT_ONCE], errors, strict=True):
+        for (_, answer), error in zip(some, errors, strict=True):
             answer.error_code = error
     return response

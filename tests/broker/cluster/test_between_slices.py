@@ -246,6 +246,21 @@ async def test_requests_in_slices_get_not_coordinator_after_the_coordinator_has_
         assert (deleted[names[1]], deleted[names[-1]]) == (0, ErrorCode.NOT_COORDINATOR)
 
 
+async def test_offsets_in_slices_are_not_committed_to_a_topic_that_is_created_anew() -> None:
+    async with running_rig() as rig:
+        topic = rig.topic("t", MANY)
+        client, other = rig.client(), rig.client()
+        feed(client, many_commits("group"), 8)
+        rig.broker.topics.delete(topic)
+        rig.broker.topic_deleted("t")
+        rig.topic("t", MANY)
+        committed = (await response_of(client, 8, 8)).topics[0].partitions
+        assert {part.error_code for part in committed} == {0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        feed(other, many_offsets("group"), 8)
+        [group] = (await response_of(other, 9, 8)).groups
+        assert {part.committed_offset for part in group.topics[0].partitions} == {NO_OFFSET}
+
+
 # --- control
 
 
