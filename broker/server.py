@@ -88,6 +88,8 @@ class Broker:
         """Called after properties have changed while the broker runs."""
         self._servers: dict[int, list[asyncio.Server]] = {}
         """Node id -> servers."""
+        self.closed_nodes: set[int] = set()
+        """Nodes that take no clients: they are stopped, or the broker is. A client may have been accepted just before."""
         self._housekeeping: Housekeeping | None = None
         self.is_temporary = data_dir is None
         """Whether the data folder is removed when the broker stops."""
@@ -216,6 +218,7 @@ class Broker:
 
     async def open_node(self, node_id: int) -> None:
         """Listen again on the addresses of a node. Raises CannotListen."""
+        self.closed_nodes.discard(node_id)
         try:
             for listener in self.nodes.by_id[node_id].listeners.values():
                 await self._listen(listener, listener.bind(listener.addresses[0].port))
@@ -225,6 +228,7 @@ class Broker:
 
     def close_node(self, node_id: int) -> None:
         """Stop listening for a node, and close its connections immediately."""
+        self.closed_nodes.add(node_id)
         for server in self._servers.pop(node_id, ()):
             server.close()
         for connection in list(self.connections):
@@ -300,6 +304,7 @@ class Broker:
         self.data_dir.abandon()
 
     def _close_servers(self) -> None:
+        self.closed_nodes.update(self.nodes.ids)
         for servers in self._servers.values():
             for server in servers:
                 server.close()

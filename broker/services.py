@@ -290,6 +290,7 @@ class Services(
 
     frame_size_max: int
     read_pace: ReadPace
+    closed_nodes: set[int]
 
 
 class AskingPart(Requester, Protocol[Uses]):

@@ -129,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
         self.host = peer[0]
         self.peer: str = f"{peer[0]}:{peer[1]}"
         self.local = (local[0], local[1])
-        if not self.broker.connections.admit(self):
+        if self.listener.node_id in self.broker.closed_nodes or not self.broker.connections.admit(self):
             transport.abort()
             return
         transport.set_write_buffer_limits(high=self.broker.config["stuntbroker.write.buffer.bytes"])

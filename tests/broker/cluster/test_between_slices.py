@@ -37,7 +37,7 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
 )
 from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE
 from tests.kit.disk_rig import Disk
-from tests.kit.rig import Client, Rig, decode, frame, running_rig, turn
+from tests.kit.rig import Client, FakeTransport, Rig, decode, frame, running_rig, turn
 from tests.kit.transactions.two_calls import add, begin
 from tests.kit.valid_requests import batch
 
@@ -246,7 +246,7 @@ async def test_requests_in_slices_get_not_coordinator_after_the_coordinator_has_
         assert (deleted[names[1]], deleted[names[-1]]) == (0, ErrorCode.NOT_COORDINATOR)
 
 
-async def test_offsets_in_slices_are_not_committed_to_a_topic_that_is_created_anew() -> None:
+async def test_offsets_in_slices_are_not_committed_to_a_recreated_topic() -> None:
     async with running_rig() as rig:
         topic = rig.topic("t", MANY)
         client, other = rig.client(), rig.client()
@@ -259,6 +259,24 @@ async def test_offsets_in_slices_are_not_committed_to_a_topic_that_is_created_an
         feed(other, many_offsets("group"), 8)
         [group] = (await response_of(other, 9, 8)).groups
         assert {part.committed_offset for part in group.topics[0].partitions} == {NO_OFFSET}
+
+
+# --- connections
+
+
+async def test_a_client_that_was_accepted_just_before_its_node_stops_is_disconnected() -> None:
+    async with running_rig(properties={"stuntbroker.nodes": "2"}) as rig:
+        listener = next(each for each in rig.broker.listeners if each.node_id == 2)
+        connection, transport = rig.broker.new_connection(listener), FakeTransport()
+        stop_node(rig.broker, rig.broker.nodes.by_id[2])
+        connection.connection_made(transport)
+        assert transport.closed
+        connection.connection_lost(None)
+        await start_node(rig.broker, rig.broker.nodes.by_id[2])
+        accepted, transport = rig.broker.new_connection(listener), FakeTransport()
+        accepted.connection_made(transport)
+        assert not transport.closed
+        accepted.connection_lost(None)
 
 
 # --- control
