@@ -217,9 +217,10 @@ class Calls:
 
     def _timed_out(self, name: str, advice: str = "") -> OperationTimedOutError:
         text = f"{name}() of {self._session.transactional_id!r} has not ended within {self._max_block_s:g} s{advice}"
-        last_fault = self._session.last_fault or self._session.fault_of_records()
-        error = OperationTimedOutError(text if last_fault is None else f"{text} (last: {last_fault.args[0]})")
-        error.__cause__ = last_fault
+        fault = self._session.last_fault
+        last = fault or self._session.fault_of_records()  # Records may still be delivered: this is not the cause.
+        error = OperationTimedOutError(text if last is None else f"{text} (last: {last.args[0]})")
+        error.__cause__ = fault
         return error
 
     def _closed_meanwhile(self, name: str) -> IllegalStateError:
