@@ -54,7 +54,7 @@ def check_consumer_options(
     on_measurement: object = None,
     **options: Any,
 ) -> str:
-    """Return `auto_offset_reset` in lower case. Raises ValueError for options that would bypass transactions, TypeError."""
+    """Return `auto_offset_reset` in lower case. Raises TypeError, ValueError."""
     check_text("group_id", group_id)
     if not group_id:
         raise ValueError("group_id is empty: a TransactionalConsumer reads as a member of a group")
@@ -98,7 +98,8 @@ class TransactionalConsumer(CheckedConsumer):
     ) -> None:
         """Create a consumer, which `start` connects. Needs a running event loop, to which the consumer belongs from then on.
 
-        Raises ValueError for options that would bypass transactions, TypeError.
+        Raises TypeError for unknown options, ValueError for values out of range or that would bypass transactions.
+
         `tracer`: an OpenTelemetry tracer, for a span of each call that returns records. `on_measurement`: a function that is
         called with each `Measurement`.
         """
