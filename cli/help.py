@@ -37,38 +37,31 @@ Examples:
   stuntbroker txn --help
 """
 SERVE: Final = """\
-usage: stuntbroker serve [options]
+usage: stuntbroker serve [options]        runs the broker until SIGTERM, SIGINT (Ctrl-C) or SIGHUP
 
-Runs the broker until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
-
-  --host H                 host to listen on (default: from the property listeners, or localhost; 0.0.0.0: all IPv4 addresses)
-  --port P                 default: from the property listeners, or 9092; 0: chosen by the kernel
-  --nodes N                number of brokers that form a cluster (default 1); the other brokers use the ports after P
-  --data-dir D             folder for the data (default: a temporary folder, removed at the end)
-  --durability process     acknowledged records survive kill -9 (default)
-               power       acknowledged records are synced to the disk, and survive a power failure
-  --recover refuse         do not start with a damaged log (default)
-            truncate       truncate a damaged log before the damage, as Apache Kafka does
-  --config FILE            properties in a TOML file, or in a Java file whose name ends in .properties
-  --set KEY=VALUE          one property, by Kafka's name; may be repeated; overrides the file
+  --host H                listen on this host (default: from the property listeners, or localhost)
+  --port P                default: from the property listeners, or 9092; 0: chosen by the kernel
+  --nodes N               number of brokers that form a cluster (default 1), on the ports from P on
+  --data-dir D            folder for the data (default: a temporary folder, removed at the end)
+  --durability process|power   what acknowledged records survive: kill -9 (default), or a power failure
+  --recover refuse|truncate    a damaged log: do not start (default), or truncate it there, as Apache Kafka does
+  --config FILE           properties in a TOML file, or in a Java file whose name ends in .properties
+  --set KEY=VALUE         one property, by Kafka's name; may be repeated; overrides the file
   --topic NAME[:PARTITIONS[:KEY=VALUE...]]   create this topic if it does not exist; may be repeated
-  --exit-with-parent       stop when the parent process ends, or closes standard input if that is a pipe
-  --container              defaults of a Kafka image: listen on all addresses, store the data in the mounted volume, and log
-                           the ready messages of other images
-  --not-found-ports P,P    listen on these ports, too, and answer every HTTP request with 404
-  --ready-file PATH        when ready, write the addresses to this file as JSON; the file is removed at the start and the end
-  --metrics-port P         serve metrics for Prometheus at /metrics on this port (0: chosen by the kernel)
-  --control [HOST:PORT]    let tests control the clock and faults over HTTP (default: 127.0.0.1 and a port chosen by the kernel)
-  --control-token TOKEN    token that clients of --control must send (default: a random one, or none on a loopback address)
-  --plan NAME|FILE         with --control: apply a plan at the start (JSON, YAML, or a built-in plan: stuntbroker ctl plans)
-  --log-format text|json   format of the log on standard error (default text)
+  --exit-with-parent      stop when the parent process ends, or closes standard input if that is a pipe
+  --container             listen on all addresses, store data in the volume, log the ready messages of other images
+  --not-found-ports P,P   listen on these ports, too, and answer every HTTP request with 404
+  --ready-file PATH       when ready, write the addresses to this file as JSON; it is removed at the start and the end
+  --metrics-port P        serve metrics for Prometheus at /metrics on this port (0: chosen by the kernel)
+  --control [HOST:PORT]   let tests control the clock and faults over HTTP (default: 127.0.0.1:0)
+  --control-token TOKEN   token for clients of --control (default: a random one, or none on a loopback address)
+  --plan NAME|FILE        with --control: apply a plan at the start, from a file or built in (stuntbroker ctl plans)
+  --log-format text|json  format of the log on standard error (default text)
   --log-level debug|info|warning|error   (default info)
 
-The variable KAFKA_X_Y sets the property x.y; STUNTBROKER_X_Y sets the option --x-y or the property stuntbroker.x.y;
-STUNTBROKER_TOPICS=orders:3,payments creates topics. The command line overrides STUNTBROKER_ variables, these override
-KAFKA_ variables, and these override --config.
-When the broker accepts requests, it prints `ready kafka=HOST:PORT`, followed by ` listener.NAME=HOST:PORT` for each of
-several listeners, ` metrics=HOST:PORT` with --metrics-port, and ` control=http://HOST:PORT` with --control.
+Variables: KAFKA_X_Y sets the property x.y, STUNTBROKER_X_Y the option --x-y or the property stuntbroker.x.y, and
+STUNTBROKER_TOPICS=orders:3,payments creates topics. --config, KAFKA_, STUNTBROKER_, options: the later overrides.
+When ready, it prints `ready kafka=HOST:PORT`, and then its other addresses: listener.NAME=, metrics=, control=
 Exit status: 0 after a signal, 1 failure with a message, 2 invalid command line.
 Examples:
   stuntbroker serve --port 0 --topic orders:3 --topic payments:1:cleanup.policy=compact
@@ -95,8 +88,9 @@ DUMP: Final = """\
 usage: stuntbroker dump [--json] FILE|FOLDER...
 
 Prints files of a data folder of Stuntbroker or Apache Kafka: logs with their batches and records, indexes, producer
-snapshots, checkpoints, and the journal of topics. A FOLDER means all files below it. A line that begins with ! says what is
-wrong with a file; the other files are printed as well. --json prints an object for each line: file, text, is_damage.
+snapshots, checkpoints, and the journal of topics. A FOLDER means all files below it. A line that begins with ! says
+what is wrong with a file; the other files are printed as well. --json prints an object for each line: file, text,
+is_damage.
 Exit status: 0 all files could be read, 1 a file is damaged or cannot be read, 2 invalid command line.
 
 Examples:

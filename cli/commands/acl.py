@@ -41,7 +41,6 @@ USAGE: Final = (
 usage: stuntbroker acl COMMAND [options]
 
   list     list the ACLs that match all given options; a resource also matches the ACLs of patterns that cover it
-
   create   let principals do something, or forbid it
            --producer              what a producer needs: on topics, and on transactional ids
            --consumer              what a consumer needs: on topics and groups

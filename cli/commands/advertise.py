@@ -30,9 +30,9 @@ USAGE: Final = (
     """\
 usage: stuntbroker advertise HOST:PORT [options]
 
-Sets the address by which clients outside a container reach its broker (property stuntbroker.mapped.address). Clients that
-connect through the mapped port get this address; clients inside the container network get the address to which they have
-connected. Run the command in the container; it waits until the broker is up, and finds the port of the broker itself:
+Sets the address by which clients outside a container reach its broker (property stuntbroker.mapped.address). Clients
+that connect through the mapped port get this address; clients inside the container network get the address to which
+they have connected. Run the command in the container; it waits until the broker is up, and finds its port:
 
   docker exec CONTAINER stuntbroker advertise localhost:49153
 

@@ -35,8 +35,8 @@ Prints the value of each record on a line, up to the current end of the topics, 
   --show-markers           print the markers at the ends of transactions, too
   --verbose                print partition, offset, timestamp, key, value and headers of each record
   --json                   print each record as a JSON document on a line
-  --group ID               start at the committed offsets of this group, and commit the offsets of the printed records at
-                           the end; the group must have no members
+  --group ID               start at the committed offsets of this group, and commit those of the printed records at the
+                           end; the group must have no members
   --bootstrap HOST:PORT    default localhost:9092; more than one with commas
   --command-config FILE    security of the connection: properties as for Kafka's clients
   --timeout SECONDS        time-out of each request with its retries (default 60)

@@ -16,45 +16,32 @@ from stuntbroker.cli.tables import shown
 from stuntbroker.fixture.control import ADVANCE_TIMEOUT_S, MS, TIMEOUT_S, ControlClient, ControlError, put_plan
 
 USAGE: Final = """\
-usage: stuntbroker ctl COMMAND [options]
+usage: stuntbroker ctl COMMAND [options]        for a broker with --control
 
-  clock              show the broker's clock
-  advance TIME       advance the clock: 500ms, 90s, 15m, 2h, 7d
-  pause | resume     stop the clock, or let it run again
-  faults             list the faults, with the number of times that each has fired
-  fault RULE         add a fault: {"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"lose_response": true}}
-  stops              list the points at which the broker can stop, and the stops
-  stop POINT [RULE]  add a stop: {"action": "park", "match": {"transactional_id": "pay-*"}, "nth": 1, "times": 1}
-  release ID         resume the requests that a fault holds or a stop has parked
-  remove ID|--all    remove a fault or a stop, or all of them, and resume their requests
-  plans              list the built-in plans
-  plan [NAME|FILE]   apply a plan (JSON or YAML: states, faults, stops, nodes, clock), or show the current one
-  wait-stop ID       wait until a stop has fired  [--count N] [--timeout TIME, default 10s]
-  wait CONDITION     wait for a condition  [--timeout TIME]: {"topic": "orders", "last_stable_offset": 5}
-  seed STATE         create a state: {"hanging": {"topic": "orders"}}
-  late REQUEST       deliver a delayed request: {"api": "EndTxn", "transactional_id": "pay-1"}
-  nodes              list the nodes (serve --nodes N), and what each leads
-  node ID CHANGE     stop, start or slow down a node: stopped, running, {"slow_ms": 200}
-  move WHAT          move a leader or coordinator: {"transactional_id": "pay-1", "node": 2, "load_ms": 500}
-  snapshots          list the snapshots
-  snapshot [NAME]    save the broker's complete state, with its open transactions
-  restore NAME       restore a snapshot; `delete-snapshot NAME` deletes one
-  reset              restore the state in which the broker was started
-  forks              list the copies that run beside the broker
-  fork [NAME]        start copies in the state of a snapshot, or in the current one  [--count N]
-  remove-fork [ID]   stop a copy, or all of them
-  requests           show the last requests  [--limit N, default 20]
-  transactions [ID]  list the transactional ids, or show one with its last requests and fences
-  fences [ID]        list the fenced producers with the causes, or show one fence with advice
-  topics | groups | clients   list the partitions and what holds back their last stable offsets, groups, connections
-  oracle             check that the broker has kept all transactional guarantees
-  exactly-once RULE  find what was not written exactly once: {"input": "orders", "output": "payments", "key": "key"}
-  left-open          list open transactions, group members and producers, and faults and stops that never fired
+  clock | pause | resume       show the broker's clock, stop it, or let it run again
+  advance TIME                 advance the clock: 500ms, 90s, 15m, 2h, 7d
+  faults | fault RULE          list the faults, or add one: {"match": {"api": "EndTxn"}, "do": {"lose_response": true}}
+  stops | stop POINT [RULE]    list the points and the stops, or add one: {"action": "park", "nth": 1, "times": 1}
+  release ID | remove ID|--all   resume requests that are held or parked; remove a fault or stop, or all, as well
+  wait-stop ID                 wait until a stop has fired  [--count N] [--timeout TIME, default 10s]
+  wait CONDITION               wait for a condition  [--timeout TIME]: {"topic": "orders", "last_stable_offset": 5}
+  plans | plan [NAME|FILE]     list the built-in plans; apply a plan (JSON or YAML), or show the current one
+  seed STATE                   create a state: {"hanging": {"topic": "orders"}}
+  late REQUEST                 deliver a delayed request: {"api": "EndTxn", "transactional_id": "pay-1"}
+  nodes | node ID CHANGE       list the nodes and what each leads, or change one: stopped, running, {"slow_ms": 200}
+  move WHAT                    move a leader or coordinator: {"transactional_id": "pay-1", "node": 2}
+  snapshots | snapshot [NAME]  list the snapshots, or save the broker's complete state, with its open transactions
+  restore | delete-snapshot NAME   restore or delete a snapshot; `reset` restores the state of the broker's start
+  forks | fork [NAME] | remove-fork [ID]   list, start [--count N] or stop copies that run beside the broker
+  requests | clients           show the last requests [--limit N, default 20]; list the connections
+  topics | groups              list the partitions, with what holds back their last stable offsets; list the groups
+  transactions | fences [ID]   list the transactional ids or the fenced producers, or show one with causes and advice
+  oracle | left-open           check all transactional guarantees; list what is open, and faults that never fired
+  exactly-once RULE            find what was not written once: {"input": "orders", "output": "payments", "key": "key"}
 
-The commands need a broker with --control.
-  --control URL            default: the variable STUNTBROKER_CONTROL_URL
-  --control-token TOKEN    default: the variable STUNTBROKER_CONTROL_TOKEN
-  --json                   print one JSON document instead of a table
+  --control URL                default: the variable STUNTBROKER_CONTROL_URL
+  --control-token TOKEN        default: the variable STUNTBROKER_CONTROL_TOKEN
+  --json                       print one JSON document instead of a table
 Exit status: 0 success, 1 failure with a message, 2 invalid command line.
 Examples:
   stuntbroker ctl advance 15m --control http://127.0.0.1:40123

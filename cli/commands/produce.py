@@ -38,7 +38,7 @@ auto.create.topics.enable is set.
   --header NAME=VALUE      header of all records; may be repeated
   --partition P            default: by the hash of the key, as Kafka's clients do; without keys, random for each batch
   --null                   write one record without a value, which deletes its key in a compacted topic
-  --from-json              values are JSON documents with key, value, headers and partition, as `consume --json` writes them
+  --from-json              values are JSON documents with key, value, headers, partition: as from `consume --json`
   --compression none|gzip|snappy|lz4|zstd   (default none)
   --transactional-id ID    write all records in one transaction, and commit it
   --abort                  abort the transaction

@@ -27,41 +27,30 @@ from stuntbroker.protocol.transaction_states import RUNNING, STATES
 
 USAGE: Final = (
     """\
-usage: stuntbroker txn COMMAND [options]
+usage: stuntbroker txn COMMAND [options]        for any Kafka from 3.0 on
 
   list             list the transactional ids that match all given options
-                     --state STATE                 Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit or
+                     --state STATE                 Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit,
                                                    CompleteAbort; may be repeated
                      --producer-id N               may be repeated
-                     --running-longer-than-ms N    with a transaction in Ongoing, PrepareCommit or PrepareAbort that
-                                                   started more than N ms ago
+                     --running-longer-than-ms N    with a transaction that started more than N ms ago and has not ended
                      --transactional-id PATTERN    ids that match the regular expression completely (RE2)
-
   describe         show what the coordinators know about transactional ids
                      --transactional-id ID         may be repeated
-
-  abort            end a transaction in one partition by an abort marker, without its coordinator and its other
-                   partitions: for hanging transactions
+  abort            end a hanging transaction in one partition by an abort marker, without its coordinator
                      --topic T --partition P       and either
                      --start-offset O              its first offset, or, for Kafka 2.8,
                      --producer-id N --producer-epoch N --coordinator-epoch N
-
   force-terminate  abort the open transaction of an id, also a prepared one, and fence its producer
                      --transactional-id ID
-
   find-hanging     list hanging transactions, with the command that aborts each
-                     --topic T                     only in this topic (default: in all)
-                     --partition P                 only in this partition of the topic
+                     --topic T --partition P       only in this topic, or in this partition of it (default: in all)
                      --broker-id N                 only in partitions with a replica on this broker
-                     --max-transaction-timeout-ms N
-                                                   only without a new record for this time (default 900000, as Kafka's
-                                                   transaction.max.timeout.ms)
+                     --max-transaction-timeout-ms N   only without a new record for this time (default 900000)
 
-  The commands work with any Kafka from 3.0 on, and have these options:
 """
     + COMMON_USAGE
     + """\
-
 Examples:
   stuntbroker txn list --running-longer-than-ms 60000
   stuntbroker txn force-terminate --transactional-id payments-1

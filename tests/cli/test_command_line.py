@@ -27,6 +27,8 @@ from stuntbroker.protocol.messages.produce_request import PartitionProduceData, 
 from tests.kit.processes.process import COMMAND, DEADLINE_S, Peer, run, serving
 from tests.kit.valid_requests import TOPIC, batch
 
+SCREEN_LINES, SCREEN_COLUMNS = 30, 120
+"""The size of a terminal's window that is common today."""
 WRONG = {
     "no command": ([], "a command is missing"),
     "unknown command": (["fly"], "'fly'"),
@@ -474,6 +476,14 @@ def test_the_help_of_a_command_has_two_examples_with_existing_options(command: s
         assert [word for word in re.findall(r" (--?\w[\w-]*)", line) if word not in options] == []
     for words in ([command, "--help"], [command, "-h"], [command, "--port", "1", "--help"]):
         assert run(*words).stdout == done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_fits_on_one_screen(command: str) -> None:
+    lines = run("help", command).stdout.splitlines()
+
+    assert len(lines) <= SCREEN_LINES
+    assert [line for line in lines if len(line) > SCREEN_COLUMNS] == []
 
 
 def test_the_help_of_serve_and_wait_has_every_option() -> None:
