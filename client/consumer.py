@@ -24,12 +24,12 @@ from stuntbroker.client.consumer_calls import CheckedConsumer
 from stuntbroker.client.consumer_types import ConsumerOptions, ConsumerRecord, TopicPartition
 from stuntbroker.client.coordinator_responses import fetch_stable_offsets, retriable_code
 from stuntbroker.client.producer.arguments import Offsets, check_text, check_topics, offsets_of
-from stuntbroker.client.producer.authentication import explained
 from stuntbroker.client.producer.connections import guard_connections, leader_address
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError
 from stuntbroker.client.producer.options import check_at_least, check_bootstrap, check_functions
 from stuntbroker.client.producer.session import log
+from stuntbroker.client.security import Security, check_security
 from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def check_consumer_options(
     check_bootstrap(options.get("bootstrap_servers", "localhost"))
     check_functions(on_measurement=on_measurement)
     check_text("client_id", options.get("client_id", ""))
+    check_security({name: option for name, option in options.items() if name in Security.__annotations__})
     numbers = {name: value for name, value in options.items() if name in _NUMBERS}
     check_at_least(0, **{name: value for name, value in numbers.items() if value is not None or name not in _OPTIONAL})
     if options.get("isolation_level", READ_COMMITTED) != READ_COMMITTED:
@@ -156,11 +157,10 @@ class TransactionalConsumer(CheckedConsumer):
             )
         try:
             await self._unless_refused(super().start())
-        except KafkaConnectionError as fault:
+        except KafkaConnectionError:
             if self._fetcher is not None:
                 await self._undo_start()
-            error = await self._explained(fault)
-            raise error from error.__cause__
+            raise
         except BaseException:
             await self._undo_start()
             raise
@@ -177,14 +177,6 @@ class TransactionalConsumer(CheckedConsumer):
         """
         check_topics(topics)
         super().subscribe(topics, pattern, listener)
-
-    async def _explained(self, fault: KafkaConnectionError) -> KafkaConnectionError:
-        """Return the error of `explained`; close the consumer if authentication fails or the call is cancelled."""
-        try:
-            return await explained(self._client, fault)
-        except BaseException:
-            await self._undo_start()
-            raise
 
     async def _undo_start(self) -> None:
         """Close the consumer, even if the caller is cancelled meanwhile."""

@@ -78,6 +78,13 @@ def check_security(options: Mapping[str, Any], owner: str = "of TransactionalPro
     missing = [name for name in needed if options.get(name) is None]
     if protocol.startswith("SASL") and missing:
         raise ValueError(f"sasl_mechanism {mechanism} needs {' and '.join(missing)}")
+    if (provider := options.get("sasl_oauth_token_provider")) is not None:
+        from aiokafka.abc import AbstractTokenProvider  # Commands without tokens need not load it.
+
+        if not isinstance(provider, AbstractTokenProvider):
+            raise TypeError(
+                f"sasl_oauth_token_provider is {provider!r:.40}: it has to be an aiokafka.abc.AbstractTokenProvider"
+            )
 
 
 def encrypt(plain: socket.socket, address: Address, security: Security) -> socket.socket:

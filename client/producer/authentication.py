@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from ssl import SSLCertVerificationError, SSLError
-from typing import Final
+from typing import Final, cast
 
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, create_conn
 from aiokafka.errors import (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
     IllegalSaslStateError,
-    KafkaConnectionError,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
     for_code,
@@ -26,8 +26,6 @@ from stuntbroker.protocol.addresses import Address
 TOKENS: Final = "OAUTHBEARER"
 NOTHING_TO_ADD: Final = b"\x01"
 """The client's response to the reason for which its token was refused (RFC 7628, section 3.2.3)."""
-REASON_S: Final = 5.0
-"""How long, in seconds, the bootstrap servers together are tried once more to find the reason for an error."""
 _REFUSALS: Final = (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
@@ -35,6 +33,28 @@ _REFUSALS: Final = (
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
 )
+
+
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types.
+    """An application's provider of tokens, with a time-out: aiokafka would wait for it without one, and open no connection."""
+
+    def __init__(self, provider: AbstractTokenProvider, timeout_ms: int) -> None:
+        self._provider = provider
+        self._timeout_ms = timeout_ms
+
+    async def token(self) -> str:
+        """Return a token. Raises TimeoutError, and the errors of the application's provider."""
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000) as limit:
+                return cast(str, await self._provider.token())
+        except TimeoutError as fault:
+            if limit.expired():
+                raise TimeoutError(f"sasl_oauth_token_provider gave no token within {self._timeout_ms} ms") from fault
+            raise
+
+    def extensions(self) -> dict[str, str]:
+        """Return the SASL extensions of the application's provider."""
+        return cast(dict[str, str], self._provider.extensions())
 
 
 def is_authenticated(client: AIOKafkaClient) -> bool:
@@ -55,65 +75,63 @@ def _alert_of(fault: BaseException) -> SSLError | None:
     return None
 
 
-async def explained(client: AIOKafkaClient, fault: KafkaConnectionError) -> KafkaConnectionError:
-    """Return an error that says why no bootstrap server could be connected to; aiokafka only logs the cause.
+async def connect(client: AIOKafkaClient, address: Address) -> AIOKafkaConnection:
+    """Return a new connection to a broker, authenticated with the options of a client.
 
-    Raises AuthenticationError if authentication with one of the servers fails.
-    """
-    causes: dict[str, Exception] = {}
-    try:
-        async with asyncio.timeout(REASON_S):
-            for host, port, _ in client.hosts:
-                if (cause := await check_authentication(client, Address(host, port))) is not None:
-                    causes[f"{host}:{port}"] = cause
-    except TimeoutError:
-        log.debug("it is not known why there is no connection, after %s s", REASON_S)
-    reasons = "; ".join(f"{address}: {str(cause) or repr(cause)}" for address, cause in causes.items())
-    hosts = ", ".join(f"{host}:{port}" for host, port, _ in client.hosts)
-    error = KafkaConnectionError(f"no connection to a bootstrap server: {reasons or f'no answer from {hosts}'}")
-    error.__cause__ = next(iter(causes.values()), fault)
-    return error
-
-
-async def check_authentication(client: AIOKafkaClient, address: Address) -> Exception | None:
-    """Connect once more to find out why a connection failed; return the error, or None if it succeeds now.
-
-    Raises AuthenticationError if authentication fails, which is fatal (KIP-1050, AuthenticationException).
+    Raises AuthenticationError, which is fatal (KIP-1050, AuthenticationException), if authentication fails; any other exception
+    if the broker is down or a token provider fails: the next attempt may succeed.
     """
     try:
-        connection = await create_conn(
-            *address,
-            client_id=client._client_id,
-            request_timeout_ms=client._request_timeout_ms,
-            ssl_context=client._ssl_context,
-            security_protocol=_without_sasl(client) if uses_tokens(client) else client._security_protocol,
-            sasl_mechanism=client._sasl_mechanism,
-            sasl_plain_username=client._sasl_plain_username,
-            sasl_plain_password=client._sasl_plain_password,
-            sasl_kerberos_service_name=client._sasl_kerberos_service_name,
-            sasl_kerberos_domain_name=client._sasl_kerberos_domain_name,
-            sasl_oauth_token_provider=client._sasl_oauth_token_provider,
-        )
-        if uses_tokens(client):
-            try:
-                await _check_token(
-                    connection, OAuthAuthenticator(sasl_oauth_token_provider=client._sasl_oauth_token_provider)
-                )
-            finally:
-                connection.close()
+        return await _connect(client, address)
     except SSLCertVerificationError as fault:
         raise AuthenticationError(f"the certificate of the broker at {address} is not trusted: {fault}") from fault
     except _REFUSALS as fault:
         raise AuthenticationError(
             f"the broker at {address} does not accept the credentials of this client: {fault}", fault.errno
         ) from fault
-    except Exception as fault:  # The broker is down, or a token provider fails: the next attempt may succeed.
+    except Exception as fault:
         if (alert := _alert_of(fault)) is not None:
             raise AuthenticationError(f"the broker at {address} refuses this client: {alert}") from alert
+        raise
+
+
+async def check_authentication(client: AIOKafkaClient, address: Address) -> None:
+    """Connect once more to find out why a connection failed. Raises AuthenticationError if it was the authentication."""
+    try:
+        connection = await connect(client, address)
+    except AuthenticationError:
+        raise
+    except Exception as fault:
         log.debug("no connection to %s: %r", address, fault)
-        return fault
-    connection.close()
-    return None
+    else:
+        connection.close()
+
+
+async def _connect(client: AIOKafkaClient, address: Address) -> AIOKafkaConnection:
+    """Connect and authenticate. Raises the errors of aiokafka."""
+    connection = await create_conn(
+        *address,
+        client_id=client._client_id,
+        request_timeout_ms=client._request_timeout_ms,
+        max_idle_ms=client._connections_max_idle_ms,
+        ssl_context=client._ssl_context,
+        security_protocol=_without_sasl(client) if uses_tokens(client) else client._security_protocol,
+        sasl_mechanism=client._sasl_mechanism,
+        sasl_plain_username=client._sasl_plain_username,
+        sasl_plain_password=client._sasl_plain_password,
+        sasl_kerberos_service_name=client._sasl_kerberos_service_name,
+        sasl_kerberos_domain_name=client._sasl_kerberos_domain_name,
+        sasl_oauth_token_provider=client._sasl_oauth_token_provider,
+    )
+    if uses_tokens(client):
+        try:
+            await _check_token(
+                connection, OAuthAuthenticator(sasl_oauth_token_provider=client._sasl_oauth_token_provider)
+            )
+        except BaseException:
+            connection.close()
+            raise
+    return connection
 
 
 def _without_sasl(client: AIOKafkaClient) -> str:

@@ -197,7 +197,12 @@ class Calls:
             raise error from fault
 
     async def within(self, name: str, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run work that is cancelled after `max_block_ms`. Raises OperationTimedOutError."""
+        """Run work that is cancelled after `max_block_ms`. Raises OperationTimedOutError; IllegalStateError as `check_loop`."""
+        try:
+            self.check_loop(name)
+        except IllegalStateError:
+            work.close()
+            raise
         task = asyncio.ensure_future(work)
         self._waiting.add(task)
         try:

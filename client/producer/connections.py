@@ -21,11 +21,12 @@ from aiokafka.structs import TopicPartition
 from stuntbroker.client import errors as blocking_errors
 from stuntbroker.client.connection import API_VERSIONS_FIRST, SOFTWARE, chosen_version
 from stuntbroker.client.producer.authentication import (
+    TokenProvider,
     check_authentication,
-    explained,
     is_authenticated,
     uses_tokens,
 )
+from stuntbroker.client.producer.bootstrap import bootstrap
 from stuntbroker.client.producer.errors import (
     AuthenticationError,
     DisconnectedError,
@@ -88,7 +89,8 @@ def guard_connections(
     `on_authenticated`: called for each new connection with credentials or certificates.
 
     A write to a connection that was just closed raises KafkaConnectionError on every event loop: asyncio's own loops ignore
-    such a write, uvloop raises RuntimeError. Any other failure to connect is treated as if the broker were down.
+    such a write, uvloop raises RuntimeError. Any other failure to connect is treated as if the broker were down. Token providers
+    get a time-out, and `bootstrap` reports the reasons of failures.
     """
     get_connection = client._get_conn
 
@@ -107,6 +109,9 @@ def guard_connections(
         return connection
 
     client._get_conn = get_guarded
+    client.bootstrap = partial(bootstrap, client)
+    if client._sasl_oauth_token_provider is not None:
+        client._sasl_oauth_token_provider = TokenProvider(client._sasl_oauth_token_provider, client._request_timeout_ms)
 
 
 async def _authenticated(
@@ -220,11 +225,7 @@ class Connections:
 
     async def start(self) -> None:
         """Connect to a bootstrap server and read the metadata. Raises AuthenticationError, aiokafka's KafkaConnectionError."""
-        try:
-            await self._client.bootstrap()
-        except KafkaConnectionError as fault:
-            error = await explained(self._client, fault)
-            raise error from error.__cause__
+        await self._client.bootstrap()
         self.is_open = True
 
     async def stop(self) -> None:

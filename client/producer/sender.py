@@ -82,6 +82,8 @@ class Sender:
         self.is_changing = False
         """Whether an exception has ended `append` or `append_batch` in the middle of a change."""
         self.call_soon: Callable[..., object] = self._loop.call_soon
+        self._thread_id: int | None = threading.get_ident()
+        """Id of the only thread that may add records; None: any thread may, with the lock."""
         session.fault_of_records = self._fault_of_records
         self._identity = session.identity
         """Producer id and epoch to which the sequences of the queues belong."""
@@ -112,6 +114,7 @@ class Sender:
     def admit_threads(self) -> threading.Lock:
         """Let other threads than that of the event loop call `append` and `append_batch` while they hold the returned lock."""
         self.guard = lock = threading.Lock()
+        self._thread_id = None
         self.call_soon = self._loop.call_soon_threadsafe
         return lock
 
@@ -178,8 +181,8 @@ class Sender:
         return RecordFuture(batch, 0, read_header(records.data).base_timestamp)
 
     def _check_loop(self, method: str) -> None:
-        """Raise IllegalStateError if nothing will send a new batch, because the event loop does not run any more."""
-        if not self._loop.is_running():
+        """Raise IllegalStateError if nothing will send a new batch: the event loop has ended, or this is another thread."""
+        if not self._loop.is_running() or self._thread_id not in (None, threading.get_ident()):
             name = self._session.transactional_id
             raise IllegalStateError(f"{method}(): producer {name!r} belongs to the event loop in which it was started")
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from aiokafka.abc import AbstractTokenProvider
+from aiokafka.errors import KafkaConnectionError
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import AuthenticationError, State, TransactionalConsumer, TransactionalProducer
@@ -29,9 +30,12 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no ty
 
     def __init__(self) -> None:
         self.are_valid = True
+        self.is_hanging = False
 
     async def token(self) -> str:
         """Return a new token."""
+        while self.is_hanging:
+            await asyncio.sleep(60)
         expiry_s = time.time() + (HOUR_S if self.are_valid else -HOUR_S)
         claims = {"sub": "alice", "iat": expiry_s - 2 * HOUR_S, "exp": expiry_s}
         parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in ({"alg": "none"}, claims)]
@@ -68,6 +72,26 @@ async def test_an_expired_token_fails_the_start(create: Callable[[dict[str, Any]
     with pytest.raises(AuthenticationError, match=REFUSED):
         await client.start()
     await client.stop()
+
+
+@pytest.mark.parametrize("create", [producer_of, consumer_of])
+async def test_a_provider_that_gives_no_token_fails_the_start_after_the_time_out_of_a_request(
+    create: Callable[[dict[str, Any]], Any], stuntbroker: Broker
+) -> None:
+    tokens = Tokens()
+    tokens.is_hanging = True
+    client = create(connecting(stuntbroker, tokens) | {"request_timeout_ms": 50})
+    with pytest.raises(KafkaConnectionError, match=": sasl_oauth_token_provider gave no token within 50 ms"):
+        await client.start()
+    await client.stop()
+
+
+@pytest.mark.parametrize("create", [producer_of, consumer_of])
+async def test_a_provider_of_another_type_is_refused(
+    create: Callable[[dict[str, Any]], Any], stuntbroker: Broker
+) -> None:
+    with pytest.raises(TypeError, match=r"has to be an aiokafka\.abc\.AbstractTokenProvider"):
+        create(connecting(stuntbroker, Tokens().token))  # type: ignore[arg-type]
 
 
 async def test_a_token_that_expires_is_fatal_to_a_producer(stuntbroker: Broker) -> None:

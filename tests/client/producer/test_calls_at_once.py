@@ -318,6 +318,25 @@ async def test_calls_in_another_event_loop_are_refused(level: int) -> None:
         assert broker.committed == [b"x"]
 
 
+async def test_records_from_another_event_loop_are_refused_and_change_nothing(level: int) -> None:
+    with ModelBroker(level) as broker:
+        producer = await begin(broker)
+        batch = producer.create_batch()
+        batch.append(timestamp=None, key=None, value=b"x")
+        for call in (
+            lambda: producer.send("t", b"x", partition=0),
+            lambda: producer.send_batch(batch, "t", partition=0),
+            lambda: producer.send("unknown", b"x"),
+            lambda: producer.partitions_for("unknown"),
+        ):
+            with pytest.raises(IllegalStateError, match="belongs to the event loop in which it was started"):
+                await asyncio.to_thread(asyncio.run, call())
+        await producer.send("t", b"from its own", partition=0)
+        await producer.commit_transaction()
+        await producer.stop()
+        assert broker.committed == [b"from its own"]
+
+
 def test_records_are_refused_after_the_event_loop_of_the_producer_has_ended(level: int) -> None:
     with ModelBroker(level) as broker, asyncio.Runner() as first:
         producer = first.run(begin(broker))

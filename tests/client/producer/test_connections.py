@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import aiokafka.client
 import pytest
 from model_broker import ModelBroker
 
-from stuntbroker.client import TransactionAbortableError, TransactionalProducer
+from stuntbroker.client import TransactionAbortableError, TransactionalConsumer, TransactionalProducer
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.producer.connections import Connections
 from stuntbroker.client.producer.errors import DisconnectedError
@@ -105,6 +106,30 @@ async def test_metadata_that_is_not_answered_is_asked_for_again_over_another_con
         await producer.commit_transaction()
         assert fault.fired == 1
     stuntbroker.assert_committed("orders", ["x"])
+
+
+@pytest.mark.parametrize(
+    "create",
+    [
+        lambda options: TransactionalProducer(transactional_id="id", **options),
+        lambda options: TransactionalConsumer("t", group_id="group", **options),
+        lambda options: Connections(**options),
+    ],
+    ids=["producer", "consumer", "connections"],
+)
+async def test_a_start_that_is_cancelled_leaves_no_connection_open(
+    create: Callable[[dict[str, Any]], Any], stuntbroker: Broker
+) -> None:
+    fault = stuntbroker.faults.add("Metadata", client_id="cancelled", no_response=True, times=1)
+    client = create({"bootstrap_servers": stuntbroker.bootstrap, "client_id": "cancelled"})
+    starting = asyncio.create_task(client.start())
+    while not await asyncio.to_thread(lambda: fault.fired):
+        await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    await client.stop()
+    gc.collect()  # aiokafka warns of a connection that is not closed.
 
 
 async def test_unclosed_connections_give_a_resource_warning_with_their_client_id() -> None:
