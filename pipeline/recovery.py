@@ -28,9 +28,8 @@ from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.transactions import End, Ended, end_all, init_producer
 from stuntbroker.pipeline.decisions import Decisions, Stored, Transaction, check_sink_id
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.transaction_states import EMPTY, ONGOING
 
-ONGOING: Final = "Ongoing"
-EMPTY: Final = "Empty"
 OUTDATED_PRODUCER_ERRORS: Final = (
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.INVALID_PRODUCER_EPOCH,

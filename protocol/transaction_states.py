@@ -6,9 +6,14 @@ from typing import Final
 
 from stuntbroker.protocol.primitives import INT32_MAX
 
-RUNNING: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+EMPTY: Final = "Empty"
+ONGOING: Final = "Ongoing"
+PREPARE_COMMIT: Final = "PrepareCommit"
+PREPARE_ABORT: Final = "PrepareAbort"
+COMPLETE: Final = ("CompleteCommit", "CompleteAbort")
+RUNNING: Final = (ONGOING, PREPARE_COMMIT, PREPARE_ABORT)
 """States of a transaction that is not complete."""
-STATES: Final = ("Empty", *RUNNING, "CompleteCommit", "CompleteAbort")
+STATES: Final = (EMPTY, *RUNNING, *COMPLETE)
 """Names of all states, as in ListTransactions; the index is the number in the transaction log."""
 EPOCH_MAX: Final = 32_767
 """Largest producer epoch, that of markers that fence a producer with the last epoch; no client ever holds it."""

@@ -23,7 +23,7 @@ from stuntbroker.cli.tables import instant, shown, table
 from stuntbroker.client.admin import MAX_TRANSACTION_TIMEOUT_MS, Admin, Description, Listing, Marker, OpenTransaction
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX, STRING_MAX
-from stuntbroker.protocol.transaction_states import RUNNING, STATES
+from stuntbroker.protocol.transaction_states import ONGOING, PREPARE_ABORT, PREPARE_COMMIT, RUNNING, STATES
 
 USAGE: Final = (
     """\
@@ -59,6 +59,9 @@ Examples:
 
 LIST_COLUMNS: Final = ("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE")
 """Table headers for the fields of a Listing."""
+
+ENDED_BY_ABORT: Final = (ONGOING, PREPARE_ABORT)
+"""States before force-terminate in which the transaction is aborted by it, or was being aborted."""
 
 Operation = Callable[[Admin], Shown]
 
@@ -228,7 +231,7 @@ def _force_terminate(given: Options) -> Operation:
     def operation(admin: Admin) -> Shown:
         # Unlike Kafka: kafka-transactions.sh creates an id that it does not find. A typing error should not do that.
         before = admin.force_terminate(transactional_id)
-        document = {"before": document_of(before, _now_ms()), "aborted": before.state in ("Ongoing", "PrepareAbort")}
+        document = {"before": document_of(before, _now_ms()), "aborted": before.state in ENDED_BY_ABORT}
         return Shown(_terminated(before), document, is_data=False)
 
     return operation
@@ -237,15 +240,14 @@ def _force_terminate(given: Options) -> Operation:
 def _terminated(before: Description) -> str:
     name = shown(before.transactional_id)
     kind = "two-phase transaction" if before.two_phase else "transaction"
-    match before.state:
-        case "Ongoing" | "PrepareAbort":
-            what = f"aborted the {kind} of {name} since {instant(before.started_at_ms)}"
-            if before.partitions:
-                what += f" in {shown(_joined(before.partitions))}"
-        case "PrepareCommit":
-            what = f"the {kind} of {name} was being committed already, and is committed now"
-        case state:
-            what = f"{name} had no open transaction ({shown(state)})"
+    if before.state in ENDED_BY_ABORT:
+        what = f"aborted the {kind} of {name} since {instant(before.started_at_ms)}"
+        if before.partitions:
+            what += f" in {shown(_joined(before.partitions))}"
+    elif before.state == PREPARE_COMMIT:
+        what = f"the {kind} of {name} was being committed already, and is committed now"
+    else:
+        what = f"{name} had no open transaction ({shown(before.state)})"
     return f"{what}; producer {before.producer_id}, epoch {before.producer_epoch}, is fenced\n"
 
 

@@ -22,6 +22,7 @@ from stuntbroker.protocol.batches.records import (
     CODECS,
     HEADER_SIZE,
     LOG_OVERHEAD,
+    MAGIC,
     BatchHeader,
     Record,
     crc_of,
@@ -125,7 +126,7 @@ def lines(data: bytes, topic: str) -> Iterator[str]:
             return
         header = read_header(data, pos)
         batch = data[pos : pos + header.size]
-        if header.magic != 2 or header.size < HEADER_SIZE or len(batch) < header.size:
+        if header.magic != MAGIC or header.size < HEADER_SIZE or len(batch) < header.size:
             yield f"! position {pos}: not a complete batch of format v2"
             return
         right = crc_of(batch) == header.crc

@@ -19,11 +19,11 @@ from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, last
 from stuntbroker.pipeline.audit.transactions import TRANSACTIONS
 from stuntbroker.pipeline.counting import count
 from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
-from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
+from stuntbroker.protocol.transaction_states import ONGOING, PREPARE_ABORT, PREPARE_COMMIT, TIMEOUT_NONE
 
 SWEEP_MS: Final = 10_000
 """Time beyond its time-out that a transaction may stay open: the interval at which brokers abort timed-out transactions."""
-PREPARED: Final = {"PrepareCommit": "commit", "PrepareAbort": "abort"}
+PREPARED: Final = {PREPARE_COMMIT: "commit", PREPARE_ABORT: "abort"}
 
 TXN_LOG_PARTITIONS: Final = pa.schema(
     {
@@ -55,7 +55,7 @@ def listed_in(txn_state: pa.Table) -> pa.Table:
     is_last = np.zeros(len(txn_state), bool)
     is_last[last_rows(codes(txn_state["transactional_id"]))] = True
     rows = txn_state.append_column("is_last", pa.array(is_last))
-    ongoing = pc.and_(pc.equal(rows["state"], "Ongoing"), rows["is_last"])
+    ongoing = pc.and_(pc.equal(rows["state"], ONGOING), rows["is_last"])
     rows = rows.filter(pc.or_(pc.is_in(rows["state"], pa.array([*PREPARED])), ongoing))
     lists = rows["partitions"].combine_chunks()
     parents, flat = pc.list_parent_indices(lists), pc.list_flatten(lists)
@@ -304,7 +304,7 @@ def _held(row: Finding, state: Finding, behind: str, now_ms: int) -> list[Findin
 def _hanging(row: Finding, state: Finding | None, behind: str) -> Finding:
     if state is None or state["producer_id"] < 0:
         why = "no transactional id has this producer id"
-    elif state["state"] == "Ongoing":
+    elif state["state"] == ONGOING:
         why = (
             "the open transaction of the coordinator has another epoch"
             if state["producer_epoch"] != row["last_epoch"]

@@ -15,6 +15,7 @@ from stuntbroker.pipeline.audit.grouping import by_transactional_id, codes, code
 from stuntbroker.pipeline.audit.txn_log import DEAD
 from stuntbroker.protocol.batches.records import CODEC_MASK
 from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
+from stuntbroker.protocol.transaction_states import COMPLETE, EMPTY, ONGOING, PREPARE_ABORT
 
 FENCING: Final = pa.schema(
     {
@@ -129,7 +130,7 @@ def fencing_of(txn_state: pa.Table, bounds: pa.Table) -> pa.Table:
     now = {name: values(rows, name) for name in _FACTS}
     before = {name: np.where(same, np.roll(column, 1), -1) for name, column in now.items()}
     is_dead, is_empty, is_ongoing, aborts = (
-        pc.equal(rows["state"], name).to_numpy() for name in (DEAD, "Empty", "Ongoing", "PrepareAbort")
+        pc.equal(rows["state"], name).to_numpy() for name in (DEAD, EMPTY, ONGOING, PREPARE_ABORT)
     )
     born = ~same | np.roll(is_dead, 1)  # After a tombstone the id is new again.
     cut = _is_cut(bounds, now["log_partition"]) & ~same & ~(is_empty & (now["producer_epoch"] == 0))
@@ -215,7 +216,7 @@ def aborted_of(transactions: pa.Table) -> pa.Table:
 
 def latencies_of(txn_state: pa.Table) -> pa.Table:
     """Return rows of LATENCIES; `txn_state` must have all records of each id."""
-    done = txn_state.filter(pc.is_in(txn_state["state"], pa.array(["CompleteCommit", "CompleteAbort"])))
+    done = txn_state.filter(pc.is_in(txn_state["state"], pa.array(COMPLETE)))
     done = done.filter(pc.greater_equal(done["start_ms"], 0)).combine_chunks()
     took, group = values(done, "update_ms") - values(done, "start_ms"), codes(done["transactional_id"])
     order = np.lexsort((took, group))

@@ -25,6 +25,7 @@ from stuntbroker.pipeline.audit.grouping import (
     values,
 )
 from stuntbroker.pipeline.audit.txn_log import DEAD
+from stuntbroker.protocol.transaction_states import COMPLETE, ONGOING, PREPARE_ABORT, PREPARE_COMMIT
 
 EPISODES: Final = pa.schema(
     {
@@ -69,7 +70,7 @@ def _recorded_episodes(txn_state: pa.Table, timeouts: pa.Table) -> pa.Table:
     state = rows["state"].combine_chunks()
     ongoing, prepared, complete = (
         pc.is_in(state, pa.array(names)).to_numpy(zero_copy_only=False)
-        for names in (["Ongoing"], ["PrepareCommit", "PrepareAbort"], ["CompleteCommit", "CompleteAbort"])
+        for names in ([ONGOING], [PREPARE_COMMIT, PREPARE_ABORT], COMPLETE)
     )
     # An Empty record belongs to no transaction, even if it has a start time: that of the previous transaction.
     in_episode = (ongoing | prepared | complete) & (values(rows, "start_ms") >= 0)
