@@ -1,15 +1,14 @@
-"""Topics, start and end offsets, and raw record batches, for readers of many partitions."""
+"""Topics, offsets, and raw record batches of partitions: the requests that all readers send."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.connection import REQUEST_S_MAX, Deadline, Pending
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, check
-from stuntbroker.client.reader import FETCH_NAMES_MAX
 from stuntbroker.protocol.api_keys import FETCH, LIST_OFFSETS, METADATA
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -22,7 +21,11 @@ from stuntbroker.protocol.messages.list_offsets_request import (
 from stuntbroker.protocol.messages.list_offsets_response import ListOffsetsResponse
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.metadata_response import MetadataResponse
+from stuntbroker.protocol.request_values import LATEST, READ_COMMITTED
+from stuntbroker.protocol.versions import TOPIC_IDS_FROM
 
+FETCH_NAMES_MAX: Final = TOPIC_IDS_FROM[FETCH] - 1
+"""Later versions name topics by id."""
 ISOLATION_FROM: Final = 2
 """First version of ListOffsets with an isolation level."""
 
@@ -82,7 +85,7 @@ def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int], isolati
 
     def attempt() -> dict[TopicPartition, int]:
         offsets = {}
-        for node_id, mine in _by_leader(cluster, wanted).items():
+        for node_id, mine in by_leader(cluster, wanted).items():
             by_topic = defaultdict(list)
             for place in mine:
                 by_topic[place.topic].append(ListOffsetsPartition(place.partition, -1, wanted[place]))
@@ -101,20 +104,59 @@ def list_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int], isolati
     return cluster.retrying(attempt) if wanted else {}
 
 
-def _by_leader(cluster: Cluster, wanted: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+def list_offset(cluster: Cluster, topic: str, partition: int, timestamp_ms: int, isolation: int) -> int:
+    """Return the offset that `list_offsets` returns for one partition."""
+    where = TopicPartition(topic, partition)
+    return list_offsets(cluster, {where: timestamp_ms}, isolation)[where]
+
+
+def end_offset(cluster: Cluster, topic: str, partition: int, isolation: int = READ_COMMITTED) -> int:
+    """Return the last stable offset, or with READ_UNCOMMITTED the high watermark: the offset after the last readable one."""
+    return list_offset(cluster, topic, partition, LATEST, isolation)
+
+
+def fetch_request(wanted: Mapping[TopicPartition, int], isolation: int, sizes: FetchSizes) -> FetchRequest:
+    """Return the Fetch from these offsets of partitions that one broker leads."""
+    by_topic = defaultdict(list)
+    for place, offset in wanted.items():
+        by_topic[place.topic].append(
+            FetchPartition(place.partition, -1, offset, partition_max_bytes=sizes.partition_bytes_max)
+        )
+    return FetchRequest(
+        max_wait_ms=sizes.wait_ms_max,
+        min_bytes=sizes.bytes_min,
+        max_bytes=sizes.bytes_max,
+        isolation_level=isolation,
+        topics=[FetchTopic(topic, partitions=partitions) for topic, partitions in by_topic.items()],
+    )
+
+
+def fetched_partitions(
+    answer: FetchResponse, wanted: Mapping[TopicPartition, int]
+) -> Iterator[tuple[TopicPartition, PartitionData]]:
+    """Yield the partitions of the response to a `fetch_request`. Raises BrokerError for one with an error."""
+    check("Fetch", answer.error_code)
+    for topic in answer.responses:
+        for part in topic.partitions:
+            place = TopicPartition(topic.topic, part.partition_index)
+            check(f"Fetch of {place} at offset {wanted.get(place)}", part.error_code)
+            yield place, part
+
+
+def by_leader(cluster: Cluster, wanted: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
     """Group partitions by leader id. Raises NotFound, or a retriable BrokerError while a partition has no leader."""
     leaders = {
         TopicPartition(partition.topic, partition.partition): partition.leader_id
         for partition in cluster.partitions({partition.topic for partition in wanted})
     }
-    by_leader = defaultdict(list)
+    grouped = defaultdict(list)
     for partition in sorted(wanted):
         if partition not in leaders:
             raise NotFound(f"there is no partition {partition}")
         if leaders[partition] < 0:
             raise BrokerError(f"partition {partition}", ErrorCode.LEADER_NOT_AVAILABLE)
-        by_leader[leaders[partition]].append(partition)
-    return by_leader
+        grouped[leaders[partition]].append(partition)
+    return grouped
 
 
 class PartitionFetch:
@@ -159,24 +201,13 @@ class PartitionFetch:
         if self._leader_id is None:
             self._leader_id = self._cluster.leader(topic, partition)
         connection = self._cluster.connection(self._leader_id)
-        sizes = self._sizes
-        part_bytes_max = min(sizes.partition_bytes_max, bytes_max)
-        wanted = FetchPartition(partition, -1, offset, partition_max_bytes=part_bytes_max)
-        request = FetchRequest(
-            max_wait_ms=sizes.wait_ms_max,
-            min_bytes=sizes.bytes_min,
-            max_bytes=sizes.bytes_max,
-            isolation_level=self._isolation,
-            topics=[FetchTopic(topic, partitions=[wanted])],
-        )
+        sizes = self._sizes._replace(partition_bytes_max=min(self._sizes.partition_bytes_max, bytes_max))
+        request = fetch_request({self._where: offset}, self._isolation, sizes)
         version = connection.version(FETCH, most=FETCH_NAMES_MAX)
         return connection.send(FETCH, version, request, FetchResponse, Deadline(REQUEST_S_MAX))
 
     def _answer(self, offset: int, pending: Pending[FetchResponse]) -> PartitionData:
         answer = pending.result(Deadline(REQUEST_S_MAX))
-        check(f"Fetch of {self._where}", answer.error_code)
-        if not answer.responses or not answer.responses[0].partitions:
-            raise BrokerError(f"Fetch of {self._where}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        part = answer.responses[0].partitions[0]
-        check(f"Fetch of {self._where} at offset {offset}", part.error_code)
-        return part
+        for _, part in fetched_partitions(answer, {self._where: offset}):
+            return part
+        raise BrokerError(f"Fetch of {self._where}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

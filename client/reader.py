@@ -9,11 +9,22 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.errors import BrokerError, ConnectionFailed, TimedOut, check
-from stuntbroker.protocol.api_keys import FETCH, LIST_OFFSETS
+from stuntbroker.client.errors import BrokerError, ConnectionFailed, TimedOut
+from stuntbroker.client.fetching import (
+    FETCH_NAMES_MAX,
+    FetchSizes,
+    TopicPartition,
+    by_leader,
+    end_offset,
+    fetch_request,
+    fetched_partitions,
+    list_offset,
+)
+from stuntbroker.protocol.api_keys import FETCH
 from stuntbroker.protocol.batches.records import (
     HEADER_SIZE,
     LOG_OVERHEAD,
+    MAGIC,
     BatchHeader,
     Headers,
     marker_of,
@@ -21,21 +32,11 @@ from stuntbroker.protocol.batches.records import (
     read_records,
 )
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.fetch_response import FetchResponse, PartitionData
-from stuntbroker.protocol.messages.list_offsets_request import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from stuntbroker.protocol.messages.list_offsets_response import ListOffsetsResponse
 from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
-from stuntbroker.protocol.versions import TOPIC_IDS_FROM
+from stuntbroker.protocol.request_values import EARLIEST, READ_COMMITTED, READ_UNCOMMITTED
 
-FETCH_NAMES_MAX: Final = TOPIC_IDS_FROM[FETCH] - 1
-"""Later versions name topics by id."""
-FETCH_BYTES_MAX: Final = 8 << 20
+SIZES: Final = FetchSizes(8 << 20, 8 << 20)
 POLL_INTERVAL_S: Final = 0.02
 OPENED_SIZE_MAX: Final = 1 << 30
 """Maximum bytes of a batch after decompression."""
@@ -71,16 +72,6 @@ class Batch(NamedTuple):
     marker: Marker | None
 
 
-def list_offset(cluster: Cluster, topic: str, partition: int, timestamp_ms: int, isolation: int) -> int:
-    """Return the first offset with at least this timestamp, -1 if there is none; EARLIEST and LATEST ask for the log's ends."""
-    return cluster.retrying(lambda: _list_offset(cluster, topic, partition, timestamp_ms, isolation))
-
-
-def end_offset(cluster: Cluster, topic: str, partition: int, isolation: int = READ_COMMITTED) -> int:
-    """Return the last stable offset, or with READ_UNCOMMITTED the high watermark: the offset after the last readable one."""
-    return list_offset(cluster, topic, partition, LATEST, isolation)
-
-
 def read_partition(cluster: Cluster, topic: str, partition: int, isolation: int = READ_COMMITTED) -> list[Row]:
     """Return all records up to the end offset at the time of the call; READ_COMMITTED leaves out aborted ones."""
     start = list_offset(cluster, topic, partition, EARLIEST, isolation)
@@ -94,7 +85,7 @@ def read_from(
     at, rows = start, list[Row]()
     end = end_offset(cluster, topic, partition, isolation)
     while at < end:
-        part = cluster.retrying(lambda: _fetch(cluster, topic, partition, at, isolation))  # noqa: B023
+        part = cluster.retrying(lambda: _fetch(cluster, TopicPartition(topic, partition), at, isolation))  # noqa: B023
         before = at
         for batch in read_batches(part, isolation):
             rows += [row for row in batch.rows if before <= row.offset < end]
@@ -144,32 +135,13 @@ class LastValues:
                 self.values[row.key] = row.value
 
 
-def _list_offset(cluster: Cluster, topic: str, partition: int, which: int, isolation: int) -> int:
-    node_id = cluster.leader(topic, partition)
-    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(topic, [ListOffsetsPartition(partition, -1, which)])])
-    answer = cluster.ask(node_id, LIST_OFFSETS, request, ListOffsetsResponse, least=2)
-    part = answer.topics[0].partitions[0]
-    check(f"ListOffsets of {topic}-{partition}", part.error_code)
-    return part.offset
-
-
-def _fetch(cluster: Cluster, topic: str, partition: int, offset: int, isolation: int) -> PartitionData:
-    node_id = cluster.leader(topic, partition)
-    wanted = FetchPartition(partition, -1, offset, partition_max_bytes=FETCH_BYTES_MAX)
-    request = FetchRequest(
-        max_wait_ms=500,
-        min_bytes=1,
-        max_bytes=FETCH_BYTES_MAX,
-        isolation_level=isolation,
-        topics=[FetchTopic(topic, partitions=[wanted])],
-    )
-    answer = cluster.ask(node_id, FETCH, request, FetchResponse, most=FETCH_NAMES_MAX)
-    check(f"Fetch of {topic}-{partition}", answer.error_code)
-    if not answer.responses:
-        raise BrokerError(f"Fetch of {topic}-{partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    part = answer.responses[0].partitions[0]
-    check(f"Fetch of {topic}-{partition} at offset {offset}", part.error_code)
-    return part
+def _fetch(cluster: Cluster, place: TopicPartition, offset: int, isolation: int) -> PartitionData:
+    wanted = {place: offset}
+    request = fetch_request(wanted, isolation, SIZES)
+    answer = cluster.ask(cluster.leader(*place), FETCH, request, FetchResponse, most=FETCH_NAMES_MAX)
+    for _, part in fetched_partitions(answer, wanted):
+        return part
+    raise BrokerError(f"Fetch of {place}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def read_batches(part: PartitionData, isolation: int) -> Iterator[Batch]:
@@ -182,7 +154,7 @@ def read_batches(part: PartitionData, isolation: int) -> Iterator[Batch]:
     data, at = memoryview(part.records or b""), 0
     while len(data) - at >= HEADER_SIZE:
         header = read_header(data, at)
-        if header.magic != 2:
+        if header.magic != MAGIC:
             raise BrokerError(f"a batch of format {header.magic}", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
         if header.length + LOG_OVERHEAD < HEADER_SIZE:
             raise ConnectionFailed(f"the batch at offset {header.base_offset} has a length of {header.length}")
@@ -247,15 +219,14 @@ class Tail:
         return self._cluster.retrying(lambda: self._poll(wait_ms))
 
     def _poll(self, wait_ms: int) -> list[tuple[str, int, Batch]]:
-        by_leader: dict[int, list[tuple[str, int]]] = {}
-        for known in self._cluster.partitions({topic for topic, _ in self.positions}):
-            if (known.topic, known.partition) in self.positions:
-                if known.leader_id < 0:
-                    raise BrokerError(f"partition {known}", ErrorCode.LEADER_NOT_AVAILABLE)
-                by_leader.setdefault(known.leader_id, []).append((known.topic, known.partition))
+        grouped = by_leader(self._cluster, [TopicPartition(*place) for place in self.positions])
         polled, advanced = [], {}
-        for node_id, places in by_leader.items():
-            for topic, partition, part in self._fetch(node_id, places, wait_ms // len(by_leader)):
+        for node_id, places in grouped.items():
+            wanted = {place: self.positions[place] for place in places}
+            sizes = SIZES._replace(wait_ms_max=wait_ms // len(grouped))
+            request = fetch_request(wanted, self._isolation, sizes)
+            answer = self._cluster.ask(node_id, FETCH, request, FetchResponse, most=FETCH_NAMES_MAX)
+            for (topic, partition), part in fetched_partitions(answer, wanted):
                 position = self.positions[topic, partition]
                 for batch in read_batches(part, self._isolation):
                     rows = [row for row in batch.rows if row.offset >= position]
@@ -263,27 +234,3 @@ class Tail:
                     advanced[topic, partition] = batch.header.next_offset
         self.positions |= advanced  # Only now: after an error above, everything is fetched again.
         return polled
-
-    def _fetch(
-        self, node_id: int, places: list[tuple[str, int]], wait_ms: int
-    ) -> Iterator[tuple[str, int, PartitionData]]:
-        by_topic: dict[str, list[FetchPartition]] = {}
-        for topic, partition in places:
-            at = self.positions[topic, partition]
-            by_topic.setdefault(topic, []).append(
-                FetchPartition(partition, -1, at, partition_max_bytes=FETCH_BYTES_MAX)
-            )
-        topics = [FetchTopic(topic, partitions=partitions) for topic, partitions in by_topic.items()]
-        request = FetchRequest(
-            max_wait_ms=wait_ms,
-            min_bytes=1,
-            max_bytes=FETCH_BYTES_MAX,
-            isolation_level=self._isolation,
-            topics=topics,
-        )
-        answer = self._cluster.ask(node_id, FETCH, request, FetchResponse, most=FETCH_NAMES_MAX)
-        check(f"Fetch from broker {node_id}", answer.error_code)
-        for fetched in answer.responses:
-            for part in fetched.partitions:
-                check(f"Fetch of {fetched.topic}-{part.partition_index}", part.error_code)
-                yield fetched.topic, part.partition_index, part

@@ -27,7 +27,8 @@ from faults import FAULTS
 from stuntbroker.cli.data_folder.audit_spark import SparkError, need_java
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.reader import end_offset, read_partition
+from stuntbroker.client.fetching import end_offset
+from stuntbroker.client.reader import read_partition
 from stuntbroker.client.topics import create_topic
 from stuntbroker.pipeline.counting import count as counted
 from stuntbroker.pipeline.encode import encode

@@ -16,8 +16,9 @@ from stuntbroker.cli.signals import Ended, noting_sigterm
 from stuntbroker.cli.tables import instant, shown
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError
+from stuntbroker.client.fetching import list_offset
 from stuntbroker.client.groups import commit_offsets, committed_offsets
-from stuntbroker.client.reader import Batch, Marker, Row, Tail, list_offset
+from stuntbroker.client.reader import Batch, Marker, Row, Tail
 from stuntbroker.protocol.primitives import INT64_MAX
 from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.protocol.topic_names import TopicPartition

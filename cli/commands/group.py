@@ -11,6 +11,7 @@ from stuntbroker.cli.commands.verbs import COMMON_USAGE, Operation, Options, Sho
 from stuntbroker.cli.tables import shown, table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
+from stuntbroker.client.fetching import list_offset
 from stuntbroker.client.groups import (
     STATES,
     GroupDescription,
@@ -21,7 +22,6 @@ from stuntbroker.client.groups import (
     describe_group,
     list_groups,
 )
-from stuntbroker.client.reader import list_offset
 from stuntbroker.protocol.primitives import INT64_MAX
 from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.protocol.topic_names import TopicPartition

@@ -30,9 +30,10 @@ from stuntbroker.cli.shims.record_lines import (
 from stuntbroker.cli.signals import Ended, noting_sigterm
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
+from stuntbroker.client.fetching import list_offset
 from stuntbroker.client.groups import Committed, commit_offsets, committed_offsets
 from stuntbroker.client.producing import partition_count
-from stuntbroker.client.reader import Tail, list_offset
+from stuntbroker.client.reader import Tail
 from stuntbroker.protocol.batches.records import LOG_APPEND_TIME
 from stuntbroker.protocol.primitives import INT64_MAX
 from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED

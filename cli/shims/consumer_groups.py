@@ -15,6 +15,7 @@ from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, UsageFau
 from stuntbroker.cli.shims.java_errors import TEXTS, exception_text
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound
+from stuntbroker.client.fetching import list_offset
 from stuntbroker.client.groups import (
     GroupDescription,
     commit_offsets,
@@ -24,7 +25,6 @@ from stuntbroker.client.groups import (
     describe_group,
     list_groups,
 )
-from stuntbroker.client.reader import list_offset
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.request_values import LATEST, READ_UNCOMMITTED
 from stuntbroker.protocol.topic_names import TopicPartition

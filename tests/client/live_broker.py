@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Self
 
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.reader import end_offset, read_partition
+from stuntbroker.client.fetching import end_offset
+from stuntbroker.client.reader import read_partition
 from stuntbroker.client.topics import create_topic
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.batches.records import build_batch

@@ -23,7 +23,7 @@ from stuntbroker.client.errors import (
     TransactionAbortable,
     UnsupportedVersion,
 )
-from stuntbroker.client.reader import end_offset
+from stuntbroker.client.fetching import end_offset
 from stuntbroker.client.transactions import End, end_all
 from stuntbroker.pipeline.writer import TransactionalWriter
 from stuntbroker.protocol.request_values import READ_UNCOMMITTED

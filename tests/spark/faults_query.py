@@ -19,7 +19,8 @@ from spark_cluster import java_options
 
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.reader import end_offset, read_partition
+from stuntbroker.client.fetching import end_offset
+from stuntbroker.client.reader import read_partition
 from stuntbroker.pipeline.recovery import is_of_sink, pattern
 from stuntbroker.pipeline.spark import StuntbrokerDataSource
 from stuntbroker.pipeline.writer import TransactionalWriter

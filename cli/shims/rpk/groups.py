@@ -13,8 +13,8 @@ from stuntbroker.cli.shims.rpk.commands import NONE, Command, for_each, is_match
 from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
+from stuntbroker.client.fetching import list_offset
 from stuntbroker.client.groups import GroupDescription, delete_group, describe_group, list_groups
-from stuntbroker.client.reader import list_offset
 from stuntbroker.protocol.request_values import EARLIEST, READ_UNCOMMITTED
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.reader import list_offset
+from stuntbroker.client.fetching import list_offset
 from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_UNCOMMITTED
 
 Place = tuple[str, int]

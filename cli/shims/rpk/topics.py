@@ -22,7 +22,7 @@ from stuntbroker.cli.tables import table
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.configs import alter_config, describe_config
 from stuntbroker.client.errors import BrokerError, NotFound
-from stuntbroker.client.reader import list_offset
+from stuntbroker.client.fetching import list_offset
 from stuntbroker.client.topics import (
     TopicDescription,
     create_topic,

@@ -15,8 +15,7 @@ from source_query import Query, produce
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
-from stuntbroker.client.fetching import TopicPartition
-from stuntbroker.client.reader import end_offset
+from stuntbroker.client.fetching import TopicPartition, end_offset
 from stuntbroker.pipeline.spark import source
 from stuntbroker.pipeline.spark.data_source import StuntbrokerDataSource
 from stuntbroker.pipeline.spark.offsets import DataLoss
