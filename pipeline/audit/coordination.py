@@ -263,6 +263,7 @@ def undecided(transactions: pa.Table, lasts: pa.Table, bounds: pa.Table) -> list
             producer_epoch=transaction["marker_epoch"],
             first_offset=transaction["marker_offset"],
             last_offset=transaction["marker_offset"],
+            log_offset=state["log_offset"],
         )
         for transaction, state in zip(rows_at(transactions, at), rows_at(lasts, row[at]), strict=True)
     ]

@@ -48,10 +48,16 @@ FINDINGS: Final = pa.schema(
         "first_offset": pa.int64(),
         "last_offset": pa.int64(),
         "file": pa.string(),
+        "file_position": pa.int64(),
+        "log_offset": pa.int64(),
         "evidence": pa.string(),
     }
 )
-"""Columns that do not apply to a finding are null."""
+"""Columns that do not apply to a finding are null.
+
+`file_position`: byte in the segment at which the finding's batch begins. `log_offset`: offset of the coordinator's record that
+the finding is about, in its partition of the transaction log.
+"""
 ERROR, WARNING, INFORMATION = "error", "warning", "information"
 Finding = dict[str, Any]
 

@@ -43,7 +43,8 @@ def file_findings(batches: pa.Table) -> list[Finding]:
             kind, severity = row["fault"], ERROR
             if kind == "format":
                 what = "are of a format before version 2"
-        findings.append(finding(kind, severity, row, f"{where} {what}", first_offset=row["base_offset"]))
+        text, at = f"{where} {what}", row["position"]
+        findings.append(finding(kind, severity, row, text, first_offset=row["base_offset"], file_position=at))
     return findings
 
 
@@ -82,6 +83,7 @@ def offset_findings(batches: pa.Table) -> tuple[Array, list[Finding]]:
             row,
             f"base offset {row['base_offset']} at position {row['position']} follows {before}",
             first_offset=row["base_offset"],
+            file_position=row["position"],
         )
         for row, before in pairs
     ]
@@ -108,10 +110,21 @@ def _rising(base: list[int], last: list[int]) -> list[int]:
     return kept[::-1]
 
 
-def undecodable(topic: str, partition: int, faults: Iterable[tuple[int, str]], unit: str = "position") -> list[Finding]:
-    """Return findings for batches (by position) or records (by offset) that have a correct CRC but cannot be decoded."""
+def undecodable_batches(topic: str, partition: int, faults: Iterable[tuple[int, str]]) -> list[Finding]:
+    """Return findings for batches that have a correct CRC but cannot be decoded; `faults`: (position in the file, message)."""
     row = {"topic": topic, "partition": partition}
-    return [finding("undecodable", ERROR, row, f"at {unit} {at}: {message}") for at, message in faults]
+    return [
+        finding("undecodable", ERROR, row, f"at position {at}: {message}", file_position=at) for at, message in faults
+    ]
+
+
+def undecodable_records(topic: str, partition: int, faults: Iterable[tuple[int, str]]) -> list[Finding]:
+    """Return findings for records that have a correct CRC but cannot be decoded; `faults`: (offset, message)."""
+    row = {"topic": topic, "partition": partition}
+    return [
+        finding("undecodable", ERROR, row, f"at offset {at}: {message}", first_offset=at, last_offset=at)
+        for at, message in faults
+    ]
 
 
 def sequence_findings(batches: pa.Table, bounds: pa.Table) -> list[Finding]:

@@ -13,7 +13,7 @@ from stuntbroker.pipeline.audit.eos import TALLY, ExactlyOnceCheck, add
 from stuntbroker.pipeline.audit.findings import Finding
 from stuntbroker.pipeline.audit.folder import Folder, Segment
 from stuntbroker.pipeline.audit.grouping import find, values
-from stuntbroker.pipeline.audit.log_checks import OF_FILES, undecodable
+from stuntbroker.pipeline.audit.log_checks import OF_FILES, undecodable_batches
 from stuntbroker.pipeline.audit.marker_checks import mark_unknown_producers_suspicious
 from stuntbroker.pipeline.audit.records import decode_records
 from stuntbroker.pipeline.audit.result import Audit
@@ -136,7 +136,7 @@ def compare(folder: Folder, audited: Audit, chain: ExactlyOnceCheck, progress: P
             for decoded in decode_records(segment, batches):
                 rows = pa.Table.from_batches([decoded.records])
                 tally = add([tally, chain.tally(rows, transactions, audited.committed)])
-                unreadable += undecodable(segment.topic, segment.partition, decoded.faults)
+                unreadable += undecodable_batches(segment.topic, segment.partition, decoded.faults)
         if progress is not None:
             progress("comparing", (number + 1) / len(segments))
     return [*unreadable, *chain.findings(tally, audited.bounds)]

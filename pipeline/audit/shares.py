@@ -33,7 +33,8 @@ from stuntbroker.pipeline.audit.log_checks import (
     file_findings,
     offset_findings,
     sequence_findings,
-    undecodable,
+    undecodable_batches,
+    undecodable_records,
 )
 from stuntbroker.pipeline.audit.marker_checks import marker_findings
 from stuntbroker.pipeline.audit.records import RECORDS, decode_records
@@ -126,11 +127,11 @@ def _read(segment: Segment, with_records: bool) -> Iterator[tuple[str, pa.Record
         for decoded in decode_records(segment, batches):
             if with_records:
                 yield "records", decoded.records
-            unreadable = undecodable(segment.topic, segment.partition, decoded.faults)
+            unreadable = undecodable_batches(segment.topic, segment.partition, decoded.faults)
             if read is not None:
                 rows, faults = read(decoded.records)
                 yield name, rows
-                unreadable += undecodable(segment.topic, segment.partition, faults, "offset")
+                unreadable += undecodable_records(segment.topic, segment.partition, faults)
             if unreadable:
                 yield from (("findings", items) for items in as_findings(unreadable).to_batches())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,9 +20,6 @@ SECTIONS_MAX: Final = 120
 """Findings with a section of their own."""
 AROUND: Final = 3
 PIECES_MAX: Final = 8
-_STATE = re.compile(r"at offset (\d+) of the transaction log")
-_POSITION = re.compile(r"\bposition (\d+)")
-_OFFSET = re.compile(r"\bat offset (\d+)")
 
 Row = dict[str, Any]
 
@@ -104,9 +100,8 @@ class Neighbours:
         if not len(rows):
             return (), None
         offset, epoch = rows["log_offset"].to_numpy(), rows["producer_epoch"].to_numpy()
-        said = _STATE.search(finding["evidence"])
-        if said:
-            best = np.flatnonzero(offset == int(said[1]))
+        if finding["log_offset"] is not None:
+            best = np.flatnonzero(offset == finding["log_offset"])
         elif finding["producer_epoch"] is not None:
             mine = rows["producer_id"].to_numpy() == finding["producer_id"]
             best = np.flatnonzero(mine & (epoch == finding["producer_epoch"]))
@@ -162,18 +157,6 @@ class Neighbours:
         return tuple(sorted(picked[:PIECES_MAX], key=lambda row: (row["topic"], row["partition"], row["first_offset"])))
 
 
-def position_in(finding: Finding) -> int | None:
-    """Return the position in its file that the finding's evidence names, if any."""
-    said = _POSITION.search(finding["evidence"])
-    return None if said is None else int(said[1])
-
-
-def offset_in(finding: Finding) -> int | None:
-    """Return the offset of the unreadable record of an `undecodable` finding, else None."""
-    said = _OFFSET.search(finding["evidence"])
-    return None if said is None or finding["kind"] != "undecodable" else int(said[1])
-
-
 def _about(finding: Finding, rows: pa.Table, time_ms: int | None) -> Array:
     """Return the row numbers of the batches that the finding is about; `rows` are a partition's batches in file order."""
     base, last = (pc.fill_null(rows[name], -1).to_numpy() for name in ("base_offset", "last_offset"))
@@ -183,8 +166,8 @@ def _about(finding: Finding, rows: pa.Table, time_ms: int | None) -> Array:
         here = in_file if in_file.any() else here
     pid = pc.fill_null(rows["producer_id"], -1).to_numpy()
     owned = pid == finding["producer_id"] if finding["producer_id"] is not None else np.ones(len(rows), bool)
-    if (position := position_in(finding)) is not None:
-        chosen = np.flatnonzero(here & (rows["position"].to_numpy() == position))
+    if finding["file_position"] is not None:
+        chosen = np.flatnonzero(here & (rows["position"].to_numpy() == finding["file_position"]))
     elif finding["first_offset"] is not None:
         until = finding["last_offset"] if finding["last_offset"] is not None else finding["first_offset"]
         chosen = np.flatnonzero(owned & (base >= 0) & (base <= until) & (last >= finding["first_offset"]))
@@ -196,8 +179,6 @@ def _about(finding: Finding, rows: pa.Table, time_ms: int | None) -> Array:
         mine = np.flatnonzero(owned & may_contradict)
         time = pc.fill_null(rows["max_timestamp"], 0).to_numpy()[mine]
         chosen = mine[np.argsort(np.abs(time - time_ms), kind="stable")[:1]]
-    elif (offset := offset_in(finding)) is not None:
-        chosen = np.flatnonzero((base >= 0) & (base <= offset) & (last >= offset))
     else:
         chosen = np.empty(0, np.int64)
     return chosen

@@ -20,7 +20,7 @@ from stuntbroker.pipeline.audit.result import Audit
 from stuntbroker.pipeline.audit.scan import BATCHES, scan
 from stuntbroker.pipeline.audit.shares import read_segment
 from stuntbroker.pipeline.audit.txn_log import TXN_STATE
-from stuntbroker.pipeline.report.evidence import Neighbours, Sources, offset_in, position_in
+from stuntbroker.pipeline.report.evidence import Neighbours, Sources
 from stuntbroker.protocol.topic_names import TXN_STATE as TXN_TOPIC
 
 BATCHES_MAX: Final = 1 << 30
@@ -87,16 +87,14 @@ def _segments_of(
     if finding["file"]:
         base = int(finding["file"].rpartition("/")[2].partition(".")[0])
         return [segment for segment in segments if segment.base_offset == base]
-    offsets = [
-        offset for offset in (finding["first_offset"], finding["last_offset"], offset_in(finding)) if offset is not None
-    ]
+    offsets = [offset for offset in (finding["first_offset"], finding["last_offset"]) if offset is not None]
     if finding["first_offset"] is None and finding["last_offset"] is not None:
         offsets = [finding["last_offset"] + 1]
     if offsets:
         ends = {max((s.base_offset for s in segments if s.base_offset <= offset), default=-1) for offset in offsets}
         return [segment for segment in segments if segment.base_offset in ends]
-    if (position := position_in(finding)) is not None:
-        return [segment for segment in segments if segment.size > position][:2]
+    if finding["file_position"] is not None:
+        return [segment for segment in segments if segment.size > finding["file_position"]][:2]
     if time_ms is None:
         return []
     mine = pc.and_(pc.equal(known["topic"], finding["topic"]), pc.equal(known["partition"], finding["partition"]))
@@ -123,12 +121,10 @@ def _batches(wanted: dict[Segment, list[tuple[Finding, int | None]]]) -> pa.Tabl
 def _ends(rows: pa.Table, finding: Finding, time_ms: int | None) -> list[int]:
     """Return the first and the last row that the finding may be about."""
     base, last = (pc.fill_null(rows[name], -1).to_numpy() for name in ("base_offset", "last_offset"))
-    if (position := position_in(finding)) is not None:
-        about = values(rows, "position") == position
+    if finding["file_position"] is not None:
+        about = values(rows, "position") == finding["file_position"]
     elif finding["first_offset"] is not None:
         about = (last >= finding["first_offset"]) & (base <= (finding["last_offset"] or finding["first_offset"]))
-    elif (offset := offset_in(finding)) is not None:
-        about = (base >= 0) & (base <= offset) & (last >= offset)
     elif finding["last_offset"] is not None:
         return [int(at) for at in np.flatnonzero(base > finding["last_offset"])[:1]]
     else:
