@@ -168,9 +168,9 @@ def seconds(given: dict[str, list[str]], name: str, default: float) -> float:
 
 def bootstrap(given: dict[str, list[str]]) -> list[Address]:
     """Return the addresses of `--bootstrap`. Raises UsageError."""
-    from stuntbroker.protocol.addresses import parse_bootstrap
+    from stuntbroker.protocol.addresses import BOOTSTRAP_DEFAULT, parse_bootstrap
 
     try:
-        return parse_bootstrap(single(given, "--bootstrap", "localhost:9092"))
+        return parse_bootstrap(single(given, "--bootstrap", BOOTSTRAP_DEFAULT))
     except ValueError as fault:
         raise UsageError(f"--bootstrap: {fault}") from None

@@ -7,6 +7,9 @@ from typing import Final, NamedTuple
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PORT_MAX: Final = 65_535
+PORT_DEFAULT: Final = 9_092
+"""The port of a broker, where none is given."""
+BOOTSTRAP_DEFAULT: Final = f"localhost:{PORT_DEFAULT}"
 HOST: Final = re.compile(r"[0-9A-Za-z._:%-]*")
 """Characters of a host name or IP address, as in Kafka; an IPv6 address has colons, and may have a zone after `%`."""
 EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}

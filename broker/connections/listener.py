@@ -21,7 +21,14 @@ from stuntbroker.broker.configuration.properties import (
     is_listener_property,
 )
 from stuntbroker.broker.permissions.authorizer import ANONYMOUS, Principal
-from stuntbroker.protocol.addresses import EVERY_ADDRESS, PORT_MAX, SECURITY_PROTOCOLS, Address, parse_address
+from stuntbroker.protocol.addresses import (
+    EVERY_ADDRESS,
+    PORT_DEFAULT,
+    PORT_MAX,
+    SECURITY_PROTOCOLS,
+    Address,
+    parse_address,
+)
 from stuntbroker.protocol.versions import RELEASE
 
 if TYPE_CHECKING:
@@ -34,7 +41,6 @@ USUAL_NAMES: Final[dict[str, str]] = {
     **dict.fromkeys(("HOST", "EXTERNAL", "INTERNAL", "DOCKER"), "PLAINTEXT"),
 }
 """Default security protocol of listener names that are not in listener.security.protocol.map."""
-PORT_DEFAULT: Final = 9092
 PORT_TRIES: Final = 100
 
 

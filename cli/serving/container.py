@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from typing import Final, NamedTuple
 
+from stuntbroker.protocol.addresses import PORT_DEFAULT
 from stuntbroker.protocol.data_folder import JOURNAL
 
-LISTENERS: Final = "PLAINTEXT://0.0.0.0:9092"
+LISTENERS: Final = f"PLAINTEXT://0.0.0.0:{PORT_DEFAULT}"
 DATA_DIR: Final = "/var/lib/kafka/data"
 OTHER_DATA_DIRS: Final = ("/bitnami/kafka/data", "/bitnami/kafka", "/var/lib/redpanda/data")
 """Data folders of other images, used if a volume is mounted there or at one of their parents."""

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from stuntbroker.broker.configuration.properties import BROKER
 from stuntbroker.cli.arguments import SERVE_FLAGS, SERVE_OPTIONS
+from stuntbroker.protocol.addresses import PORT_DEFAULT
 
 KAFKA: Final = "KAFKA_"
 BITNAMI: Final = "KAFKA_CFG_"
@@ -49,7 +50,6 @@ BITNAMI_USERS: Final = (
 """Variables with lists of names, and with their passwords."""
 HOME: Final = "/opt/kafka"
 """Value of KAFKA_HOME in the image."""
-PORT_DEFAULT: Final = "9092"
 CLUSTER_IDS: Final = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 ONLY_ADVERTISED: Final = frozenset({"KAFKA_ADVERTISED_HOST_NAME", "KAFKA_CFG_ADVERTISED_LISTENERS"})
 """Variables of wurstmeister's image and of bitnami's, which do not change the port on which the broker listens."""
@@ -157,7 +157,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
             properties.setdefault("stuntbroker.cluster.id", value)
         elif name == "KAFKA_ADVERTISED_HOST_NAME":
             host = f"[{value}]" if ":" in value else value
-            port = environ.get("KAFKA_ADVERTISED_PORT", PORT_DEFAULT)
+            port = environ.get("KAFKA_ADVERTISED_PORT", str(PORT_DEFAULT))
             properties.setdefault("advertised.listeners", f"PLAINTEXT://{host}:{port}")
         elif name == "KAFKA_ADVERTISED_PORT":
             if "KAFKA_ADVERTISED_HOST_NAME" not in environ:

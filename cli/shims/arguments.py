@@ -14,13 +14,12 @@ from stuntbroker.cli.waiting import wait_and_say_so
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ClientError
 from stuntbroker.client.security_properties import SecurityError
-from stuntbroker.protocol.addresses import parse_bootstrap
+from stuntbroker.protocol.addresses import BOOTSTRAP_DEFAULT, parse_bootstrap
 from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN
 
 TIMEOUT_S: Final = 30.0
 BROKER_WAIT_S: Final = 60.0
 """How long, in seconds, to wait for a broker, as Kafka's commands do: scripts start both at the same time."""
-BOOTSTRAP_DEFAULT: Final = "localhost:9092"
 _PROTOCOL: Final = re.compile(r"\b[A-Z_]+://")
 """Kafka's clients take an address with its security protocol, which has no meaning there."""
 

@@ -10,12 +10,12 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Any, Final, NoReturn
 
-from stuntbroker.cli.shims.arguments import BOOTSTRAP_DEFAULT, CommandError, Parser, guarded, run_with_cluster
+from stuntbroker.cli.shims.arguments import CommandError, Parser, guarded, run_with_cluster
 from stuntbroker.cli.shims.rpk import clusters, consume, groups, produce, topics
 from stuntbroker.cli.shims.rpk.commands import Command
 from stuntbroker.cli.shims.rpk.security import FLAGS, OPTIONS, SETTINGS, client_properties_of
+from stuntbroker.protocol.addresses import BOOTSTRAP_DEFAULT, PORT_DEFAULT
 
-PORT_DEFAULT: Final = 9092
 CONFIG_FILE: Final = "/etc/redpanda/redpanda.yaml"
 CONFIG_WAIT_S: Final = 5.0
 CONFIG_POLL_S: Final = 0.1
@@ -155,7 +155,7 @@ def _start(arguments: list[str]) -> NoReturn:
     elif listeners is None:
         listeners = _listening_for(advertised)
     settings = {
-        "listeners": _named(listeners or "internal://0.0.0.0:9092"),
+        "listeners": _named(listeners or f"internal://0.0.0.0:{PORT_DEFAULT}"),
         "advertised.listeners": _named(advertised or ""),
     }
     names = {entry.partition("://")[0] for value in settings.values() for entry in value.split(",") if entry}
@@ -192,7 +192,7 @@ def _cluster_properties(texts: list[str]) -> tuple[dict[str, str], list[str]]:
 def _listening_for(advertised: str) -> str:
     """Return listeners for the advertised names: at every address, on port 9092 and those after it."""
     names = [entry.split("://")[0] for entry in _named(advertised).split(",")]
-    return ",".join(f"{name}://0.0.0.0:{9092 + index}" for index, name in enumerate(names))
+    return ",".join(f"{name}://0.0.0.0:{PORT_DEFAULT + index}" for index, name in enumerate(names))
 
 
 def _named(addresses: str) -> str:
