@@ -85,11 +85,42 @@ def serve(given: dict[str, list[str]]) -> int:
         raise UsageError(environment.naming_variable(str(fault), given)) from None
 
 
+class Options(NamedTuple):
+    """All options of a command line, after the variables and files that it names are read."""
+
+    config: BrokerConfig
+    folder: Folder
+    listening: Listening
+    log_format: str
+    log_level: str
+
+
 def _serve(given: dict[str, list[str]], environment: Environment | None) -> int:
+    config, folder, listening, log_format, log_level = options = _options(given, environment)
+    events = Events(log_level, log_format)
+    _warn_of_unused(events, config, listening.listeners, environment)
+    if listening.in_container and folder.data_dir is None:
+        from stuntbroker.cli.serving import container
+
+        os.environ.setdefault("TMPDIR", container.temporary_folder())
+        events.warning("data_not_kept", folder=container.DATA_DIR, hint="mount a volume there to keep the data")
+    _share_open_files(config, events)
+    try:
+        _remove_ready_file(listening.ready_file)  # Left behind by a broker that did not stop cleanly.
+        return _run(config, folder, events, listening)
+    except ConfigError as fault:
+        raise UsageError(str(fault)) from None
+    except (_CannotStop, CannotListen, StorageError, DecodeError, OSError) as fault:
+        sys.stderr.write(f"stuntbroker: {_failure(fault, given, options)}\n")
+        return 1
+
+
+def _options(given: dict[str, list[str]], environment: Environment | None) -> Options:
+    """Read all options. Raises UsageError."""
     in_container = "--container" in given
     durability = choice(given, "--durability", "process", "power")
-    form = choice(given, "--log-format", "text", "json")
-    level = choice(given, "--log-level", "info", "debug", "warning", "error")
+    log_format = choice(given, "--log-format", "text", "json")
+    log_level = choice(given, "--log-level", "info", "debug", "warning", "error")
     data_dir = single(given, "--data-dir", "") or None
     truncate = choice(given, "--recover", "refuse", "truncate") == "truncate"
     ready_file = single(given, "--ready-file", "")
@@ -110,14 +141,23 @@ def _serve(given: dict[str, list[str]], environment: Environment | None) -> int:
         properties.setdefault("log.dirs", log_dirs)  # Without effect, as in a file; --data-dir sets the folder.
     try:
         config = BrokerConfig(properties)
-        listeners = _listeners(given, config)
+        listening = Listening(
+            _listeners(given, config),
+            metrics_port,
+            ready_file,
+            topics,
+            "--exit-with-parent" in given,
+            in_container,
+            _ports(single(given, "--not-found-ports", "")),
+            _control_address(given),
+        )
     except ConfigError as fault:
         raise UsageError(str(fault)) from None
-    events = Events(level, form)
-    _warn_of_unused(events, config, listeners, environment)
-    if in_container and data_dir is None:
-        os.environ.setdefault("TMPDIR", container.temporary_folder())
-        events.warning("data_not_kept", folder=container.DATA_DIR, hint="mount a volume there to keep the data")
+    return Options(config, Folder(data_dir, durability, truncate), listening, log_format, log_level)
+
+
+def _share_open_files(config: BrokerConfig, events: Events) -> None:
+    """Divide the open files that the system allows between connections and segments; warn if that limits connections."""
     open_files = _raise_file_limit()
     shares = share(open_files, config["max.connections"])
     if shares.connections < config["max.connections"]:
@@ -129,37 +169,24 @@ def _serve(given: dict[str, list[str]], environment: Environment | None) -> int:
         config.replace({**config.values, "max.connections": shares.connections})
     config.ceilings["max.connections"] = share(open_files, 1 << 30).connections
     OPEN_FILES.limit = shares.segments
-    try:
-        _remove_ready_file(ready_file)  # Left behind by a broker that did not stop cleanly.
-        listening = Listening(
-            listeners,
-            metrics_port,
-            ready_file,
-            topics,
-            "--exit-with-parent" in given,
-            in_container,
-            _ports(single(given, "--not-found-ports", "")),
-            _control_address(given),
-        )
-        return _run(config, Folder(data_dir, durability, truncate), events, listening)
-    except _CannotStop as fault:
-        sys.stderr.write(
-            f"stuntbroker: stopped, but not cleanly: {fault}; the next start recovers the logs as after a crash\n"
-        )
-        return 1
-    except ConfigError as fault:
-        raise UsageError(str(fault)) from None
-    except CannotListen as fault:
+
+
+def _failure(fault: Exception, given: dict[str, list[str]], options: Options) -> str:
+    """Return what happened, and what to do."""
+    if isinstance(fault, _CannotStop):
+        return f"stopped, but not cleanly: {fault}; the next start recovers the logs as after a crash"
+    if isinstance(fault, CannotListen):
         from stuntbroker.cli.serving.listening_advice import listening_advice
 
-        by_option = {"--host", "--port"} & given.keys() or not config["listeners"]
+        by_option = {"--host", "--port"} & given.keys() or not options.config["listeners"]
         given_by = ("--port", "--host") if by_option else ("port in listeners", "host in listeners")
-        sys.stderr.write(f"stuntbroker: cannot start: {fault}; {listening_advice(fault.fault, *given_by)}\n")
-        return 1
-    except (StorageError, DecodeError, OSError) as fault:
-        advice = container.ownership_advice(data_dir) if in_container and data_dir else ""
-        sys.stderr.write(f"stuntbroker: cannot start: {fault}{advice}\n")
-        return 1
+        return f"cannot start: {fault}; {listening_advice(fault.fault, *given_by)}"
+    advice = ""
+    if options.listening.in_container and options.folder.data_dir:
+        from stuntbroker.cli.serving import container
+
+        advice = container.ownership_advice(options.folder.data_dir)
+    return f"cannot start: {fault}{advice}"
 
 
 def _listeners(given: dict[str, list[str]], config: BrokerConfig) -> list[Listener]:
