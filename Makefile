@@ -6,8 +6,8 @@ CHOSEN := $(if $(filter file,$(origin PYTHON)),"$$($(PYTHON) tools/choose_python
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
-# Processes for all tests: one more than two cores, because many tests wait. Selected tests (ARGS) run in one process, for -s and --pdb.
-WORKERS ?= 3
+# Processes for all tests: two more than two cores, because many tests wait. Selected tests (ARGS) run in one process, for -s and --pdb.
+WORKERS ?= 4
 SEEDS  ?= 20
 
 # The Java that Spark and Kafka use.
