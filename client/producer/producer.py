@@ -94,8 +94,7 @@ class TransactionalProducer:
     ) -> None:
         """Create a producer, which `start` connects. Raises ValueError, TypeError for invalid or conflicting options.
 
-        `security`: security_protocol, ssl_context, sasl_mechanism and the other sasl_* options of AIOKafkaProducer. A token
-        provider that takes longer than request_timeout_ms counts as a broker that cannot be reached.
+        `security`: security_protocol, ssl_context and sasl_* as of AIOKafkaProducer. A token must come within request_timeout_ms.
         """
         check_names(transactional_id, client_id)
         options.check_bootstrap(bootstrap_servers)
