@@ -32,11 +32,11 @@ from importlib import import_module
 from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError
+from stuntbroker.cli.serving.parent import set_fork_server
 
 PRELOADED: Final = (
     "stuntbroker.cli.serving.serve",
     "stuntbroker.broker.housekeeping",
-    "stuntbroker.cli.serving.parent",
     "stuntbroker.cli.serving.control_option",
     "stuntbroker.cli.serving.http_servers",
     "stuntbroker.cli.serving.listening_advice",
@@ -192,8 +192,10 @@ class _Server:
         home = os.path.join(self._folder, request["name"])
         os.makedirs(home, exist_ok=True)
         reading, writing = os.pipe()
+        server_id = os.getpid()
         pid = os.fork()
         if pid == 0:
+            set_fork_server(server_id)
             self._selector.close()
             os.close(reading)
             _become_broker(self._run, request["start"], home, writing)

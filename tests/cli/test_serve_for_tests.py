@@ -124,3 +124,27 @@ def test_a_broker_serves_requests_when_its_standard_error_has_no_reader() -> Non
         process.communicate()
         os.close(writing)
     assert process.returncode == 0
+
+
+FORKED = """
+import asyncio, sys
+from stuntbroker.cli.serving.parent import set_fork_server, watch_parent
+
+async def main():
+    ended = asyncio.Event()
+    set_fork_server(int(sys.argv[1]))
+    watch_parent(asyncio.get_running_loop(), ended.set)
+    await ended.wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("is_reused", [False, True], ids=["its id is free", "another process has its id"])
+def test_a_forked_broker_ends_if_its_fork_server_was_killed_before_it_was_watched(is_reused: bool) -> None:
+    killed = subprocess.Popen([sys.executable, "-c", ""])
+    killed.wait(DEADLINE_S)
+    server_id = os.getppid() if is_reused else killed.pid
+    command = [sys.executable, "-c", FORKED, str(server_id)]
+
+    assert subprocess.run(command, stdin=subprocess.DEVNULL, timeout=DEADLINE_S).returncode == 0
