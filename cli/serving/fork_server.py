@@ -51,8 +51,11 @@ LOCK: Final = "lock"
 """Name of a file in the folder that is locked while a process uses the folder."""
 END_S_MAX: Final = 5.0
 POLL_S: Final = 0.001
-STATUS_S_MAX: Final = 0.1
-"""How long, in seconds, to wait for the end of a broker that no longer answers: it may be about to end."""
+STATUS_S_MAX: Final = 1.0
+"""How long, in seconds, to wait for the end of a broker that no longer answers.
+
+The system closes the connections of a process before it reports the end of the process: on a busy machine, long before.
+"""
 GONE: Final = -1
 """Status reported for a broker that has already ended."""
 VARIABLES: Final = ("KAFKA_", "STUNTBROKER_", "CLUSTER_ID")
