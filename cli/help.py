@@ -39,12 +39,12 @@ Examples:
 SERVE: Final = """\
 usage: stuntbroker serve [options]        runs the broker until SIGTERM, SIGINT (Ctrl-C) or SIGHUP
 
-  --host H                listen on this host (default: from the property listeners, or localhost)
+  --host H                listen on this host, 0.0.0.0: on all (default: from the property listeners, or localhost)
   --port P                default: from the property listeners, or 9092; 0: chosen by the kernel
   --nodes N               number of brokers that form a cluster (default 1), on the ports from P on
   --data-dir D            folder for the data (default: a temporary folder, removed at the end)
   --durability process|power   what acknowledged records survive: kill -9 (default), or a power failure
-  --recover refuse|truncate    a damaged log: do not start (default), or truncate it there, as Apache Kafka does
+  --recover refuse|truncate    a damaged log: do not start (default), or truncate it, as Apache Kafka does
   --config FILE           properties in a TOML file, or in a Java file whose name ends in .properties
   --set KEY=VALUE         one property, by Kafka's name; may be repeated; overrides the file
   --topic NAME[:PARTITIONS[:KEY=VALUE...]]   create this topic if it does not exist; may be repeated
@@ -60,7 +60,7 @@ usage: stuntbroker serve [options]        runs the broker until SIGTERM, SIGINT 
   --log-level debug|info|warning|error   (default info)
 
 Variables: KAFKA_X_Y sets the property x.y, STUNTBROKER_X_Y the option --x-y or the property stuntbroker.x.y, and
-STUNTBROKER_TOPICS=orders:3,payments creates topics. --config, KAFKA_, STUNTBROKER_, options: the later overrides.
+STUNTBROKER_TOPICS=orders:3,payments creates topics. Later ones override: --config, KAFKA_, STUNTBROKER_, options.
 When ready, it prints `ready kafka=HOST:PORT`, and then its other addresses: listener.NAME=, metrics=, control=
 Exit status: 0 after a signal, 1 failure with a message, 2 invalid command line.
 Examples:

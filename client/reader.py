@@ -37,6 +37,7 @@ from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.request_values import EARLIEST, READ_COMMITTED, READ_UNCOMMITTED
 
 SIZES: Final = FetchSizes(8 << 20, 8 << 20)
+"""Limits of each Fetch."""
 POLL_INTERVAL_S: Final = 0.02
 OPENED_SIZE_MAX: Final = 1 << 30
 """Maximum bytes of a batch after decompression."""

@@ -22,13 +22,13 @@ usage: stuntbroker ctl COMMAND [options]        for a broker with --control
   advance TIME                 advance the clock: 500ms, 90s, 15m, 2h, 7d
   faults | fault RULE          list the faults, or add one: {"match": {"api": "EndTxn"}, "do": {"lose_response": true}}
   stops | stop POINT [RULE]    list the points and the stops, or add one: {"action": "park", "nth": 1, "times": 1}
-  release ID | remove ID|--all   resume requests that are held or parked; remove a fault or stop, or all, as well
+  release ID | remove ID|--all   resume held and parked requests; `remove` also removes their fault or stop, or all
   wait-stop ID                 wait until a stop has fired  [--count N] [--timeout TIME, default 10s]
   wait CONDITION               wait for a condition  [--timeout TIME]: {"topic": "orders", "last_stable_offset": 5}
   plans | plan [NAME|FILE]     list the built-in plans; apply a plan (JSON or YAML), or show the current one
   seed STATE                   create a state: {"hanging": {"topic": "orders"}}
   late REQUEST                 deliver a delayed request: {"api": "EndTxn", "transactional_id": "pay-1"}
-  nodes | node ID CHANGE       list the nodes and what each leads, or change one: stopped, running, {"slow_ms": 200}
+  nodes | node ID CHANGE       list the nodes with their partitions; change a node: stopped, running, {"slow_ms": 200}
   move WHAT                    move a leader or coordinator: {"transactional_id": "pay-1", "node": 2}
   snapshots | snapshot [NAME]  list the snapshots, or save the broker's complete state, with its open transactions
   restore | delete-snapshot NAME   restore or delete a snapshot; `reset` restores the state of the broker's start
