@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct, pack
+from typing import Final
 
 from stuntbroker.coordinator.state import MAY_EXPIRE, Phase, Txn, partitions_by_topic
 from stuntbroker.protocol.batches.records import (
@@ -32,17 +33,19 @@ from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema
 from stuntbroker.protocol.primitives import DecodeError, write_compact_string, write_uvarint
 from stuntbroker.protocol.topic_names import TopicPartition
 
-encoded_keys: dict[str, tuple[bytes, int]] = {}
-encoded_partitions: dict[frozenset[TopicPartition], tuple[bytes, bytes, int]] = {}
+encoded_keys: Final[dict[str, tuple[bytes, int]]] = {}
+encoded_partitions: Final[dict[frozenset[TopicPartition], tuple[bytes, bytes, int]]] = {}
 """Caches: a transaction writes three records with the same key, and many transactions have the same partitions."""
-_KEY_VERSION = b"\x00\x00"
-_VALUE_VERSIONS = (b"\x00\x01", b"\x00\x00")
+_KEY_VERSION: Final = b"\x00\x00"
+_VALUE_VERSIONS: Final = (b"\x00\x01", b"\x00\x00")
 """Records with other versions of keys and values, which Kafka has not defined yet, are ignored."""
-_PHASES = tuple(Phase)
-_IDLE = frozenset(int(phase) for phase in MAY_EXPIRE)
-_PRODUCER_ID_AT, _PHASE_AT, _PARTITIONS_AT = 2, 16, 17
+_PHASES: Final = tuple(Phase)
+_IDLE: Final = frozenset(int(phase) for phase in MAY_EXPIRE)
+_PRODUCER_ID_AT: Final = 2
+_PHASE_AT: Final = 16
+_PARTITIONS_AT: Final = 17
 """Byte positions of these fields in a record value, versions 0 and 1."""
-_unpack_q = Struct(">q").unpack_from
+_unpack_q: Final = Struct(">q").unpack_from
 
 
 def key_of(transactional_id: str) -> bytes:
@@ -159,17 +162,17 @@ def batch_at_level_0(
     return one_record_batch(base_offset, leader_epoch, timestamp_ms, key_of(transactional_id), value)
 
 
-_pack_start = Struct(">hqhib").pack
-_pack_end = Struct(">qqb").pack
-_pack_usual_end = Struct(">qqbHqHh3shx").pack
+_pack_start: Final = Struct(">hqhib").pack
+_pack_end: Final = Struct(">qqb").pack
+_pack_usual_end: Final = Struct(">qqbHqHh3shx").pack
 """`_pack_end` with the tags 0 (8 bytes), 2 (2 bytes) and last epoch, and an empty list of record headers."""
-USUAL_SIZE = 17 + 36
+USUAL_SIZE: Final = 17 + 36
 """Bytes of a value without its partitions, with the tags 0, 2 and last epoch."""
-_pack_q = Struct(">q").pack
-_pack_h = Struct(">h").pack
-_LAST_EPOCH_TAG = b"\xa8\x46\x02"
-_TIMED_OUT_TAG = b"\xa9\x46\x02"
-_INIT_VERSION_TAG = b"\xaa\x46\x02"
+_pack_q: Final = Struct(">q").pack
+_pack_h: Final = Struct(">h").pack
+_LAST_EPOCH_TAG: Final = b"\xa8\x46\x02"
+_TIMED_OUT_TAG: Final = b"\xa9\x46\x02"
+_INIT_VERSION_TAG: Final = b"\xaa\x46\x02"
 
 
 def _partitions(partitions: frozenset[TopicPartition]) -> bytes:

@@ -158,16 +158,32 @@ TRANSACTION_TIMED_OUT: Final = -588
 """An error of profile kip-588 that has no code in Kafka: handlers choose one that the client understands."""
 
 
-class Reply(NamedTuple):
+class Reply(Value):
     """The response to the request. With an error, producer id and epoch are -1."""
 
-    error: int
-    """An ErrorCode, or TRANSACTION_TIMED_OUT."""
-    producer_id: int = -1
-    producer_epoch: int = -1
-    ongoing_producer_id: int = -1
-    """With `ongoing_producer_epoch`: the producer whose records are in the recovered transaction (KIP-939)."""
-    ongoing_producer_epoch: int = -1
+    __match_args__: ClassVar[tuple[str, ...]] = (
+        "error",
+        "producer_id",
+        "producer_epoch",
+        "ongoing_producer_id",
+        "ongoing_producer_epoch",
+    )
+
+    def __init__(
+        self,
+        error: int,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        ongoing_producer_id: int = -1,
+        ongoing_producer_epoch: int = -1,
+    ) -> None:
+        self.error = error
+        """An ErrorCode, or TRANSACTION_TIMED_OUT."""
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.ongoing_producer_id = ongoing_producer_id
+        """With `ongoing_producer_epoch`: the producer whose records are in the recovered transaction (KIP-939)."""
+        self.ongoing_producer_epoch = ongoing_producer_epoch
 
 
 class Redecide(Value):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from stuntbroker.groups.claims import Generations
 from stuntbroker.groups.classic.actor import GroupActor, Ports, TimerHandle, Timers
@@ -42,8 +43,8 @@ from stuntbroker.protocol.batches.records import BatchHeader
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
 
-GROUP_TYPE = "classic"
-_COMMITS_KEEP_ALIVE = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
+GROUP_TYPE: Final = "classic"
+_COMMITS_KEEP_ALIVE: Final = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 
 
 class GroupCoordinator:

@@ -6,7 +6,7 @@ Each append is applied to the state in the same way as a replay of the log appli
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from stuntbroker.groups.classic.state import Group
 from stuntbroker.groups.commits import stored
@@ -32,7 +32,7 @@ from stuntbroker.protocol.batches.records import (
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.primitives import INT64_MAX, Buffer
 
-TIME_MAX_MS = INT64_MAX
+TIME_MAX_MS: Final = INT64_MAX
 _Record = tuple[bytearray, bytearray | None]
 
 

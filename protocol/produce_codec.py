@@ -28,18 +28,18 @@ ACKS_TO_TOPICS: Final = 7
 TOPIC_ID_AND_COUNT: Final = 17
 Head = tuple[str | None, int, str, bytes, int]
 """(transactional id, acks, topic name, topic id, number of partitions): the fields of a request before its partitions."""
-heads_by_name: dict[bytes, Head] = {}
-heads_by_id: dict[bytes, Head] = {}
+heads_by_name: Final[dict[bytes, Head]] = {}
+heads_by_id: Final[dict[bytes, Head]] = {}
 """Caches: encoded head -> its fields. A client sends the same head repeatedly."""
 
-_unpack_acks = Struct(">hiB").unpack_from
-_unpack_topic = Struct(">16sB").unpack_from
-_unpack_partition = Struct(">iBBB").unpack_from
-pack_partition = Struct(">ihqqq3s").pack
+_unpack_acks: Final = Struct(">hiB").unpack_from
+_unpack_topic: Final = Struct(">16sB").unpack_from
+_unpack_partition: Final = Struct(">iBBB").unpack_from
+pack_partition: Final = Struct(">ihqqq3s").pack
 """Encodes index, error, base offset, log append time in ms, log start offset, and NO_DETAILS."""
 NO_DETAILS: Final = b"\x01\x00\x00"
 """No record errors, no message, no tagged fields."""
-_LAST = bytes(6)
+_LAST: Final = bytes(6)
 """Tags of the topic, throttle time, tags of the response."""
 
 Partitions = dict[int, Buffer | None]

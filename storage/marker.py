@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from stuntbroker.protocol.batches.records import marker_body
 from stuntbroker.storage.leader_epochs import FIRST_EPOCH
@@ -11,17 +11,37 @@ MARKER_SIZE: Final = 78
 """Bytes of a marker's batch."""
 
 
-class Marker(NamedTuple):
+class Marker:
     """The end of a transaction, to be appended to each of its partitions."""
 
-    commit: bool
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    transaction_version: int
-    time_ms: int
-    body: bytes
-    """The batch without its base offset (the first 8 bytes), with partition leader epoch FIRST_EPOCH."""
+    __slots__ = (
+        "body",
+        "commit",
+        "coordinator_epoch",
+        "producer_epoch",
+        "producer_id",
+        "time_ms",
+        "transaction_version",
+    )
+
+    def __init__(
+        self,
+        commit: bool,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        transaction_version: int,
+        time_ms: int,
+        body: bytes,
+    ) -> None:
+        self.commit = commit
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.transaction_version = transaction_version
+        self.time_ms = time_ms
+        self.body = body
+        """The batch without its base offset (the first 8 bytes), with partition leader epoch FIRST_EPOCH."""
 
 
 def new_marker(

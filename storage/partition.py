@@ -38,12 +38,12 @@ from stuntbroker.storage.turn import Turn
 
 BUFFERED_BELOW: Final = 8_192
 """Batches below this many bytes are buffered until the end of the turn; larger ones are written immediately."""
-OK = ErrorCode.NONE
-_stamp = Struct(">q")
-_pack_offset = _stamp.pack
-_stamp_epoch = Struct(">i")
-_pack_epoch = _stamp_epoch.pack
-_stamped = Struct(">qii").pack
+OK: Final = ErrorCode.NONE
+_stamp: Final = Struct(">q")
+_pack_offset: Final = _stamp.pack
+_stamp_epoch: Final = Struct(">i")
+_pack_epoch: Final = _stamp_epoch.pack
+_stamped: Final = Struct(">qii").pack
 
 
 Appended = tuple[ErrorCode, int, int]
@@ -286,15 +286,15 @@ class PartitionLog(SegmentedLog):
 
         As in Kafka, the marker is written even if no transaction is open.
         """
-        commit, producer_id, epoch, coordinator_epoch, transaction_version, now_ms, body = marker
-        producers = self.producers
-        error = producers.check_marker(producer_id, epoch, coordinator_epoch, transaction_version)
+        producer_id, epoch, coordinator_epoch = marker.producer_id, marker.producer_epoch, marker.coordinator_epoch
+        producers, commit, now_ms, body = self.producers, marker.commit, marker.time_ms, marker.body
+        error = producers.check_marker(producer_id, epoch, coordinator_epoch, marker.transaction_version)
         if error:
             return error
         offset = self.next_offset
         if self.config.log_append_time:
             body = new_marker(
-                commit, producer_id, epoch, coordinator_epoch, transaction_version, now_ms, LOG_APPEND_TIME
+                commit, producer_id, epoch, coordinator_epoch, marker.transaction_version, now_ms, LOG_APPEND_TIME
             ).body
         if self.leader_epoch != FIRST_EPOCH:
             body = body[: EPOCH_AT - 8] + _pack_epoch(self.leader_epoch) + body[EPOCH_AT - 4 :]

@@ -42,11 +42,11 @@ CANDIDATE_READS_MAX: Final = 8
 """Candidates for batches in a damaged file are read until their bytes exceed this many times the file's size."""
 OFFSETS_MAX: Final = 0x7FFF_FFFF
 """Largest offset in a segment, relative to its base offset."""
-INDEX_ENTRY = Struct(">ii")
-TIME_ENTRY = Struct(">qi")
-TXN_ENTRY = Struct(">hqqqq")
-_CRC = Struct(">I")
-_pack_epoch_and_magic = Struct(">ib").pack
+INDEX_ENTRY: Final = Struct(">ii")
+TIME_ENTRY: Final = Struct(">qi")
+TXN_ENTRY: Final = Struct(">hqqqq")
+_CRC: Final = Struct(">I")
+_pack_epoch_and_magic: Final = Struct(">ib").pack
 
 
 class TooManyCandidates(Exception):

@@ -16,7 +16,7 @@ NO_SEGMENT: Final = Segment("", 0)
 """Active segment of a log that has no segments; nothing is ever appended to it."""
 OwnRecord = tuple[Any, Any, int]
 """(key, value, timestamp in ms) of a record of the broker's own; key and value are bytes, or objects that its log encodes."""
-_base_offset_of = attrgetter("base_offset")
+_base_offset_of: Final = attrgetter("base_offset")
 
 
 class ReadResult(NamedTuple):

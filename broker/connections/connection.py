@@ -42,12 +42,12 @@ NO_CLIENT_ID: Final = b"\xff\xff"
 # Unlike Kafka: Kafka keeps the whole client id.
 CLIENT_ID_LENGTH_MAX: Final = 255
 """Characters of a client id that are kept, because it is part of member ids and log events."""
-_unpack_i = Struct(">i").unpack_from
-_unpack_start = Struct(">ihhi").unpack_from
-_unpack_h = Struct(">h").unpack_from
-_pack_start = Struct(">ii").pack_into
-_EMPTY_HEAD = bytes(8)
-_EMPTY_FLEXIBLE_HEAD = bytes(9)
+_unpack_i: Final = Struct(">i").unpack_from
+_unpack_start: Final = Struct(">ihhi").unpack_from
+_unpack_h: Final = Struct(">h").unpack_from
+_pack_start: Final = Struct(">ii").pack_into
+_EMPTY_HEAD: Final = bytes(8)
+_EMPTY_FLEXIBLE_HEAD: Final = bytes(9)
 
 
 class Connection(asyncio.BufferedProtocol):

@@ -6,7 +6,7 @@ v1 throttle time. v3 instance id. v4 flexible.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
 from stuntbroker.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -14,8 +14,8 @@ from stuntbroker.protocol.messages.heartbeat_response import HeartbeatResponse
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasGroups
 
-KEY = 12
-VERSIONS = range(5)
+KEY: Final = 12
+VERSIONS: Final = range(5)
 
 
 def handle(request: Asking[HasGroups], body: HeartbeatRequest, version: int) -> HeartbeatResponse:

@@ -76,7 +76,7 @@ def handle(request: Asking[Uses], body: InitProducerIdRequest, version: int) -> 
         else:
             new_identity = Identity(reply.producer_id, reply.producer_epoch)
             transactions.fences.record_holder(transactional_id, request.peer, new_identity, body.producer_id >= 0)
-            request.reply(InitProducerIdResponse(0, *reply))
+            request.reply(_response(reply))
 
     init = InitProducerId(
         timeout_ms,
@@ -92,6 +92,17 @@ def handle(request: Asking[Uses], body: InitProducerIdRequest, version: int) -> 
     return None
 
 
+def _response(reply: Reply) -> InitProducerIdResponse:
+    return InitProducerIdResponse(
+        0,
+        reply.error,
+        reply.producer_id,
+        reply.producer_epoch,
+        reply.ongoing_producer_id,
+        reply.ongoing_producer_epoch,
+    )
+
+
 def _without_id(request: Asking[Uses], claim: Claim | None) -> InitProducerIdResponse | None:
     """Return a new producer id for an idempotent producer, for which no state is kept."""
     if claim is not None and (error := claim.refusal()):
@@ -101,10 +112,8 @@ def _without_id(request: Asking[Uses], claim: Claim | None) -> InitProducerIdRes
     except StorageError as fault:
         return _not_stored(request, fault)
     if claim is None:
-        return InitProducerIdResponse(0, *fresh)
-    claim.fence(
-        fresh, lambda reply: request.reply(_error(reply.error) if reply.error else InitProducerIdResponse(0, *reply))
-    )
+        return _response(fresh)
+    claim.fence(fresh, lambda reply: request.reply(_error(reply.error) if reply.error else _response(reply)))
     return None
 
 

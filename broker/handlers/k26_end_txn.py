@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.broker.transactions.fences import Identity
@@ -25,17 +25,20 @@ if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasTransactions
 
 KEY: Final = 26
-VERSIONS = range(0, 6)
+VERSIONS: Final = range(0, 6)
 FLEXIBLE_FROM: Final = APIS[KEY].flexible_from
 
 
-class EndTxnFields(NamedTuple):
+class EndTxnFields:
     """An EndTxn request, of any version."""
 
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    committed: bool
+    __slots__ = ("committed", "producer_epoch", "producer_id", "transactional_id")
+
+    def __init__(self, transactional_id: str, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.committed = committed
 
 
 def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
@@ -54,9 +57,9 @@ def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
 
 def handle(request: Asking[HasTransactions], fields: EndTxnFields, version: int) -> EndTxnResponse | None:
     """Commit or abort a transaction; None when the response comes later, or was sent by the coordinator."""
-    transactional_id, producer_id, producer_epoch, committed = fields
     client_version = TRANSACTION_V2 if version >= END_TXN_V2_FROM else TRANSACTION_V0
-    end = EndTxn(producer_id, producer_epoch, committed, client_version)
+    transactional_id = fields.transactional_id
+    end = EndTxn(fields.producer_id, fields.producer_epoch, fields.committed, client_version)
     transactions = request.broker.transactions
     reply = transactions.try_immediately(transactional_id, end)
     if reply is not None:
@@ -67,12 +70,12 @@ def handle(request: Asking[HasTransactions], fields: EndTxnFields, version: int)
 
 
 def _done(request: Asking[HasTransactions], end: EndTxn, transactional_id: str, version: int, reply: Reply) -> None:
-    error, producer_id, producer_epoch, _, _ = reply
+    error = reply.error
     if error:
         identity = Identity(end.producer_id, end.producer_epoch)
         error = coordinator_code(request, transactional_id, identity, error, KEY, version)
     if version >= END_TXN_V2_FROM:
-        request.reply(BumpedEndTxnResponse(error, producer_id, producer_epoch))
+        request.reply(BumpedEndTxnResponse(error, reply.producer_id, reply.producer_epoch))
     else:
         request.reply(EndTxnResponse(0, error))
 
@@ -93,5 +96,5 @@ class BumpedEndTxnResponse:
         out += _pack_bumped(self.error, self.producer_id, self.producer_epoch)
 
 
-_pack_bumped = Struct(">4xhqhx").pack
-_unpack_end = Struct(">qh?B").unpack_from
+_pack_bumped: Final = Struct(">4xhqhx").pack
+_unpack_end: Final = Struct(">qh?B").unpack_from

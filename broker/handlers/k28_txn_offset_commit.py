@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.produce.txn_questions import Question, question_for
 from stuntbroker.broker.requests.request_part import RequestPart
@@ -37,25 +37,15 @@ from stuntbroker.protocol.versions import OFFSETS_V2_FROM
 from stuntbroker.storage.producers import TXN_OPEN, TXN_STALE_EPOCH
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.services import (
-        Asking,
-        AskingPart,
-        HasConfig,
-        HasGroups,
-        HasLongRequests,
-        HasTopics,
-        HasTransactions,
-    )
-
-    class Uses(HasConfig, HasGroups, HasLongRequests, HasTopics, HasTransactions, Protocol):
-        """Parts of the broker that this module uses."""
+    from stuntbroker.broker.produce.produce_ports import TxnOffsetCommitPorts
+    from stuntbroker.broker.services import Asking, AskingPart
 
 
 KEY: Final = 28
-VERSIONS = range(0, 6)
+VERSIONS: Final = range(0, 6)
 
 
-def handle(request: Asking[Uses], body: TxnOffsetCommitRequest, version: int) -> Any:
+def handle(request: Asking[TxnOffsetCommitPorts], body: TxnOffsetCommitRequest, version: int) -> Any:
     """Store offsets that take effect when the transaction commits; None when the response comes later."""
     if sum(len(topic.partitions) for topic in body.topics) > COMMITTED_AT_ONCE:
         return run_in_slices(request, _in_parts(request, body, version))
@@ -64,7 +54,7 @@ def handle(request: Asking[Uses], body: TxnOffsetCommitRequest, version: int) ->
 
 
 def _in_parts(
-    request: Asking[Uses], body: TxnOffsetCommitRequest, version: int
+    request: Asking[TxnOffsetCommitPorts], body: TxnOffsetCommitRequest, version: int
 ) -> Steps[TxnOffsetCommitResponse | None]:
     """Write a part of the offsets at a time. The transaction is verified for each part: it may have ended in between."""
     # Unlike Kafka: many offsets are written in several batches; Kafka writes all offsets of a request in one batch.
@@ -101,7 +91,7 @@ class _Commit:
 
     __slots__ = ("answers", "commits", "body", "request", "response", "version")
 
-    def __init__(self, request: AskingPart[Uses], body: TxnOffsetCommitRequest, version: int) -> None:
+    def __init__(self, request: AskingPart[TxnOffsetCommitPorts], body: TxnOffsetCommitRequest, version: int) -> None:
         self.request = request
         self.body = body
         self.version = version

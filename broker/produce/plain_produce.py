@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 OK: Final = ErrorCode.NONE
-known_sets: dict[tuple[TopicPartition, ...], frozenset[TopicPartition]] = {}
+known_sets: Final[dict[tuple[TopicPartition, ...], frozenset[TopicPartition]]] = {}
 """Cache of sets of partitions that were added together: interned sets compare by identity."""
 
 

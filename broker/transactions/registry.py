@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.configuration.properties import KIP_588
 from stuntbroker.broker.metadata.topics import coordinator_of
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import Requester
     from stuntbroker.broker.transactions.transaction_ports import TransactionServices, TxnStops
 
-NO_CONTEXT = Context(-1, 0, -1)
-BUSY_RECHECK_MS = 60_000
-IDS_PER_SLICE = 1_000
+NO_CONTEXT: Final = Context(-1, 0, -1)
+BUSY_RECHECK_MS: Final = 60_000
+IDS_PER_SLICE: Final = 1_000
 """Number of ids that one slice of the expiry checks."""
 
 

@@ -53,7 +53,7 @@ SHORT_RUNS_EXCESS_MAX: Final = 4
 RECORDS_AT_ONCE: Final = 30_000
 """Records of a large batch that are checked in one step, which takes a few milliseconds."""
 Shape = tuple[Callable[[Buffer], tuple[int, ...]], tuple[int, ...]]
-shapes: dict[int, Shape] = {}
+shapes: Final[dict[int, Shape]] = {}
 """For batches of fewer than ROWS_FROM records, all of one size: function that unpacks the sizes, and the expected sizes.
 
 Key: batch bytes * 16 + number of records, which clients tend to repeat.
@@ -62,7 +62,7 @@ Key: batch bytes * 16 + number of records, which clients tend to repeat.
 HeaderVerdict = tuple[BatchHeader | None, ErrorCode, str | None]
 """(header, error, message); the header is None if the batch is refused for its form, before its transaction is checked."""
 
-_OK = ErrorCode.NONE
+_OK: Final = ErrorCode.NONE
 
 
 def _refuse(error: ErrorCode, message: str) -> HeaderVerdict:

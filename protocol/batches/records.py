@@ -60,7 +60,7 @@ CODECS: Final = dict(enumerate(CODEC_NAMES))
 SEQUENCE_MAX: Final = 2**31 - 1
 ABORT_KEY: Final = b"\x00\x00\x00\x00"
 COMMIT_KEY: Final = b"\x00\x00\x00\x01"
-_MARKER_VALUE = Struct(">hi")
+_MARKER_VALUE: Final = Struct(">hi")
 
 
 class BatchHeader(NamedTuple):
@@ -133,9 +133,9 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-_unpack_header = HEADER.unpack_from
+_unpack_header: Final = HEADER.unpack_from
 # Takes a quarter of the time of `BatchHeader._make`, for every batch that is written or read.
-_new_tuple = tuple.__new__
+_new_tuple: Final = tuple.__new__
 
 
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
@@ -266,9 +266,9 @@ def seal(batch: bytearray | memoryview) -> None:
 
 
 _PRODUCER_AT: Final = 43
-_read_int16 = Struct(">h").unpack_from
-_write_int16 = Struct(">h").pack_into
-_write_producer = Struct(">qhi").pack_into
+_read_int16: Final = Struct(">h").unpack_from
+_write_int16: Final = Struct(">h").pack_into
+_write_producer: Final = Struct(">qhi").pack_into
 
 
 def stamp_producer(
@@ -283,7 +283,7 @@ def stamp_producer(
 
 
 _MAX_TIMESTAMP_AT: Final = 35
-_stamp_time = Struct(">q").pack_into
+_stamp_time: Final = Struct(">q").pack_into
 
 
 def with_append_time(batch: Buffer, header: BatchHeader, now_ms: int) -> Buffer:
@@ -295,10 +295,10 @@ def with_append_time(batch: Buffer, header: BatchHeader, now_ms: int) -> Buffer:
     return stamped
 
 
-pack_head = Struct(">qiibI").pack
-_pack_body_head = Struct(">iibI").pack
-_pack_marker = Struct(">hiqqqhii12six").pack
-pack_times = Struct(">6xqq").pack
+pack_head: Final = Struct(">qiibI").pack
+_pack_body_head: Final = Struct(">iibI").pack
+_pack_marker: Final = Struct(">hiqqqhii12six").pack
+pack_times: Final = Struct(">6xqq").pack
 """Encodes attributes and last offset delta, both 0, then base and max timestamp."""
 
 
