@@ -29,7 +29,7 @@ def commit_error(
         return ErrorCode.NONE  # The sender is an administrator, or a consumer with manually assigned partitions.
     if generation >= 0 or member_id or instance_id is not None:
         error = member_error(group, member_id, instance_id)
-        if error is not ErrorCode.NONE:
+        if error != ErrorCode.NONE:
             return error
         if generation != group.generation:
             return ErrorCode.ILLEGAL_GENERATION

@@ -138,7 +138,7 @@ class GroupCoordinator:
     def join(self, request: JoinGroup, reply: Callable[[JoinReply], None]) -> None:
         """Handle JoinGroup; calls `reply` when the rebalance is complete, or immediately with an error."""
         error = self._join_error(request)
-        if error is not ErrorCode.NONE:
+        if error != ErrorCode.NONE:
             reply(JoinReply(error, request.member_id))
             return
         if not request.member_id:
@@ -205,7 +205,7 @@ class GroupCoordinator:
         if actor is None:
             return self._loading_error(group_id) or ErrorCode.UNKNOWN_MEMBER_ID
         error = heartbeat(actor.group, member_id, instance_id, generation)
-        if error is ErrorCode.NONE or error is ErrorCode.REBALANCE_IN_PROGRESS:
+        if error == ErrorCode.NONE or error == ErrorCode.REBALANCE_IN_PROGRESS:
             actor.touch(member_id)
         return error
 
@@ -245,7 +245,7 @@ class GroupCoordinator:
         """Delete a group without members, and its offsets; return the error of the response."""
         group = self.group(group_id)
         error = self._loading_error(group_id) or group_delete_error(group)
-        if error is ErrorCode.NONE:
+        if error == ErrorCode.NONE:
             self._remove(group_id, self.ledger.store_of(group_id).places(group_id), with_group=True)
         return error
 
@@ -273,7 +273,7 @@ class GroupCoordinator:
             error = self._loading_error(group_id) or missing_group_error(generation, False, version)
         else:
             error = commit_error(actor.group, member_id, instance_id, generation, False)
-        if error is not ErrorCode.NONE:
+        if error != ErrorCode.NONE:
             return [error] * len(commits)
         if actor is not None and actor.group.state in _COMMITS_KEEP_ALIVE:
             actor.touch(member_id)
@@ -301,7 +301,7 @@ class GroupCoordinator:
             error = self._loading_error(group_id) or missing_group_error(generation, True, version)
         else:
             error = commit_error(actor.group, member_id, instance_id, generation, True)
-        if error is not ErrorCode.NONE:
+        if error != ErrorCode.NONE:
             return [error] * len(commits)
         return self._commit(group_id, commits, -1, producer_id, producer_epoch)
 
@@ -343,7 +343,7 @@ class GroupCoordinator:
             return ErrorCode.INVALID_GROUP_ID, []
         group = self.group(group_id)
         error = self._loading_error(group_id) or offset_delete_error(group)
-        if group is None or error is not ErrorCode.NONE:
+        if group is None or error != ErrorCode.NONE:
             return error, []
         kept = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         errors = [kept if group.is_subscribed_to(topic) else ErrorCode.NONE for topic, _ in places]

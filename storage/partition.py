@@ -38,7 +38,7 @@ from stuntbroker.storage.turn import Turn
 
 BUFFERED_BELOW: Final = 8_192
 """Batches below this many bytes are buffered until the end of the turn; larger ones are written immediately."""
-OK: Final = ErrorCode.NONE
+OK = ErrorCode.NONE
 _stamp: Final = Struct(">q")
 _pack_offset: Final = _stamp.pack
 _stamp_epoch: Final = Struct(">i")

@@ -20,7 +20,7 @@ from stuntbroker.protocol.transaction_states import EPOCH_MAX, TRANSACTION_V2
 BATCHES_REMEMBERED: Final = 5
 SNAPSHOT_VERSION: Final = 1
 
-OK: Final = ErrorCode.NONE
+OK = ErrorCode.NONE
 TXN_OPEN: Final = 0
 """The producer's transaction is open in this partition and accepts its records without verification."""
 TXN_STALE_EPOCH: Final = 1

@@ -229,7 +229,7 @@ def _accept(
         return None
     config = log.config
     header, error, message = check_batch(records, version, config.max_message_bytes)
-    if error is OK:
+    if error == OK:
         assert header is not None and records is not None
         size = header.length + LOG_OVERHEAD
         large = log.find_large(records)
@@ -239,7 +239,7 @@ def _accept(
                 large.batch = records
         filled = None if large is None else large.is_filled
         error, message, response.record_errors = check_content(records, header, config, now_ms, budget, filled)
-        if error is OK:
+        if error == OK:
             return AcceptedBatch(response, log, records, header)
         response.log_start_offset = log.log_start_offset
     response.error_code, response.error_message = error, message
@@ -257,7 +257,7 @@ def _append_all(broker: ProducePorts, accepted_batches: list[AcceptedBatch], now
     failed = False
     for batch in accepted_batches:
         response, log, header = batch.response, batch.log, batch.header
-        if response.error_code is not OK:
+        if response.error_code != OK:
             failed = True
             if batch.is_first:
                 log.producers.mark_unresolved(header, implicit, now_ms)
@@ -267,7 +267,7 @@ def _append_all(broker: ProducePorts, accepted_batches: list[AcceptedBatch], now
         error, response.base_offset, response.log_append_time_ms, response.log_start_offset = append(
             broker.events, log, batch.records, header, now_ms, opens
         )
-        if error is not OK:
+        if error != OK:
             response.error_code = error
             failed = True
     return failed
@@ -380,10 +380,9 @@ class _PendingProduce:
             self._write(now_ms)
 
     def _added(self, reply: Reply) -> None:
-        error = reply.error
-        if error is not OK:
+        if reply.error:
             for batch in self.to_add:
-                _refuse(batch.response, leader_code(error, KEY, self.version))
+                _refuse(batch.response, leader_code(reply.error, KEY, self.version))
         self._write(self.asking_since_ms if self.asking_since_ms >= 0 else self.request.broker.clock.now_ms())
 
     def _verified(self, batch: AcceptedBatch, reply: Reply) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.broker.transactions.fences import Identity
@@ -29,16 +29,13 @@ VERSIONS: Final = range(0, 6)
 FLEXIBLE_FROM: Final = APIS[KEY].flexible_from
 
 
-class EndTxnFields:
+class EndTxnFields(NamedTuple):
     """An EndTxn request, of any version."""
 
-    __slots__ = ("committed", "producer_epoch", "producer_id", "transactional_id")
-
-    def __init__(self, transactional_id: str, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        self.transactional_id = transactional_id
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.committed = committed
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
 
 
 def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
@@ -57,9 +54,9 @@ def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
 
 def handle(request: Asking[HasTransactions], fields: EndTxnFields, version: int) -> EndTxnResponse | None:
     """Commit or abort a transaction; None when the response comes later, or was sent by the coordinator."""
+    transactional_id, producer_id, producer_epoch, committed = fields
     client_version = TRANSACTION_V2 if version >= END_TXN_V2_FROM else TRANSACTION_V0
-    transactional_id = fields.transactional_id
-    end = EndTxn(fields.producer_id, fields.producer_epoch, fields.committed, client_version)
+    end = EndTxn(producer_id, producer_epoch, committed, client_version)
     transactions = request.broker.transactions
     reply = transactions.try_immediately(transactional_id, end)
     if reply is not None:

@@ -53,7 +53,7 @@ def _steps(request: Asking[Uses], body: OffsetDeleteRequest) -> Steps[OffsetDele
         if partitions:
             topics.append(OffsetDeleteResponseTopic(requested.name, partitions))
     error, errors = request.broker.groups.delete_offsets(body.group_id, places)
-    if error is not ErrorCode.NONE:
+    if error != ErrorCode.NONE:
         return OffsetDeleteResponse(error_code=error)
     for answer, code in zip(answered, errors, strict=True):
         answer.error_code = code

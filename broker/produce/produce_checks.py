@@ -96,7 +96,7 @@ def check_content(
         return ContentVerdict(ErrorCode.UNKNOWN_SERVER_ERROR, str(fault))
     if walked is not None:
         verdict = _verdict_of(walked, header, times, bool(sets_log_append_time))
-        if verdict.error is not _OK:
+        if verdict.error != _OK:
             return verdict
     elif not codec and not (records_fill(batch, header) if is_filled is None else is_filled):
         return ContentVerdict(

@@ -91,7 +91,7 @@ def heartbeat(group: Group, member_id: str, instance_id: str | None, generation:
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = member_error(group, member_id, instance_id)
-    if error is not ErrorCode.NONE:
+    if error != ErrorCode.NONE:
         return error
     if generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
@@ -238,7 +238,7 @@ def _join_known(group: Group, request: JoinGroup, work: Work) -> Group:
             return group
         return _join_new(group, request, member_id, work)
     error = member_error(group, member_id, request.instance_id)
-    if error is not ErrorCode.NONE:
+    if error != ErrorCode.NONE:
         work.answer(JoinReply(error, member_id))
         return group
     changed = group.members[member_id].protocols != request.protocols
@@ -263,7 +263,7 @@ def _join_known(group: Group, request: JoinGroup, work: Work) -> Group:
 
 def _sync(group: Group, request: SyncGroup, work: Work) -> Group:
     error = _sync_error(group, request)
-    if error is not ErrorCode.NONE:
+    if error != ErrorCode.NONE:
         work.answer(SyncReply(error))
         return group
     member_id = request.member_id
@@ -289,7 +289,7 @@ def _sync_error(group: Group, request: SyncGroup) -> ErrorCode:
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = member_error(group, request.member_id, request.instance_id)
-    if error is not ErrorCode.NONE:
+    if error != ErrorCode.NONE:
         return error
     if request.generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
@@ -315,7 +315,7 @@ def _leave_group(group: Group, request: LeaveGroup, work: Work) -> Group:
     for leaver in request.leavers:
         member_id, error = present.find(leaver)
         errors.append(error)
-        if error is ErrorCode.NONE:
+        if error == ErrorCode.NONE:
             leaving[member_id] = None
             present.remove(member_id)
     group = remove_members(group, leaving, work)

@@ -220,7 +220,7 @@ def joined_members(group: Group) -> tuple[JoinedMember, ...]:
 
 def propagate_assignments(group: Group, assignments: dict[str, bytes], error: ErrorCode, work: Work) -> Group:
     """Give every member its assignment (empty if there is none), and answer the waiting SyncGroup requests."""
-    failed = error is not ErrorCode.NONE
+    failed = error != ErrorCode.NONE
     members: dict[str, Member] = {}
     for member_id, member in group.members.items():
         assignment = assignments.get(member_id, b"")

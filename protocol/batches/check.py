@@ -62,7 +62,7 @@ Key: batch bytes * 16 + number of records, which clients tend to repeat.
 HeaderVerdict = tuple[BatchHeader | None, ErrorCode, str | None]
 """(header, error, message); the header is None if the batch is refused for its form, before its transaction is checked."""
 
-_OK: Final = ErrorCode.NONE
+_OK = ErrorCode.NONE
 
 
 def _refuse(error: ErrorCode, message: str) -> HeaderVerdict:

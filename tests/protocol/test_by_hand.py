@@ -371,11 +371,7 @@ def test_end_txn_is_read_as_the_generated_codec_reads_it(
         created = EndTxnRequest.decode(frame, version, 4)
         return created.transactional_id, created.producer_id, created.producer_epoch, created.committed
 
-    def by_hand() -> tuple[str, int, int, bool]:
-        fields = k26_end_txn.decode(frame, version, 4)
-        return fields.transactional_id, fields.producer_id, fields.producer_epoch, fields.committed
-
-    assert outcome(by_hand) == outcome(generated)
+    assert outcome(lambda: k26_end_txn.decode(frame, version, 4)) == outcome(generated)
 
 
 def test_a_batch_that_is_late_long_empty_or_damaged_is_not_plain() -> None:
