@@ -75,8 +75,6 @@ def _read_one_topic(buf: Buffer, version: int, pos: int) -> ProduceFields | None
         for _ in range(count):
             index, size, second, third = _unpack_partition(buf, pos)
             if size < 0x80:
-                if not size:
-                    return None
                 pos += 5
             elif second < 0x80:
                 size += (second << 7) - 0x80
@@ -85,6 +83,8 @@ def _read_one_topic(buf: Buffer, version: int, pos: int) -> ProduceFields | None
                 size += (second << 7) + (third << 14) - 0x4080
                 pos += 7
             else:
+                return None
+            if not size:  # Null, which may be encoded in more bytes than it needs.
                 return None
             stop = pos + size - 1
             if buf[stop]:

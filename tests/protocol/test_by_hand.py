@@ -160,6 +160,20 @@ def read_by_both(wire: bytes, version: int) -> None:
         assert listed(read_request(wire, version, 0)) == said
 
 
+@pytest.mark.parametrize("size", [b"\x80\x00", b"\x80\x80\x00"], ids=["two bytes", "three"])
+@pytest.mark.parametrize("version", range(9, 14))
+def test_null_records_may_be_encoded_in_more_bytes_than_they_need(version: int, size: bytes) -> None:
+    data = [PartitionProduceData(7, None)]
+    wire = encoded(ProduceRequest("txn-1", -1, 30_000, [TopicProduceData("orders", bytes(16), data)]), version)
+    partition = b"\x00\x00\x00\x07"
+    assert wire.count(partition + b"\x00") == 1
+
+    longer = wire.replace(partition + b"\x00", partition + size)
+
+    read_by_both(longer, version)
+    read_by_both(longer.replace(size + b"\x00", size), version)  # Without the tags of the partition.
+
+
 @pytest.mark.parametrize("version", range(9, 14))
 def test_a_changed_or_truncated_produce_request_is_read_alike_by_both_codecs(version: int) -> None:
     wire = usual("txn-1", range(2), version)
