@@ -100,16 +100,27 @@ def forget_a_marker(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def opposite(marker: Any, now_ms: int) -> Any:
+    """A marker of the same transaction that aborts what the other one commits, and commits what it aborts."""
+    from stuntbroker.storage.marker import new_marker
+
+    return new_marker(
+        not marker.commit,
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.coordinator_epoch,
+        marker.transaction_version,
+        now_ms,
+    )
+
+
 def write_a_marker_of_the_other_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     append = PartitionLog.append_marker
 
     def appended(self: PartitionLog, marker: Any) -> ErrorCode:
         if self.index != 1 or self.topic != "t":
             return append(self, marker)
-        from stuntbroker.storage.marker import new_marker
-
-        commit, *others, now_ms, _ = marker
-        return append(self, new_marker(not commit, *others, now_ms))
+        return append(self, opposite(marker, marker.time_ms))
 
     monkeypatch.setattr(PartitionLog, "append_marker", appended)
 
@@ -119,10 +130,7 @@ def end_a_part_before_the_decision(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def appended(self: PartitionLog, marker: Any) -> ErrorCode:
         if self.index == 1 and self.topic == "t":
-            from stuntbroker.storage.marker import new_marker
-
-            commit, *others, now_ms, _ = marker
-            append(self, new_marker(not commit, *others, now_ms + 1))
+            append(self, opposite(marker, marker.time_ms + 1))
         return append(self, marker)
 
     monkeypatch.setattr(PartitionLog, "append_marker", appended)
