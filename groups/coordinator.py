@@ -348,7 +348,7 @@ class GroupCoordinator:
         kept = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         errors = [kept if group.is_subscribed_to(topic) else ErrorCode.NONE for topic, _ in places]
         store = self.ledger.store_of(group_id)
-        deletable = [place for place, code in zip(places, errors, strict=True) if code is not kept]
+        deletable = [place for place, code in zip(places, errors, strict=True) if code != kept]
         self._remove(group_id, [place for place in deletable if store.has_any(group_id, place)])
         return ErrorCode.NONE, errors
 

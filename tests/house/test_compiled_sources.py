@@ -36,7 +36,6 @@ OBJECTS = {
     "request",
     "other._record",
     "batch",
-    "kept",
     "Question.ADD",
     "Question.VERIFY",
     "bytes",
