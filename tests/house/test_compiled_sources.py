@@ -69,7 +69,7 @@ def test_no_module_compares_an_error_code_by_identity() -> None:
     """An attribute of a compiled class, declared as a number, gives a number, whichever module reads it."""
     compared = {
         f"{path}: {right}"
-        for room in ("broker", "control", "coordinator", "groups", "storage")
+        for room in ("broker", "control", "coordinator", "groups", "protocol", "storage")
         for path in (ROOT / room).rglob("*.py")
         for right in compared_by_identity(path)
         if right.startswith("ErrorCode.") or right.strip("_") == "OK"
