@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import copy_context
-from threading import get_ident
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -19,6 +19,7 @@ from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer import producer as asynchronous
 from stuntbroker.client.producer.arguments import Offsets
 from stuntbroker.client.producer.batches import BatchLike, Headers, RecordFuture, RecordMetadata, read_batch
+from stuntbroker.client.producer.blocks import TransactionBlock
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
 from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, ProduceFailedError
@@ -96,7 +97,7 @@ class TransactionalProducer:
             return
         thread.check()
         if self._appender is not None:
-            self._appender.check_not_interrupted(get_ident())
+            self._appender.check_not_interrupted(threading.get_ident())
         self._note_undelivered_state()
         try:
             if self._twin.state is not State.CLOSED:
@@ -171,16 +172,18 @@ class TransactionalProducer:
         """Begin a transaction, commit it at the end of the block, and abort it if the block or the commit raises.
 
         A transaction that the block has prepared is not aborted, unless a signal interrupted `prepare_transaction`, so that it
-        has returned no state; one that the block has ended itself is left as it is.
+        has returned no state; one that the block has ended itself is left as it is. Raises IllegalStateError if another thread
+        has aborted it meanwhile, by `stop` for example.
         """
         self.begin_transaction()
+        block = TransactionBlock(self._session, self._twin._calls, threading.current_thread())
         try:
             yield self
-            if self._twin._has_to_be_ended:
+            if block.has_to_be_committed():
                 self.commit_transaction()
         except BaseException:
             self._note_undelivered_state()
-            if self._twin._has_to_be_aborted:
+            if block.has_to_be_aborted:
                 self.abort_transaction()
             raise
 
@@ -340,7 +343,7 @@ class TransactionalProducer:
         if self._thread is None or self._twin.state is State.CLOSED:
             raise IllegalStateError(f"{self._name} is not started, or closed")
         if self._appender is not None:
-            self._appender.check_not_interrupted(get_ident())
+            self._appender.check_not_interrupted(threading.get_ident())
         return self._thread
 
     def _running_appender(self) -> RecordAppender:
@@ -367,7 +370,10 @@ class TransactionalProducer:
                     raise IllegalStateError(f"{name}(): {appender.ending_call}() of {self._name} has not ended")
                 is_mine = True  # First: Ctrl-C may come between any two steps.
                 appender.ending_call = name
-            return self._deliver(name, work, argument)
+            number = self._session.transactions
+            result = self._deliver(name, work, argument)
+            self._session.ended_by = number, threading.current_thread()
+            return result
         finally:
             if is_mine:
                 appender.ending_call = None
@@ -375,7 +381,9 @@ class TransactionalProducer:
     def _deliver(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None) -> Result:
         """Run a call of which the caller has to know the outcome, even if a signal interrupts it and it is repeated."""
 
+        caller = threading.current_thread()  # Another thread must not get the outcome of this one's call.
+
         def key() -> tuple[object, ...]:
-            return name, argument, self._twin._session.transactions  # A later transaction has calls of its own.
+            return name, argument, caller, self._twin._session.transactions  # A later transaction has calls of its own.
 
         return self._delivery.call(self._running(), key, work, (OperationTimedOutError, IllegalStateError))

@@ -100,7 +100,7 @@ class Dispatcher:
                     refused = self._refused_size(topic, partition, value, key, headers)
             if refused is not None:
                 return refused
-            await self._wait(topic, partition)
+            await self._wait(topic, partition, transaction)
 
     def send_nowait(
         self,
@@ -229,7 +229,7 @@ class Dispatcher:
             refused = self._refused_topic(topic, partition)
             if refused is not None:
                 return refused
-            await self._wait(topic, partition)
+            await self._wait(topic, partition, transaction)
 
     def send_batch_nowait(self, batch: EncodedRecords, topic: str, partition: int) -> RecordFuture | None:
         """Add an encoded batch; return None, without adding it, if `send_batch` would have to wait."""
@@ -257,19 +257,22 @@ class Dispatcher:
         if self._session.transactions != transaction:
             raise IllegalStateError(f"send(): the transaction of {self._session.transactional_id!r} ended meanwhile")
 
-    async def _wait(self, topic: str, partition: int | None) -> None:
+    async def _wait(self, topic: str, partition: int | None, transaction: int) -> None:
         """Wait for buffer space and for the metadata of a topic. A time-out or error makes the transaction abortable.
 
-        Raises ValueError for a partition that refreshed metadata does not have either.
+        Raises ValueError for a partition that refreshed metadata does not have either, and IllegalStateError if the transaction
+        has ended meanwhile.
         """
         try:
             await self._calls.within("send", self._ready(topic, partition))
         except OperationTimedOutError as fault:
+            self._check_current(transaction)
             is_known = bool(self._connections.partitions.of(topic))
             self.fail(fault if is_known else OperationTimedOutError(f"{fault}: topic {topic!r} is not known"))
         except FatalError as fault:
             self._session.fail_fatal(fault)
         except KafkaError as fault:
+            self._check_current(transaction)
             self.fail(no_metadata(topic, fault))
 
     async def partitions_for(self, topic: str) -> Sequence[int]:

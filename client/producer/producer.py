@@ -16,6 +16,7 @@ from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer import options
 from stuntbroker.client.producer.arguments import Offsets, check_names, group_of, identity_of, offsets_of
 from stuntbroker.client.producer.batches import BatchLike, Headers, RecordFuture, RecordMetadata, read_batch
+from stuntbroker.client.producer.blocks import TransactionBlock
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections, SharedConnections, check_shared
 from stuntbroker.client.producer.coordination import Coordination, GroupMetadata, StoppedError
@@ -308,16 +309,6 @@ class TransactionalProducer:
         self._session.share()
         return self._session.identity
 
-    @property
-    def _has_to_be_ended(self) -> bool:
-        """Whether `transaction` still has to commit, or to take the result of a pending call."""
-        return not self._session.has_ended or self._calls.pending is not None
-
-    @property
-    def _has_to_be_aborted(self) -> bool:
-        """Whether `transaction` aborts after an exception."""
-        return self._calls.is_prepared_state_lost or (self.can_abort and self.state is not State.PREPARED_TRANSACTION)
-
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
         """Begin a transaction, commit it at the end of the block, and abort it if the block or the commit raises.
@@ -328,15 +319,16 @@ class TransactionalProducer:
 
         A transaction that the block has prepared is never aborted, because your database may have committed, unless
         `prepare_transaction` was cancelled and has returned no state. A transaction that the block has ended itself is left as
-        it is.
+        it is. Raises IllegalStateError if another task has aborted it meanwhile, by `stop` for example.
         """
         await self.begin_transaction()
+        block = TransactionBlock(self._session, self._calls, asyncio.current_task())
         try:
             yield self
-            if self._has_to_be_ended:
+            if block.has_to_be_committed():
                 await self.commit_transaction()
         except BaseException:
-            if self._has_to_be_aborted:
+            if block.has_to_be_aborted:
                 await self.abort_transaction()
             raise
 
@@ -356,7 +348,9 @@ class TransactionalProducer:
         Records that are not written yet fail. Raises FatalError, OperationTimedOutError.
         """
         self._calls.drop_undelivered(Call.PREPARE_TRANSACTION)
+        number = self._session.transactions
         await self._calls.run(Call.ABORT_TRANSACTION, State.ABORTING_TRANSACTION, lambda: self._transactions.abort())
+        self._session.ended_by = number, asyncio.current_task()
 
     async def prepare_transaction(self) -> PreparedTxnState:
         """Wait until all records are written, and prepare the transaction: then it can only be completed (KIP-939).
@@ -390,7 +384,9 @@ class TransactionalProducer:
                 return False
         is_commit = session.prepared == state
         target = State.COMMITTING_TRANSACTION if is_commit else State.ABORTING_TRANSACTION
+        number = session.transactions
         result: bool = await self._calls.run(call, target, lambda: self._transactions.complete(is_commit), state)
+        session.ended_by = number, asyncio.current_task()
         return result
 
     # --- records and offsets

@@ -73,6 +73,10 @@ class Session:
         """Whether EndTxn (commit) was sent: then only its response decides the outcome of the transaction."""
         self.has_ended = False
         """Whether the most recent transaction has been committed or aborted."""
+        self.last_committed = -1
+        """Number of the transaction that was committed last."""
+        self.ended_by: tuple[int, object] = (-1, None)
+        """Number of the transaction that a call has ended last, and the task or thread that made the call."""
         self.has_started = False
         """Whether the coordinator or a leader was told of the transaction. If not, there is nothing to end."""
         self.may_have_started = False

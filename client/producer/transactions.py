@@ -82,6 +82,7 @@ class Transactions:
                 session.is_commit_under_way = False
         if not is_committed and session.state is not State.COMMITTING_TRANSACTION:
             session.check(Call.COMMIT_TRANSACTION)
+        session.last_committed = session.transactions
         try:
             await self._prepare_next()
         except FatalError as fault:
