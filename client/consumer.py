@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.client import ConnectionGroup
 from aiokafka.consumer.group_coordinator import GroupCoordinator
-from aiokafka.errors import KafkaConnectionError, KafkaError, NoOffsetForPartitionError
+from aiokafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, NoOffsetForPartitionError
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
@@ -27,10 +27,11 @@ from stuntbroker.client.producer.arguments import Offsets, check_text, check_top
 from stuntbroker.client.producer.connections import guard_connections, leader_address
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError
-from stuntbroker.client.producer.options import check_at_least, check_bootstrap, check_functions
+from stuntbroker.client.producer.options import BACKOFF_MS_MIN, check_at_least, check_bootstrap, check_functions
 from stuntbroker.client.producer.session import log
 from stuntbroker.client.security import Security, check_security
 from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
+from stuntbroker.protocol.addresses import Address
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
@@ -43,7 +44,7 @@ _NUMBERS: Final = frozenset(
 )
 RESETS: Final = ("earliest", "latest", "none")
 LEAVE_S: Final = 2.0
-"""How long, in seconds, a start that failed or was cancelled tries to leave the group."""
+"""How long, in seconds, a consumer that stops tries to leave the group."""
 
 
 def check_consumer_options(
@@ -112,6 +113,7 @@ class TransactionalConsumer(CheckedConsumer):
             *topics,
             group_id=group_id,
             auto_offset_reset=auto_offset_reset,
+            retry_backoff_ms=max(options.pop("retry_backoff_ms", 100), BACKOFF_MS_MIN),
             **options | {"isolation_level": READ_COMMITTED, "enable_auto_commit": False},
         )
         self._telemetry: ConsumerTelemetry | None = None
@@ -127,6 +129,8 @@ class TransactionalConsumer(CheckedConsumer):
         self._first_read: dict[TopicPartition, int] = {}
         """Partition of `_assignment` -> lowest offset of the records that were returned."""
         self._assignment: object = None
+        self._starting: asyncio.Future[Any] | None = None
+        """The work of `start`, until that ends."""
         self._stopping: asyncio.Task[None] | None = None
         guard_connections(self._client, on_authenticated=self._authenticated)
         # aiokafka's coordinator sends all requests by the client's `send`; its OffsetFetch has no RequireStable.
@@ -150,13 +154,15 @@ class TransactionalConsumer(CheckedConsumer):
         """Connect to the cluster and join the group. Raises AuthenticationError, and aiokafka's KafkaConnectionError.
 
         If no broker was found, `start` may be called again. After any other failure, or a cancellation, the consumer is closed.
+        If there is no connection to the group's coordinator for `request_timeout_ms`, that is a failure too.
         """
-        if self._fetcher is not None or self._closed:
+        if self._starting is not None or self._fetcher is not None or self._closed or self._stopping is not None:
             raise IllegalStateError(
                 f"start(): the consumer of group {self._group_name!r} was started before, or closed"
             )
+        starting = self._starting = asyncio.ensure_future(self._unless_refused(super().start()))
         try:
-            await self._unless_refused(super().start())
+            await self._until_started(starting)
         except KafkaConnectionError:
             if self._fetcher is not None:
                 await self._undo_start()
@@ -164,6 +170,35 @@ class TransactionalConsumer(CheckedConsumer):
         except BaseException:
             await self._undo_start()
             raise
+        finally:
+            self._starting = None
+
+    async def _until_started(self, starting: asyncio.Future[Any]) -> None:
+        """Wait for the work of `start`. Raises its error; IllegalStateError if `stop` has cancelled it; KafkaConnectionError."""
+        timeout_s = self._client._request_timeout_ms / 1000
+        try:
+            while not starting.done():
+                await asyncio.wait({starting}, timeout=timeout_s)
+                if not starting.done() and isinstance(self._coordinator, GroupCoordinator):
+                    self._check_coordinator(timeout_s)
+        finally:
+            if not starting.done():
+                starting.cancel()
+                await asyncio.wait({starting})
+        if starting.cancelled():
+            raise IllegalStateError(f"start(): the consumer of group {self._group_name!r} was stopped meanwhile")
+        starting.result()
+
+    def _check_coordinator(self, timeout_s: float) -> None:
+        """Raise KafkaConnectionError if no coordinator was reached, for example because its advertised address is wrong."""
+        if self._coordinator.coordinator_id is None:
+            known = ", ".join(
+                f"{each.nodeId} at {Address(each.host, each.port)}" for each in self._client.cluster.brokers()
+            )
+            raise KafkaConnectionError(
+                f"no coordinator of group {self._group_name!r} was reached within {timeout_s:g} s; "
+                f"the brokers by their advertised addresses: {known}"
+            )
 
     def subscribe(
         self,
@@ -183,13 +218,17 @@ class TransactionalConsumer(CheckedConsumer):
         await asyncio.shield(asyncio.ensure_future(self._close_at_once()))
 
     async def _close_at_once(self) -> None:
-        """Close the consumer. A pending JoinGroup, which would wait for the other members, is cancelled."""
+        """Close the consumer, unless `stop` does. A pending JoinGroup, which would wait for the other members, is cancelled."""
+        if self._stopping is None:
+            await self._cancel_joining()
+        await self.stop()
+
+    async def _cancel_joining(self) -> None:
         joining = getattr(self._coordinator, "_coordination_task", None)
         if joining is not None and not joining.done():
             joining.cancel()
             await asyncio.wait({joining})
             await self._leave_unjoined()
-        await self.stop()
 
     async def _leave_unjoined(self) -> None:
         """Leave the group as a member that has not joined it yet, so that the others need not wait for it."""
@@ -203,12 +242,23 @@ class TransactionalConsumer(CheckedConsumer):
                     await coordinator._send_req(LeaveGroupRequest(self._group_name, coordinator.member_id))
 
     async def stop(self) -> None:
-        """Leave the group, and close all connections. May be called twice; it continues if a call is cancelled."""
+        """Leave the group, and close all connections. May be called twice; it continues if a call is cancelled.
+
+        During `start`, this ends it. Raises IllegalStateError in another event loop, and in a rebalance listener.
+        """
+        self._check_loop("stop")
+        if asyncio.current_task() is getattr(self._coordinator, "_coordination_task", None):
+            text = f"stop() of the consumer of group {self._group_name!r}: a rebalance listener would wait for itself"
+            raise IllegalStateError(text)
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop())
         await asyncio.shield(self._stopping)
 
     async def _stop(self) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
+            await self._cancel_joining()
         try:
             await super().stop()
         except asyncio.CancelledError:
@@ -365,6 +415,12 @@ class TransactionalConsumer(CheckedConsumer):
     async def _send(self, node_id: int, request: Any, *, group: int = ConnectionGroup.DEFAULT) -> Any:
         if isinstance(request, OffsetFetchRequest):
             return await fetch_stable_offsets(self._client, self._send_plainly, node_id, request, group)
+        if isinstance(request, LeaveGroupRequest):
+            try:
+                async with asyncio.timeout(LEAVE_S):  # A broker that hangs must not hold up `stop`.
+                    return await self._send_plainly(node_id, request, group=group)
+            except TimeoutError:
+                raise KafkaTimeoutError(f"no response to LeaveGroup within {LEAVE_S:g} s") from None
         answer = await self._send_plainly(node_id, request, group=group)
         if isinstance(request, HeartbeatRequest | JoinGroupRequest):
             answer.error_code = retriable_code(request, answer.error_code)

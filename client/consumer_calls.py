@@ -64,14 +64,18 @@ class CheckedConsumer(ConsumerBase):
     def _check_open(self, name: str, *, needs_start: bool) -> None:
         if self._closed:
             raise ConsumerStoppedError(f"{name}(): the consumer of group {self._group_name!r} is stopped")
-        if not self._loop.is_running():
-            raise IllegalStateError(
-                f"{name}(): the consumer of group {self._group_name!r} belongs to the event loop in which it was created"
-            )
+        self._check_loop(name)
         if needs_start and self._fetcher is None:
             raise IllegalStateError(f"{name}(): the consumer of group {self._group_name!r} is not started")
         if needs_start and self._refusal is not None:
             raise self._refusal.with_traceback(None)
+
+    def _check_loop(self, name: str) -> None:
+        """Raise IllegalStateError in another event loop, or none. `name`: name of the method."""
+        if asyncio._get_running_loop() is not self._loop:
+            raise IllegalStateError(
+                f"{name}(): the consumer of group {self._group_name!r} belongs to the event loop in which it was created"
+            )
 
     def _authenticated(self, refusal: AuthenticationError | None) -> None:
         """Store the outcome of the latest authentication. A refusal ends the calls that wait: aiokafka tries for ever."""

@@ -54,6 +54,8 @@ class TransactionalProducer:
         self._name = f"producer {self._twin.transactional_id!r}"
         self._session = self._twin._session
         self._thread: LoopThread | None = None
+        self._may_start = threading.Lock()
+        """Free while `start` may be called."""
         self._appender: RecordAppender | None = None
         self._delivery = Delivery()
 
@@ -64,16 +66,19 @@ class TransactionalProducer:
 
         Raises AuthenticationError, or aiokafka's KafkaConnectionError if none of the bootstrap servers answers.
         """
-        if self._thread is not None or self._twin.state is State.CLOSED:
+        if self._twin.state is State.CLOSED or not self._may_start.acquire(blocking=False):
             raise IllegalStateError(f"{self._name} was started before")
-        thread = LoopThread(f"stuntbroker {self._name}") if self._shared is None else self._shared.thread
-        self._thread = thread
+        thread: LoopThread | None = None
         try:
+            thread = LoopThread(f"stuntbroker {self._name}") if self._shared is None else self._shared.thread
+            self._thread = thread
             thread.call(self._twin.start)
             self._appender = RecordAppender(self._name, self._twin._dispatcher, self._twin._sender, thread)
         except BaseException:
             self._thread = None
-            self._end_thread(thread)
+            if thread is not None:
+                self._end_thread(thread)
+            self._may_start.release()
             raise
         thread.exit_handlers.append(self._close_at_exit)
 
@@ -370,10 +375,7 @@ class TransactionalProducer:
                     raise IllegalStateError(f"{name}(): {appender.ending_call}() of {self._name} has not ended")
                 is_mine = True  # First: Ctrl-C may come between any two steps.
                 appender.ending_call = name
-            number = self._session.transactions
-            result = self._deliver(name, work, argument)
-            self._session.ended_by = number, threading.current_thread()
-            return result
+            return self._deliver(name, work, argument)
         finally:
             if is_mine:
                 appender.ending_call = None
@@ -382,8 +384,16 @@ class TransactionalProducer:
         """Run a call of which the caller has to know the outcome, even if a signal interrupts it and it is repeated."""
 
         caller = threading.current_thread()  # Another thread must not get the outcome of this one's call.
+        session = self._session
+
+        async def noted() -> Result:
+            result = await work()
+            number, by = session.ended_by
+            if by is asyncio.current_task():
+                session.ended_by = number, caller
+            return result
 
         def key() -> tuple[object, ...]:
-            return name, argument, caller, self._twin._session.transactions  # A later transaction has calls of its own.
+            return name, argument, caller, session.transactions  # A later transaction has calls of its own.
 
-        return self._delivery.call(self._running(), key, work, (OperationTimedOutError, IllegalStateError))
+        return self._delivery.call(self._running(), key, noted, (OperationTimedOutError, IllegalStateError))

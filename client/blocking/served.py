@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -27,16 +29,21 @@ class Served(Generic[Twin]):
         self._name = name
         self._thread: LoopThread | None = None
         self._twin: Twin | None = None
+        self._may_start = threading.Lock()
+        """Free while `start` may be called."""
+        self._starting: asyncio.Task[Any] | None = None
+        """The task that starts the twin, until that ends."""
+        self._is_stopping = False
 
     @property
     def was_started(self) -> bool:
         """Whether the twin was started; it may be stopped by now."""
-        return self._thread is not None
+        return self._thread is not None and self._starting is None
 
     @property
     def is_running(self) -> bool:
         """Whether the twin is started and not stopped."""
-        return self._twin is not None
+        return self._twin is not None and not self._is_stopping
 
     @property
     def is_current(self) -> bool:
@@ -44,32 +51,54 @@ class Served(Generic[Twin]):
         return self._twin is not None and self._thread is not None and self._thread.is_current
 
     def start(self, begin: Callable[[], Coroutine[Any, Any, Twin]]) -> None:
-        """Start a thread, and the twin in it. Raises what `begin` raises, and IllegalStateError the second time."""
-        if self._thread is not None:
+        """Start a thread, and the twin in it. Raises what `begin` raises.
+
+        Raises IllegalStateError the second time, and if another thread stops it meanwhile.
+        """
+        if not self._may_start.acquire(blocking=False):
             raise IllegalStateError(f"start() of the {self._name}: called before")
-        thread = LoopThread(f"stuntbroker {self._name}")
+        thread: LoopThread | None = None
         try:
-            self._twin = thread.call(begin)
+            thread = self._thread = LoopThread(f"stuntbroker {self._name}")
+            thread.call(lambda: self._start(begin))
         except BaseException:
-            thread.stop()
+            if thread is not None:
+                thread.stop()
+            if not self._is_stopping:
+                self._thread = self._twin = None
+                self._may_start.release()
             raise
-        self._thread = thread
-        thread.exit_handlers.append(self._twin.stop)
+
+    async def _start(self, begin: Callable[[], Coroutine[Any, Any, Twin]]) -> None:
+        assert self._thread is not None
+        self._starting = asyncio.current_task()
+        try:
+            self._twin = await begin()
+        finally:
+            self._starting = None
+        self._thread.exit_handlers.append(self._twin.stop)
+
+    async def _stop(self) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
+        if self._twin is not None:
+            await self._twin.stop()
 
     def running(self) -> tuple[LoopThread, Twin]:
         """Return the thread and the twin. Raises IllegalStateError before `start` and after `stop`."""
-        if self._thread is None or self._twin is None:
+        if self._thread is None or self._twin is None or self._is_stopping:
             raise IllegalStateError(f"call to the {self._name}: not started, or closed")
         return self._thread, self._twin
 
     def stop(self) -> None:
-        """Stop the twin and the thread. May be called twice, and before `start`."""
-        thread, twin = self._thread, self._twin
-        if thread is None or twin is None or not thread.is_running:
+        """Stop the twin and the thread, also during `start`. May be called twice, and before `start`."""
+        thread = self._thread
+        if thread is None or self._is_stopping or not thread.is_running:
             return
         thread.check()
-        self._twin = None
+        self._is_stopping = True
         try:
-            thread.call(twin.stop)
+            thread.call(self._stop)
         finally:
             thread.stop()

@@ -36,15 +36,15 @@ def check_topics(topics: Any) -> None:
 
 
 def check_content(value: Any, key: Any, headers: Any) -> None:
-    """Raise TypeError unless key and value are bytes or None, and headers pairs of a str and bytes or None."""
+    """Raise TypeError unless key and value are bytes or None, and headers tuples of a str and bytes or None."""
     for what, content in (("value", value), ("key", key)):
         if not isinstance(content, bytes | bytearray | memoryview | None):
             raise TypeError(f"a {what} is bytes or None, not {type(content).__name__}: use a serializer")
     for header in headers or ():
-        if not isinstance(header, tuple | list) or len(header) != 2:
-            raise TypeError(f"headers are pairs of a str and bytes or None, not {header!r:.40}")
+        if not isinstance(header, tuple) or len(header) != 2:
+            raise TypeError(f"headers are tuples of a str and bytes or None, not {header!r:.40}")
         name, content = header
-        if not isinstance(name, str) or not isinstance(content, bytes | bytearray | memoryview | None):
+        if not isinstance(name, str) or not isinstance(content, bytes | None):
             raise TypeError(
                 f"a header is a str and bytes or None, not {type(name).__name__} and {type(content).__name__}"
             )

@@ -51,6 +51,12 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
             if limit.expired():
                 raise TimeoutError(f"sasl_oauth_token_provider gave no token within {self._timeout_ms} ms") from fault
             raise
+        except asyncio.CancelledError as fault:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # The provider has awaited a task that somebody else has cancelled.
+            raise ConnectionError("sasl_oauth_token_provider was cancelled, and gave no token") from fault
 
     def extensions(self) -> dict[str, str]:
         """Return the SASL extensions of the application's provider."""

@@ -52,6 +52,26 @@ async def _read_metadata(client: AIOKafkaClient, address: Address) -> None:
             connection.close()
 
 
+async def connect_to_bootstrap(client: AIOKafkaClient) -> bool:
+    """Open a connection to a bootstrap server, from which aiokafka reads the next metadata; return whether there is one.
+
+    The known brokers may all have moved, while the bootstrap servers are still there (KIP-899).
+    """
+    key = ("bootstrap", ConnectionGroup.DEFAULT)
+    for host, port, _ in client.hosts:
+        try:
+            connection = await connect(client, Address(host, port))
+        except Exception as fault:  # For example of a token provider.
+            log.info("no connection to the bootstrap server %s:%s: %r", host, port, fault)
+            continue
+        before = client._conns.get(key)
+        client._conns[key] = connection
+        if before is not None:
+            before.close()
+        return True
+    return False
+
+
 def _no_server(client: AIOKafkaClient, faults: dict[Address, Exception]) -> Exception:
     """Return the error for servers of which none can be used."""
     for fault in faults.values():

@@ -127,6 +127,8 @@ class Calls:
 
         Raises OperationTimedOutError after `max_block_ms`, and the errors of the work.
         """
+        if self._pending is not None:
+            self.check_loop(call.value)
         if self._pending is None or self._pending.call is not call:
             self.check(call)
             self._session.move(state)  # Not in the task: before it runs, the sender may report a failure.

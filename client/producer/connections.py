@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, Self, Unpack
+from typing import Any, Final, Protocol, Self, Unpack
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection, CloseReason
@@ -26,7 +26,7 @@ from stuntbroker.client.producer.authentication import (
     is_authenticated,
     uses_tokens,
 )
-from stuntbroker.client.producer.bootstrap import bootstrap
+from stuntbroker.client.producer.bootstrap import bootstrap, connect_to_bootstrap
 from stuntbroker.client.producer.errors import (
     AuthenticationError,
     DisconnectedError,
@@ -36,7 +36,7 @@ from stuntbroker.client.producer.errors import (
 from stuntbroker.client.producer.exchanges import Wire
 from stuntbroker.client.producer.frames import read_without_task
 from stuntbroker.client.producer.known_partitions import KnownPartitions
-from stuntbroker.client.producer.options import CONNECTION_DEFAULTS, ConnectionOptions, check_bootstrap
+from stuntbroker.client.producer.options import BACKOFF_MS_MIN, CONNECTION_DEFAULTS, ConnectionOptions, check_bootstrap
 from stuntbroker.client.producer.session import log
 from stuntbroker.client.requests import Answer, Call
 from stuntbroker.protocol.addresses import Address
@@ -46,6 +46,8 @@ from stuntbroker.protocol.messages.api_versions_response import ApiVersionsRespo
 from stuntbroker.protocol.primitives import INT16_MAX, Message
 
 _numbers = itertools.count(1)
+CLOSE_S_MAX: Final = 1.0
+"""How long the end of a connection may take, in seconds: a broker that hangs reads nothing, and does not end TLS."""
 
 
 class Link:
@@ -110,6 +112,8 @@ def guard_connections(
 
     client._get_conn = get_guarded
     client.bootstrap = partial(bootstrap, client)
+    client.close = partial(_close, client, client.close)
+    client._metadata_update = partial(_update_metadata, client, client._metadata_update)
     if client._sasl_oauth_token_provider is not None:
         client._sasl_oauth_token_provider = TokenProvider(client._sasl_oauth_token_provider, client._request_timeout_ms)
 
@@ -143,15 +147,33 @@ async def _check_node(client: AIOKafkaClient, node_id: int) -> None:
         await check_authentication(client, Address(broker.host, broker.port))
 
 
-async def close_client(client: AIOKafkaClient) -> None:
-    """Close all connections of a client, even if the task that refreshes its metadata has failed."""
+async def _close(client: AIOKafkaClient, close: Callable[[], Awaitable[None]]) -> None:
+    """Close all connections of a client, even if the task that refreshes its metadata has failed.
+
+    What a broker has not read within CLOSE_S_MAX is dropped: aiokafka would wait for ever until it does.
+    """
     reading, client._sync_task = client._sync_task, None
     if reading is not None:
         reading.cancel()
         await asyncio.wait({reading})
         if not reading.cancelled() and (fault := reading.exception()) is not None:
             log.warning("metadata was not read any more: %r", fault)
-    await client.close()
+    transports = [each._writer.transport for each in client._conns.values() if each._writer is not None]
+    closing = asyncio.ensure_future(close())
+    try:
+        await asyncio.wait({closing}, timeout=CLOSE_S_MAX)
+    finally:
+        if not closing.done():
+            for transport in transports:
+                transport.abort()
+    await closing
+
+
+async def _update_metadata(client: AIOKafkaClient, update: Callable[..., Awaitable[bool]], *arguments: Any) -> bool:
+    """Read the metadata; from the bootstrap servers if none of the known brokers gives them (KIP-899)."""
+    if await update(*arguments):
+        return True
+    return await connect_to_bootstrap(client) and await update(*arguments)
 
 
 def _send(
@@ -212,26 +234,46 @@ class Connections:
         """
         check_bootstrap(bootstrap_servers)
         self._client = AIOKafkaClient(
-            bootstrap_servers=bootstrap_servers, client_id=client_id or f"stuntbroker-{next(_numbers)}", **options
+            bootstrap_servers=bootstrap_servers,
+            client_id=client_id or f"stuntbroker-{next(_numbers)}",
+            **options | {"retry_backoff_ms": max(options.get("retry_backoff_ms", 100), BACKOFF_MS_MIN)},
         )
         self._wanted_topics: Counter[str] = Counter()
         """Topics without metadata that records are waiting for -> number of waiting calls."""
         guard_connections(self._client, self._wanted_topics)
         self.is_open = False
         """Whether the connections are started, and not closed."""
+        self._starting: asyncio.Task[None] | None = None
+        """The task of `start`, until that ends."""
         self._links: dict[int, Link] = {}
         self.partitions = KnownPartitions(self._client.cluster)
         """The partitions of each topic."""
 
     async def start(self) -> None:
-        """Connect to a bootstrap server and read the metadata. Raises AuthenticationError, aiokafka's KafkaConnectionError."""
-        await self._client.bootstrap()
+        """Connect to a bootstrap server and read the metadata. Raises AuthenticationError, aiokafka's KafkaConnectionError.
+
+        Raises IllegalStateError if the connections are open, or are stopped meanwhile.
+        """
+        if self.is_open or self._starting is not None:
+            raise IllegalStateError("start(): the connections were started before")
+        starting = self._starting = asyncio.ensure_future(self._client.bootstrap())
+        try:
+            await asyncio.wait({starting})
+        finally:
+            self._starting = None
+            starting.cancel()
+        if starting.cancelled():
+            raise IllegalStateError("start(): the connections were stopped meanwhile")
+        starting.result()
         self.is_open = True
 
     async def stop(self) -> None:
         """Close all connections."""
         self.is_open = False
-        await close_client(self._client)
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
+        await self._client.close()
         for link in self._links.values():
             link.wire.close()
 
@@ -274,6 +316,8 @@ class Connections:
 
     async def _wait_for_topic(self, topic: str) -> tuple[int, ...]:
         while not self.partitions.of(topic):
+            if not self.is_open:
+                raise IllegalStateError("the connections are closed, or not started")
             if is_authenticated(self._client) and (node_id := self.any_node()) is not None:
                 with suppress(DisconnectedError):
                     await self.link(node_id)  # aiokafka retries a refused connection for ever.
@@ -298,8 +342,9 @@ class Connections:
         return future
 
     async def read_metadata(self) -> None:
-        """Refresh the metadata, and wait until that is done."""
-        await self.refresh()
+        """Refresh the metadata until a broker has given them, without a time-out."""
+        while not await self.refresh():
+            await asyncio.sleep(self._client._retry_backoff)
 
     def any_node(self) -> int | None:
         """Return a broker of the cluster at random; None when none is known."""
@@ -325,7 +370,9 @@ class Connections:
         connection = await self._client._get_conn(node_id)
         if connection is None:
             await _check_node(self._client, node_id)
-            raise DisconnectedError(f"no connection to broker {node_id}")
+            broker = self._client.cluster.broker_metadata(node_id)
+            where = "" if broker is None else f" at {Address(broker.host, broker.port)}, its advertised address"
+            raise DisconnectedError(f"no connection to broker {node_id}{where}")
         read_without_task(connection)
         try:
             link = await self._introduce(connection)

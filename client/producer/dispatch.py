@@ -201,7 +201,7 @@ class Dispatcher:
         """Fail the transaction if an exception has interrupted a change; raise a clearer error for a record that is refused."""
         if self._sender.is_changing:
             self.fail_interrupted("send", fault)
-        elif isinstance(fault, TypeError):
+        elif isinstance(fault, TypeError | ValueError):
             check_content(value, key, headers)
 
     def create_batch(self, key_serializer: Serializer | None, value_serializer: Serializer | None) -> BatchBuilder:

@@ -134,9 +134,11 @@ def check_bootstrap(bootstrap_servers: object) -> None:
         raise TypeError(f"bootstrap_servers is {bootstrap_servers!r:.40}: it has to be a text or a list of texts")
     if not any(server.strip() for server in servers):
         raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: give at least one HOST:PORT")
+    if not isinstance(bootstrap_servers, str) and any("," in server for server in servers):
+        raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: each text of a list is one HOST:PORT")
     for address in ",".join(servers).split(","):
-        port = address.rpartition(":")[2]
-        if port.isdecimal() and int(port) > PORT_MAX:  # The system would connect to another port.
+        port = address.rpartition(":")[2].strip()
+        if port.lstrip("-").isdecimal() and not 0 <= int(port) <= PORT_MAX:  # aiokafka would connect to another port.
             raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: a port is at most {PORT_MAX}")
 
 

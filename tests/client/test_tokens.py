@@ -86,6 +86,37 @@ async def test_a_provider_that_gives_no_token_fails_the_start_after_the_time_out
     await client.stop()
 
 
+async def test_a_provider_whose_shared_task_is_cancelled_fails_an_attempt_and_not_the_client(
+    stuntbroker: Broker,
+) -> None:
+    class Shared(Tokens):
+        """Awaits a task that it shares with others, one of which has cancelled it."""
+
+        async def token(self) -> str:
+            if self.is_hanging:
+                shared = asyncio.ensure_future(super().token())
+                shared.cancel()
+                return await shared
+            return await super().token()
+
+    tokens = Shared()
+    tokens.is_hanging = True
+    producer = producer_of(connecting(stuntbroker, tokens))
+    with pytest.raises(KafkaConnectionError, match="sasl_oauth_token_provider was cancelled, and gave no token"):
+        await producer.start()
+    tokens.is_hanging = False
+    await producer.start()
+    await producer.init_transactions()
+    tokens.is_hanging = True
+    await lose_connections(stuntbroker)
+    while await producer._connections.refresh():  # Until the background task has met the cancelled provider.
+        await asyncio.sleep(0.01)
+    tokens.is_hanging = False
+    async with producer.transaction():
+        await producer.send("in", b"x")
+    await producer.stop()
+
+
 @pytest.mark.parametrize("create", [producer_of, consumer_of])
 async def test_a_provider_of_another_type_is_refused(
     create: Callable[[dict[str, Any]], Any], stuntbroker: Broker

@@ -37,6 +37,16 @@ WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         ValueError,
         "bootstrap_servers is 'localhost:9092,localhost:99999': a port is at most",
     ),
+    "a negative port": (
+        {"transactional_id": "id", "bootstrap_servers": "localhost:-1"},
+        ValueError,
+        "bootstrap_servers is 'localhost:-1': a port is at most",
+    ),
+    "several servers in a text of a list": (
+        {"transactional_id": "id", "bootstrap_servers": ["localhost:1,localhost:2"]},
+        ValueError,
+        "bootstrap_servers is ['localhost:1,localhost:2']: each text of a list is one HOST:PORT",
+    ),
     "servers that are none": (
         {"transactional_id": "id", "bootstrap_servers": None},
         TypeError,
@@ -263,6 +273,22 @@ async def test_headers_may_be_any_sequence(producer: TransactionalProducer, stun
     await producer.commit_transaction()
     (record,) = stuntbroker.records("orders")
     assert list(record.headers) == [("name", b"value")]
+
+
+@pytest.mark.parametrize(
+    ("headers", "says"),
+    [
+        ([["name", b"value"]], "headers are tuples of a str and bytes or None, not ['name', b'value']"),
+        ([("name", memoryview(b"value"))], "a header is a str and bytes or None, not str and memoryview"),
+        ({"n": b"value"}, "headers are tuples of a str and bytes or None, not 'n'"),
+    ],
+)
+async def test_headers_that_cannot_be_sent_are_refused(
+    producer: TransactionalProducer, headers: Any, says: str
+) -> None:
+    with pytest.raises(TypeError) as raised:
+        await producer.send("orders", b"x", headers=headers)
+    assert str(raised.value) == says
 
 
 async def test_sent_records_support_asyncio_wait_and_done_callbacks(producer: TransactionalProducer) -> None:

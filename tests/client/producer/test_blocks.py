@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 from model_broker import ModelBroker
-from test_calls_at_once import in_transaction
 
 from stuntbroker.client import IllegalStateError, TransactionalProducer
 from tests.kit.transactions.repeated import repeated
@@ -17,10 +16,10 @@ Ending = Callable[[TransactionalProducer], Awaitable[object]]
 
 
 @asynccontextmanager
-async def ready(level: int = 2) -> AsyncIterator[tuple[TransactionalProducer, ModelBroker]]:
-    with ModelBroker(level) as broker:
+async def ready(max_block_ms: int = 10_000) -> AsyncIterator[tuple[TransactionalProducer, ModelBroker]]:
+    with ModelBroker(2) as broker:
         async with TransactionalProducer(
-            bootstrap_servers=str(broker.address), transactional_id="id", retry_backoff_ms=1, max_block_ms=10_000
+            bootstrap_servers=str(broker.address), transactional_id="id", retry_backoff_ms=1, max_block_ms=max_block_ms
         ) as producer:
             await repeated(producer.init_transactions)
             yield producer, broker
@@ -90,16 +89,17 @@ async def test_a_block_may_end_its_transaction_itself() -> None:
 
 
 async def test_a_record_that_waits_for_its_topic_does_not_fail_the_next_transaction() -> None:
-    async with in_transaction(2, max_block_ms=300) as (producer, broker):
+    async with ready(max_block_ms=300) as (producer, broker):
+        await producer.begin_transaction()
         await producer.send_and_wait("t", b"aborted")
-        late = asyncio.create_task(producer.send("unknown", b"late"))
+        waiting = asyncio.create_task(producer.send("unknown", b"late"))
         await asyncio.sleep(0)
         await producer.abort_transaction()
 
         await producer.begin_transaction()
         await producer.send_and_wait("t", b"next")
         with pytest.raises(IllegalStateError, match="ended meanwhile"):
-            await late
+            await waiting
         await producer.commit_transaction()
 
         assert broker.committed == [b"next"]

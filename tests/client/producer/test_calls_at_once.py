@@ -571,3 +571,16 @@ async def test_calls_work_with_eager_tasks(level: int) -> None:
         async with producer.transaction():
             await producer.send("t", b"value")
     assert broker.committed == [b"value"]
+
+
+async def test_a_commit_that_timed_out_is_repeated_in_its_own_event_loop_only() -> None:
+    gate = Gate("EndTxn (commit)")
+    async with in_transaction(2, gate, max_block_ms=200) as (producer, broker):
+        await producer.send("t", b"x")
+        with pytest.raises(OperationTimedOutError):
+            await producer.commit_transaction()
+        with pytest.raises(IllegalStateError, match="belongs to the event loop in which it was started"):
+            await asyncio.to_thread(lambda: asyncio.run(producer.commit_transaction()))
+        gate.open()
+        await repeated(producer.commit_transaction)
+        assert broker.committed == [b"x"]

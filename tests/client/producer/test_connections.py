@@ -192,3 +192,26 @@ async def test_metadata_with_a_topic_without_partitions_is_read_again_until_the_
             await producer.begin_transaction()
             with pytest.raises(TransactionAbortableError, match="topic 't' is not known"):
                 await producer.send("t", b"0", partition=0)
+
+
+async def test_a_record_for_a_new_partition_waits_for_metadata_that_no_broker_gives_at_first() -> None:
+    class Growing(ModelBroker):
+        failures = 0
+
+        def metadata(self, request: Any, version: int) -> Any:
+            if self.failures:
+                self.failures -= 1
+                self.leaders[2] = 1
+                return None
+            return super().metadata(request, version)
+
+    options: dict[str, Any] = {"transactional_id": "id", "retry_backoff_ms": 1, "max_block_ms": 20_000}
+    with Growing(2) as broker:
+        async with TransactionalProducer(bootstrap_servers=str(broker.address), **options) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            await producer.send_and_wait("t", b"0", partition=0)
+            broker.failures = 5
+            await producer.send_and_wait("t", b"2", partition=2)
+            await producer.commit_transaction()
+        assert broker.committed == [b"0", b"2"]
