@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import time
 
+from stuntbroker.protocol.compiler import mypyc_attr
 
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Clock:
     """The machine's time, in milliseconds."""
 

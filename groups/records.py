@@ -23,7 +23,7 @@ from stuntbroker.protocol.messages.group_metadata_key import GroupMetadataKey
 from stuntbroker.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from stuntbroker.protocol.messages.offset_commit_key import OffsetCommitKey
 from stuntbroker.protocol.messages.offset_commit_value import OffsetCommitValue
-from stuntbroker.protocol.primitives import DecodeError
+from stuntbroker.protocol.primitives import Buffer, DecodeError
 
 OFFSET_COMMIT: Final = 1
 GROUP_METADATA: Final = 2
@@ -112,7 +112,7 @@ def group_value(group: Group) -> bytearray:
     return out
 
 
-def read_record(record_offset: int, key: bytes | None, value: bytes | None) -> OffsetRecord | GroupRecord | None:
+def read_record(record_offset: int, key: Buffer | None, value: Buffer | None) -> OffsetRecord | GroupRecord | None:
     """Decode a record; return None for one of another kind. Raises DecodeError for invalid bytes."""
     if key is None or len(key) < 2:
         raise DecodeError("a record of the offsets topic has no key", 0)
@@ -128,14 +128,14 @@ def read_record(record_offset: int, key: bytes | None, value: bytes | None) -> O
     return None
 
 
-def _version_of(value: bytes) -> int:
+def _version_of(value: Buffer) -> int:
     version = int(_INT16.unpack_from(value)[0]) if len(value) >= 2 else -1
     if version not in _VALUE_VERSIONS:
         raise DecodeError(f"a value of the version {version}, which is not in 0..{_VALUE_VERSIONS[-1]}", 0)
     return version
 
 
-def _read_offset(record_offset: int, value: bytes) -> StoredOffset:
+def _read_offset(record_offset: int, value: Buffer) -> StoredOffset:
     message = OffsetCommitValue.decode(value, _version_of(value), 2)
     return StoredOffset(
         record_offset,
@@ -148,7 +148,7 @@ def _read_offset(record_offset: int, value: bytes) -> StoredOffset:
     )
 
 
-def _read_group(group_id: str, value: bytes) -> Group:
+def _read_group(group_id: str, value: Buffer) -> Group:
     message = GroupMetadataValue.decode(value, _version_of(value), 2)
     group = Group(
         group_id,

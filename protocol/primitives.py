@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
+
+from stuntbroker.protocol.compiler import mypyc_attr
 
 Buffer = bytes | bytearray | memoryview
 
@@ -42,23 +44,28 @@ class DecodeError(ValueError):
         self.position = position
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Message:
     """Base of messages and the structures in them; compared by value."""
 
+    FIELDS: ClassVar[tuple[str, ...]] = ()
+    """Names of the fields, in the order of the constructor."""
     __slots__: Sequence[str] = ()
 
     def __init__(self, *arguments: Any) -> None:
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
+        if self.__class__ is not other.__class__:
             return NotImplemented
-        return all(_same(getattr(self, name), getattr(other, name)) for name in self.__slots__)
+        return all(_same(getattr(self, name), getattr(other, name)) for name in self.FIELDS)
 
-    __hash__ = None  # type: ignore[assignment]
+    def __reduce__(self) -> tuple[type[Message], tuple[Any, ...]]:
+        """Copy by the constructor: compiled, the default would copy the fields of this class only."""
+        return type(self), tuple(getattr(self, name) for name in self.FIELDS)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.FIELDS)
         return f"{type(self).__name__}({fields})"
 
     @classmethod

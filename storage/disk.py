@@ -16,6 +16,7 @@ import stat
 from enum import Enum
 from typing import Final, NamedTuple
 
+from stuntbroker.protocol.compiler import mypyc_attr
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.errors import StorageError
 
@@ -49,6 +50,7 @@ class DiskSpace(NamedTuple):
     """Bytes that an unprivileged user can still write."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Disk:
     """The disk of this machine. Methods raise OSError on a system error, and StorageError if a path is not a regular file."""
 

@@ -33,7 +33,7 @@ LOCALS = {
     "after",
     "buf",
     "bytes",
-    "count",
+    "elements",
     "end",
     "left",
     "len",
@@ -305,20 +305,22 @@ class Decoder:
             least = struct_minimum(field.struct, versions, self.flexible)
         else:
             least = FIXED[field.type][1] if field.type in FIXED else (1 if self.flexible else 2)
+        # A nested loop has a count of its own: compiled by mypyc, a loop compares with the variable each time.
+        count = f"{prefix}elements"
         nullable = not field.nullable.meet(versions).empty
         if self.flexible:
-            w("count = buf[pos]")
-            w("if count > 127:")
-            w(f"    count, pos = {w.helper('read_uvarint')}(buf, pos)")
+            w(f"{count} = buf[pos]")
+            w(f"if {count} > 127:")
+            w(f"    {count}, pos = {w.helper('read_uvarint')}(buf, pos)")
             w("else:")
             w("    pos += 1")
-            w("count -= 1")
+            w(f"{count} -= 1")
         else:
-            w(f"count = {w.unpack('i')}(buf, pos)[0]")
+            w(f"{count} = {w.unpack('i')}(buf, pos)[0]")
             w("pos += 4")
-        w(f"if count > (end - pos) // {least}:" if least > 1 else "if count > end - pos:")
+        w(f"if {count} > (end - pos) // {least}:" if least > 1 else f"if {count} > end - pos:")
         w(f'    raise {w.helper("DecodeError")}("{field.kafka_name} counts more elements than there are bytes", pos)')
-        w("if count < 0:")
+        w(f"if {count} < 0:")
         w.depth += 1
         if nullable:
             w(f"{name}{self.hint(field, versions)} = None")
@@ -329,7 +331,7 @@ class Decoder:
             w("else:")
             w.depth += 1
         hint = "" if nullable else self.hint(field, versions)
-        self.elements(field, versions, f"{prefix}{short}", name, hint)
+        self.elements(field, versions, f"{prefix}{short}", name, hint, count)
         if nullable:
             w.depth -= 1
         self.null_check(field, versions, name)
@@ -340,22 +342,22 @@ class Decoder:
         w("if left < 0:")
         w(f'    raise {w.helper("DecodeError")}(f"more than {{{w.helper("ELEMENTS_MAX")}}} elements", pos)')
 
-    def elements(self, field: Field, versions: Range, element: str, name: str, hint: str) -> None:
+    def elements(self, field: Field, versions: Range, element: str, name: str, hint: str, count: str) -> None:
         w = self.w
         if self.counted:
-            self.count("count")
+            self.count(count)
         if field.type in FIXED:
             fmt, size = FIXED[field.type]
             if field.type == "uuid":
-                w(f"{name}{hint} = [bytes(buf[at : at + 16]) for at in range(pos, pos + 16 * count, 16)]")
+                w(f"{name}{hint} = [bytes(buf[at : at + 16]) for at in range(pos, pos + 16 * {count}, 16)]")
             else:
-                w(f'{name}{hint} = list({w.helper("unpack_from")}(f">{{count}}{fmt}", buf, pos))')
-            w(f"pos += {size} * count")
+                w(f'{name}{hint} = list({w.helper("unpack_from")}(f">{{{count}}}{fmt}", buf, pos))')
+            w(f"pos += {size} * {count}")
             return
         item = f"{name}_list"
         kind = field.struct.name if field.struct else PYTHON[field.type]
         w(f"{item}: list[{kind}] = []")
-        w("for _ in range(count):")
+        w(f"for _ in range({count}):")
         w.depth += 1
         if field.struct:
             self.struct(field.struct, versions, f"{element}_", element)
@@ -522,7 +524,8 @@ def class_of(w: Writer, struct: Struct, versions: Range) -> None:
     w(f"class {struct.name}(Message):")
     w.depth += 1
     slots = ", ".join(f'"{field.name}"' for field in struct.fields)
-    w(f"__slots__ = ({slots}{',' if len(struct.fields) == 1 else ''})")
+    w(f"FIELDS: ClassVar[tuple[str, ...]] = ({slots}{',' if len(struct.fields) == 1 else ''})")
+    w("__slots__ = FIELDS")
     w("")
     w("def __init__(")
     w("    self,")
@@ -660,7 +663,7 @@ def module_of(message: Message) -> str:
     if "struct_pack" in body.helpers:
         names.append("pack as struct_pack")
     names.append("error as StructError")
-    head += [f"from struct import {', '.join(sorted(names, key=str.lower))}", ""]
+    head += [f"from struct import {', '.join(sorted(names, key=str.lower))}", "from typing import ClassVar", ""]
     helpers = sorted(body.helpers - {"unpack_from", "struct_pack"})
     if "ZERO_UUID" in text:
         helpers.append("ZERO_UUID")

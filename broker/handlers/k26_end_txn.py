@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.transactions.coordinator_errors import coordinator_code
 from stuntbroker.broker.transactions.fences import Identity
@@ -29,16 +29,7 @@ VERSIONS: Final = range(0, 6)
 FLEXIBLE_FROM: Final = APIS[KEY].flexible_from
 
 
-class EndTxnFields(NamedTuple):
-    """An EndTxn request, of any version."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    committed: bool
-
-
-def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
+def decode(buf: Buffer, version: int, pos: int) -> EndTxnRequest:
     """Decode a request; without tagged fields by hand, for speed. A test compares the result with the generated codec's."""
     if version >= FLEXIBLE_FROM and 1 < (size := buf[pos]) < 0x80:
         stop = pos + size
@@ -47,16 +38,15 @@ def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
         except StructError:
             tags = -1
         if not tags:
-            return EndTxnFields(str(buf[pos + 1 : stop], "utf-8", "replace"), producer_id, epoch, committed)
-    message = EndTxnRequest.decode(buf, version, pos)
-    return EndTxnFields(message.transactional_id, message.producer_id, message.producer_epoch, message.committed)
+            return EndTxnRequest(str(buf[pos + 1 : stop], "utf-8", "replace"), producer_id, epoch, committed)
+    return EndTxnRequest.decode(buf, version, pos)
 
 
-def handle(request: Asking[HasTransactions], fields: EndTxnFields, version: int) -> EndTxnResponse | None:
+def handle(request: Asking[HasTransactions], body: EndTxnRequest, version: int) -> EndTxnResponse | None:
     """Commit or abort a transaction; None when the response comes later, or was sent by the coordinator."""
-    transactional_id, producer_id, producer_epoch, committed = fields
+    transactional_id = body.transactional_id
     client_version = TRANSACTION_V2 if version >= END_TXN_V2_FROM else TRANSACTION_V0
-    end = EndTxn(producer_id, producer_epoch, committed, client_version)
+    end = EndTxn(body.producer_id, body.producer_epoch, body.committed, client_version)
     transactions = request.broker.transactions
     reply = transactions.try_immediately(transactional_id, end)
     if reply is not None:

@@ -42,7 +42,7 @@ def handle(request: Asking[Uses], body: DescribeAclsRequest, version: int) -> De
 
 
 def _matching(broker: Uses, body: DescribeAclsRequest) -> Steps[DescribeAclsResponse]:
-    wanted = AclFilter(*(getattr(body, name) for name in body.__slots__))
+    wanted = AclFilter(*(getattr(body, name) for name in body.FIELDS))
     matching = []
     for acl in list(broker.acls):
         yield ELEMENT_COST // 2

@@ -41,7 +41,7 @@ def _steps(request: Asking[Uses], body: CreateAclsRequest) -> Steps[CreateAclsRe
     if not broker.authorizer.checks_every_request:
         disabled = AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
         return CreateAclsResponse(0, [disabled] * len(body.creations))
-    acls = [Acl(*(getattr(new, name) for name in new.__slots__)) for new in body.creations]
+    acls = [Acl(*(getattr(new, name) for name in new.FIELDS)) for new in body.creations]
     if any(map(_is_filter, acls)):  # As in Kafka, one of them fails the whole request.
         failed = AclCreationResult(ErrorCode.UNKNOWN_SERVER_ERROR, None)
         return CreateAclsResponse(0, [failed] * len(acls))

@@ -47,7 +47,7 @@ def _steps(request: Asking[Uses], body: DeleteAclsRequest) -> Steps[DeleteAclsRe
         return DeleteAclsResponse(0, [disabled] * len(body.filters))
     results = []
     for each in body.filters:
-        wanted = AclFilter(*(getattr(each, name) for name in each.__slots__))
+        wanted = AclFilter(*(getattr(each, name) for name in each.FIELDS))
         if unknown := unknown_field(wanted):
             what = "patternFilter" if unknown in ("resourceType", "patternType") else "entryFilter"
             results.append(DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, f"Unknown {what}.", []))

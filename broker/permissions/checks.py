@@ -151,7 +151,7 @@ def for_cluster(*operations: Operation) -> Interceptor:
 
 def explain(message: Any, text: str | None) -> None:
     """Set the error message of a response, or of a part of it, wherever there is one beside an error code."""
-    for name in message.__slots__:
+    for name in message.FIELDS:
         value = getattr(message, name)
         if name == "error_message":
             # Unlike Kafka: in Kafka, the message about the cluster shows an internal object of the broker.

@@ -9,7 +9,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from stuntbroker.broker.configuration.properties import is_secret
 from stuntbroker.broker.requests.apis import NO_RESPONSE, OpaqueResponse
-from stuntbroker.protocol.api_keys import APIS, END_TXN, PRODUCE
+from stuntbroker.protocol.api_keys import APIS, PRODUCE
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import ProduceResponse
@@ -48,8 +48,6 @@ def plain_request(key: int, request: Any, elements_max: int = ALL) -> Plain:
                 for name, topic_id, parts in topics[:elements_max]
             ],
         }
-    if key == END_TXN and not isinstance(request, Message):  # Decoded by hand.
-        return dict(request._asdict())
     plain: Plain = _plain(request, elements_max)
     return plain
 
@@ -76,7 +74,7 @@ def _plain_batch(data: Any) -> Plain:
 
 def _plain(value: Any, elements_max: int) -> Any:
     if isinstance(value, Message):
-        plain = {name: _plain(getattr(value, name), elements_max) for name in value.__slots__}
+        plain = {name: _plain(getattr(value, name), elements_max) for name in value.FIELDS}
         if plain.get("value") is not None and is_secret(str(plain.get("name"))):
             plain["value"] = HIDDEN
         return plain
@@ -123,7 +121,7 @@ def error_codes(answer: Message | None) -> Iterator[int]:
     """Yield the error codes in a response, except NONE."""
     if answer is None:
         return
-    for name in answer.__slots__:
+    for name in answer.FIELDS:
         value = getattr(answer, name)
         if name.endswith(ERROR_CODE):
             if value:
@@ -162,7 +160,7 @@ def error_answer(key: int, request: Plain, code: int) -> Message:
 def _answer_about(kind: type[Message], request: Plain, code: int) -> Message:
     message = kind()
     hints = _hints(kind)
-    for name in kind.__slots__:
+    for name in kind.FIELDS:
         element = _element_class(hints[name])
         if name.endswith(ERROR_CODE):
             message_value: Any = code
@@ -191,7 +189,7 @@ def _element_class(hint: Any) -> type[Message] | None:
 def _carries_errors(kind: type[Message]) -> bool:
     """Return whether a structure, or one nested in it, has an error code."""
     elements = (_element_class(hint) for hint in _hints(kind).values())
-    return any(name.endswith(ERROR_CODE) for name in kind.__slots__) or any(
+    return any(name.endswith(ERROR_CODE) for name in kind.FIELDS) or any(
         each is not None and _carries_errors(each) for each in elements
     )
 
@@ -205,7 +203,7 @@ def _elements_for(name: str, element: type[Message], request: Plain) -> list[Pla
         (value for kind in KINDS if kind in name for key, value in lists.items() if kind in key),
         [each for value in lists.values() for each in value],
     )
-    first = next((field for field in element.__slots__ if not field.startswith("error_")), "")
+    first = next((field for field in element.FIELDS if not field.startswith("error_")), "")
     return [each if isinstance(each, dict) else {first: each} for each in chosen]
 
 

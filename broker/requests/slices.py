@@ -170,7 +170,7 @@ def _and_encoded(route: Route, steps: Steps[Any]) -> Steps[Any]:
     response = yield from steps
     if response is None or route.in_parts or isinstance(response, EncodedInSlices):
         return response
-    values = [(getattr(response, field), field) for field in getattr(response, "__slots__", ())]
+    values = [(getattr(response, field), field) for field in getattr(response, "FIELDS", ())]
     count, field = max(((len(value), field) for value, field in values if isinstance(value, list)), default=(0, ""))
     return (yield from _encoded(response, field, route)) if count > ENCODED_WHOLE_MAX else response
 

@@ -75,7 +75,7 @@ def _fields(message: Message, version: int) -> dict[str, Any]:
     """Return the fields that a message of this version has, by the names in Kafka's schema."""
     default = type(message)()
     fields = {}
-    for name in message.__slots__:
+    for name in message.FIELDS:
         value = getattr(message, name)
         is_absent = name in LATER or (name in OPTIONAL and value == getattr(default, name))
         if version in VERSIONS.get(name, (version,)) and not is_absent:

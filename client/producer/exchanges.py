@@ -119,7 +119,7 @@ class Wire:
             self._timer = self._loop.call_at(oldest.deadline_s, self._watch)
 
 
-def _resolve(future: asyncio.Future[Answer], answer: Answer, fault: DisconnectedError | None) -> None:
+def _resolve(future: asyncio.Future[Any], answer: Any, fault: DisconnectedError | None) -> None:
     if future.done():
         return  # The caller was cancelled just now.
     if fault is None:

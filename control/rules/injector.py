@@ -271,7 +271,7 @@ class Injector:
     def _throttle_ms(self, fault: Fault, intercepted: _Intercepted) -> Any:
         def throttled(answer: Any) -> Any:
             response = readable_answer(intercepted.route.key, intercepted.version, answer)
-            if response is None or "throttle_time_ms" not in response.__slots__:
+            if response is None or "throttle_time_ms" not in response.FIELDS:
                 return answer
             response.throttle_time_ms = fault.value  # type: ignore[attr-defined]
             return response

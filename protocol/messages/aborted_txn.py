@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -15,7 +16,8 @@ _pack_qqqq = Struct(">qqqq").pack
 
 
 class AbortedTxn(Message):
-    __slots__ = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
+    FIELDS: ClassVar[tuple[str, ...]] = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
+    __slots__ = FIELDS
 
     def __init__(
         self,

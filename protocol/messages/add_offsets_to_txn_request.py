@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -20,7 +21,8 @@ _pack_qh = Struct(">qh").pack
 
 
 class AddOffsetsToTxnRequest(Message):
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "group_id")
+    FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "producer_id", "producer_epoch", "group_id")
+    __slots__ = FIELDS
 
     def __init__(
         self,

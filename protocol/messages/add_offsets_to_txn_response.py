@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -19,7 +20,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class AddOffsetsToTxnResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "fence_reason")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "fence_reason")
+    __slots__ = FIELDS
 
     def __init__(
         self,

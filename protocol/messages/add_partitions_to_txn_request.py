@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -29,7 +30,8 @@ _pack_qho = Struct(">qh?").pack
 
 
 class AddPartitionsToTxnTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -41,7 +43,8 @@ class AddPartitionsToTxnTopic(Message):
 
 
 class AddPartitionsToTxnTransaction(Message):
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "verify_only", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "producer_id", "producer_epoch", "verify_only", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -59,7 +62,8 @@ class AddPartitionsToTxnTransaction(Message):
 
 
 class AddPartitionsToTxnRequest(Message):
-    __slots__ = ("transactions", "v3_and_below_transactional_id", "v3_and_below_producer_id", "v3_and_below_producer_epoch", "v3_and_below_topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("transactions", "v3_and_below_transactional_id", "v3_and_below_producer_id", "v3_and_below_producer_epoch", "v3_and_below_topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -97,29 +101,29 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnRe
     v3_and_below_transactional_id, pos = read_string(buf, pos)
     v3_and_below_producer_id, v3_and_below_producer_epoch = _unpack_qh(buf, pos)
     pos += 10
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("V3AndBelowTopics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("V3AndBelowTopics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     v3_and_below_topics_list: list[AddPartitionsToTxnTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         v_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        v_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 4:
+        if v_elements > (end - pos) // 4:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if v_elements < 0:
             raise DecodeError("Partitions is null", pos)
-        left -= count
+        left -= v_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-        v_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-        pos += 4 * count
+        v_partitions: Sequence[int] = list(unpack_from(f">{v_elements}i", buf, pos))
+        pos += 4 * v_elements
         v = AddPartitionsToTxnTopic(v_name, v_partitions)
         v3_and_below_topics_list.append(v)
     v3_and_below_topics: Sequence[AddPartitionsToTxnTopic] = v3_and_below_topics_list
@@ -141,55 +145,55 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
     end = len(buf)
     left = ELEMENTS_MAX
     if version >= 4:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 14:
+        elements -= 1
+        if elements > (end - pos) // 14:
             raise DecodeError("Transactions counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("Transactions is null", pos)
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         transactions_list: list[AddPartitionsToTxnTransaction] = []
-        for _ in range(count):
+        for _ in range(elements):
             t_transactional_id, pos = read_compact_string(buf, pos)
             t_producer_id, t_producer_epoch, t_verify_only = _unpack_qho(buf, pos)
             pos += 11
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_elements = buf[pos]
+            if t_elements > 127:
+                t_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 3:
+            t_elements -= 1
+            if t_elements > (end - pos) // 3:
                 raise DecodeError("Topics counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_elements < 0:
                 raise DecodeError("Topics is null", pos)
-            left -= count
+            left -= t_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             t_topics_list: list[AddPartitionsToTxnTopic] = []
-            for _ in range(count):
+            for _ in range(t_elements):
                 t_t_name, pos = read_compact_string(buf, pos)
-                count = buf[pos]
-                if count > 127:
-                    count, pos = read_uvarint(buf, pos)
+                t_t_elements = buf[pos]
+                if t_t_elements > 127:
+                    t_t_elements, pos = read_uvarint(buf, pos)
                 else:
                     pos += 1
-                count -= 1
-                if count > (end - pos) // 4:
+                t_t_elements -= 1
+                if t_t_elements > (end - pos) // 4:
                     raise DecodeError("Partitions counts more elements than there are bytes", pos)
-                if count < 0:
+                if t_t_elements < 0:
                     raise DecodeError("Partitions is null", pos)
-                left -= count
+                left -= t_t_elements
                 if left < 0:
                     raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-                t_t_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+                t_t_partitions: Sequence[int] = list(unpack_from(f">{t_t_elements}i", buf, pos))
+                pos += 4 * t_t_elements
                 if buf[pos]:
                     pos, left = skip_counted_tags(buf, pos, left)
                 else:
@@ -217,37 +221,37 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
         v3_and_below_producer_id = 0
         v3_and_below_producer_epoch = 0
     if version <= 3:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 3:
+        elements -= 1
+        if elements > (end - pos) // 3:
             raise DecodeError("V3AndBelowTopics counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("V3AndBelowTopics is null", pos)
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         v3_and_below_topics_list: list[AddPartitionsToTxnTopic] = []
-        for _ in range(count):
+        for _ in range(elements):
             v_name, pos = read_compact_string(buf, pos)
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            v_elements = buf[pos]
+            if v_elements > 127:
+                v_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            v_elements -= 1
+            if v_elements > (end - pos) // 4:
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
-            if count < 0:
+            if v_elements < 0:
                 raise DecodeError("Partitions is null", pos)
-            left -= count
+            left -= v_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-            v_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            v_partitions: Sequence[int] = list(unpack_from(f">{v_elements}i", buf, pos))
+            pos += 4 * v_elements
             if buf[pos]:
                 pos, left = skip_counted_tags(buf, pos, left)
             else:

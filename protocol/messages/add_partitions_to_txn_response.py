@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -31,7 +32,8 @@ _pack_ihx = Struct(">ihx").pack
 
 
 class AddPartitionsToTxnPartitionResult(Message):
-    __slots__ = ("partition_index", "partition_error_code")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "partition_error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -43,7 +45,8 @@ class AddPartitionsToTxnPartitionResult(Message):
 
 
 class AddPartitionsToTxnTopicResult(Message):
-    __slots__ = ("name", "results_by_partition")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "results_by_partition")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -55,7 +58,8 @@ class AddPartitionsToTxnTopicResult(Message):
 
 
 class AddPartitionsToTxnResult(Message):
-    __slots__ = ("transactional_id", "topic_results")
+    FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "topic_results")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -67,7 +71,8 @@ class AddPartitionsToTxnResult(Message):
 
 
 class AddPartitionsToTxnResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "results_by_transaction", "results_by_topic_v3_and_below", "fence_reason")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "results_by_transaction", "results_by_topic_v3_and_below", "fence_reason")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -103,23 +108,23 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnRe
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("ResultsByTopicV3AndBelow counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("ResultsByTopicV3AndBelow is null", pos)
     results_by_topic_v3_and_below_list: list[AddPartitionsToTxnTopicResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         rbtvab_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        rbtvab_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 6:
+        if rbtvab_elements > (end - pos) // 6:
             raise DecodeError("ResultsByPartition counts more elements than there are bytes", pos)
-        if count < 0:
+        if rbtvab_elements < 0:
             raise DecodeError("ResultsByPartition is null", pos)
         rbtvab_results_by_partition_list: list[AddPartitionsToTxnPartitionResult] = []
-        for _ in range(count):
+        for _ in range(rbtvab_elements):
             rbtvab_r_partition_index, rbtvab_r_partition_error_code = _unpack_ih(buf, pos)
             pos += 6
             rbtvab_r = AddPartitionsToTxnPartitionResult(rbtvab_r_partition_index, rbtvab_r_partition_error_code)
@@ -152,44 +157,44 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
     else:
         error_code = 0
     if version >= 4:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 3:
+        elements -= 1
+        if elements > (end - pos) // 3:
             raise DecodeError("ResultsByTransaction counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("ResultsByTransaction is null", pos)
         results_by_transaction_list: list[AddPartitionsToTxnResult] = []
-        for _ in range(count):
+        for _ in range(elements):
             r_transactional_id, pos = read_compact_string(buf, pos)
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            r_elements = buf[pos]
+            if r_elements > 127:
+                r_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 3:
+            r_elements -= 1
+            if r_elements > (end - pos) // 3:
                 raise DecodeError("TopicResults counts more elements than there are bytes", pos)
-            if count < 0:
+            if r_elements < 0:
                 raise DecodeError("TopicResults is null", pos)
             r_topic_results_list: list[AddPartitionsToTxnTopicResult] = []
-            for _ in range(count):
+            for _ in range(r_elements):
                 r_t_name, pos = read_compact_string(buf, pos)
-                count = buf[pos]
-                if count > 127:
-                    count, pos = read_uvarint(buf, pos)
+                r_t_elements = buf[pos]
+                if r_t_elements > 127:
+                    r_t_elements, pos = read_uvarint(buf, pos)
                 else:
                     pos += 1
-                count -= 1
-                if count > (end - pos) // 7:
+                r_t_elements -= 1
+                if r_t_elements > (end - pos) // 7:
                     raise DecodeError("ResultsByPartition counts more elements than there are bytes", pos)
-                if count < 0:
+                if r_t_elements < 0:
                     raise DecodeError("ResultsByPartition is null", pos)
                 r_t_results_by_partition_list: list[AddPartitionsToTxnPartitionResult] = []
-                for _ in range(count):
+                for _ in range(r_t_elements):
                     r_t_r_partition_index, r_t_r_partition_error_code = _unpack_ih(buf, pos)
                     pos += 6
                     if buf[pos]:
@@ -216,31 +221,31 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
     else:
         results_by_transaction = ()
     if version <= 3:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 3:
+        elements -= 1
+        if elements > (end - pos) // 3:
             raise DecodeError("ResultsByTopicV3AndBelow counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("ResultsByTopicV3AndBelow is null", pos)
         results_by_topic_v3_and_below_list: list[AddPartitionsToTxnTopicResult] = []
-        for _ in range(count):
+        for _ in range(elements):
             rbtvab_name, pos = read_compact_string(buf, pos)
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            rbtvab_elements = buf[pos]
+            if rbtvab_elements > 127:
+                rbtvab_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 7:
+            rbtvab_elements -= 1
+            if rbtvab_elements > (end - pos) // 7:
                 raise DecodeError("ResultsByPartition counts more elements than there are bytes", pos)
-            if count < 0:
+            if rbtvab_elements < 0:
                 raise DecodeError("ResultsByPartition is null", pos)
             rbtvab_results_by_partition_list: list[AddPartitionsToTxnPartitionResult] = []
-            for _ in range(count):
+            for _ in range(rbtvab_elements):
                 rbtvab_r_partition_index, rbtvab_r_partition_error_code = _unpack_ih(buf, pos)
                 pos += 6
                 if buf[pos]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -34,7 +35,8 @@ _pack_i = Struct(">i").pack
 
 
 class EntityData(Message):
-    __slots__ = ("entity_type", "entity_name")
+    FIELDS: ClassVar[tuple[str, ...]] = ("entity_type", "entity_name")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,7 +48,8 @@ class EntityData(Message):
 
 
 class OpData(Message):
-    __slots__ = ("key", "value", "remove")
+    FIELDS: ClassVar[tuple[str, ...]] = ("key", "value", "remove")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -60,7 +63,8 @@ class OpData(Message):
 
 
 class EntryData(Message):
-    __slots__ = ("entity", "ops")
+    FIELDS: ClassVar[tuple[str, ...]] = ("entity", "ops")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -72,7 +76,8 @@ class EntryData(Message):
 
 
 class AlterClientQuotasRequest(Message):
-    __slots__ = ("entries", "validate_only")
+    FIELDS: ClassVar[tuple[str, ...]] = ("entries", "validate_only")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -101,44 +106,44 @@ class AlterClientQuotasRequest(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> AlterClientQuotasRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 8:
+    if elements > (end - pos) // 8:
         raise DecodeError("Entries counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Entries is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     entries_list: list[EntryData] = []
-    for _ in range(count):
-        count = _unpack_i(buf, pos)[0]
+    for _ in range(elements):
+        e_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 4:
+        if e_elements > (end - pos) // 4:
             raise DecodeError("Entity counts more elements than there are bytes", pos)
-        if count < 0:
+        if e_elements < 0:
             raise DecodeError("Entity is null", pos)
-        left -= count
+        left -= e_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         e_entity_list: list[EntityData] = []
-        for _ in range(count):
+        for _ in range(e_elements):
             e_e_entity_type, pos = read_string(buf, pos)
             e_e_entity_name, pos = read_nullable_string(buf, pos)
             e_e = EntityData(e_e_entity_type, e_e_entity_name)
             e_entity_list.append(e_e)
         e_entity: Sequence[EntityData] = e_entity_list
-        count = _unpack_i(buf, pos)[0]
+        e_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 11:
+        if e_elements > (end - pos) // 11:
             raise DecodeError("Ops counts more elements than there are bytes", pos)
-        if count < 0:
+        if e_elements < 0:
             raise DecodeError("Ops is null", pos)
-        left -= count
+        left -= e_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         e_ops_list: list[OpData] = []
-        for _ in range(count):
+        for _ in range(e_elements):
             e_o_key, pos = read_string(buf, pos)
             e_o_value, e_o_remove = _unpack_do(buf, pos)
             pos += 9
@@ -171,36 +176,36 @@ def _encode_classic(out: bytearray, message: AlterClientQuotasRequest, version: 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> AlterClientQuotasRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Entries counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Entries is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     entries_list: list[EntryData] = []
-    for _ in range(count):
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+    for _ in range(elements):
+        e_elements = buf[pos]
+        if e_elements > 127:
+            e_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 3:
+        e_elements -= 1
+        if e_elements > (end - pos) // 3:
             raise DecodeError("Entity counts more elements than there are bytes", pos)
-        if count < 0:
+        if e_elements < 0:
             raise DecodeError("Entity is null", pos)
-        left -= count
+        left -= e_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         e_entity_list: list[EntityData] = []
-        for _ in range(count):
+        for _ in range(e_elements):
             e_e_entity_type, pos = read_compact_string(buf, pos)
             e_e_entity_name, pos = read_compact_nullable_string(buf, pos)
             if buf[pos]:
@@ -210,21 +215,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AlterClientQuotasRe
             e_e = EntityData(e_e_entity_type, e_e_entity_name)
             e_entity_list.append(e_e)
         e_entity: Sequence[EntityData] = e_entity_list
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        e_elements = buf[pos]
+        if e_elements > 127:
+            e_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 11:
+        e_elements -= 1
+        if e_elements > (end - pos) // 11:
             raise DecodeError("Ops counts more elements than there are bytes", pos)
-        if count < 0:
+        if e_elements < 0:
             raise DecodeError("Ops is null", pos)
-        left -= count
+        left -= e_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         e_ops_list: list[OpData] = []
-        for _ in range(count):
+        for _ in range(e_elements):
             e_o_key, pos = read_compact_string(buf, pos)
             e_o_value, e_o_remove = _unpack_do(buf, pos)
             pos += 9

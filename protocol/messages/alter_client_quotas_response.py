@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -28,7 +29,8 @@ _pack_i = Struct(">i").pack
 
 
 class EntityData(Message):
-    __slots__ = ("entity_type", "entity_name")
+    FIELDS: ClassVar[tuple[str, ...]] = ("entity_type", "entity_name")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,7 +42,8 @@ class EntityData(Message):
 
 
 class EntryData(Message):
-    __slots__ = ("error_code", "error_message", "entity")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "entity")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +57,8 @@ class EntryData(Message):
 
 
 class AlterClientQuotasResponse(Message):
-    __slots__ = ("throttle_time_ms", "entries")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "entries")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -84,25 +88,25 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> AlterClientQuotasRes
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 8:
+    if elements > (end - pos) // 8:
         raise DecodeError("Entries counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Entries is null", pos)
     entries_list: list[EntryData] = []
-    for _ in range(count):
+    for _ in range(elements):
         e_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         e_error_message, pos = read_nullable_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        e_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 4:
+        if e_elements > (end - pos) // 4:
             raise DecodeError("Entity counts more elements than there are bytes", pos)
-        if count < 0:
+        if e_elements < 0:
             raise DecodeError("Entity is null", pos)
         e_entity_list: list[EntityData] = []
-        for _ in range(count):
+        for _ in range(e_elements):
             e_e_entity_type, pos = read_string(buf, pos)
             e_e_entity_name, pos = read_nullable_string(buf, pos)
             e_e = EntityData(e_e_entity_type, e_e_entity_name)
@@ -131,33 +135,33 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AlterClientQuotasRe
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 5:
+    elements -= 1
+    if elements > (end - pos) // 5:
         raise DecodeError("Entries counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Entries is null", pos)
     entries_list: list[EntryData] = []
-    for _ in range(count):
+    for _ in range(elements):
         e_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         e_error_message, pos = read_compact_nullable_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        e_elements = buf[pos]
+        if e_elements > 127:
+            e_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 3:
+        e_elements -= 1
+        if e_elements > (end - pos) // 3:
             raise DecodeError("Entity counts more elements than there are bytes", pos)
-        if count < 0:
+        if e_elements < 0:
             raise DecodeError("Entity is null", pos)
         e_entity_list: list[EntityData] = []
-        for _ in range(count):
+        for _ in range(e_elements):
             e_e_entity_type, pos = read_compact_string(buf, pos)
             e_e_entity_name, pos = read_compact_nullable_string(buf, pos)
             if buf[pos]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -30,7 +31,8 @@ _pack_i = Struct(">i").pack
 
 
 class AlterConfigsResourceResponse(Message):
-    __slots__ = ("error_code", "error_message", "resource_type", "resource_name")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "resource_type", "resource_name")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,7 +48,8 @@ class AlterConfigsResourceResponse(Message):
 
 
 class AlterConfigsResponse(Message):
-    __slots__ = ("throttle_time_ms", "responses")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "responses")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,14 +79,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> AlterConfigsResponse
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 7:
+    if elements > (end - pos) // 7:
         raise DecodeError("Responses counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Responses is null", pos)
     responses_list: list[AlterConfigsResourceResponse] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         r_error_message, pos = read_nullable_string(buf, pos)
@@ -111,18 +114,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AlterConfigsRespons
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 6:
+    elements -= 1
+    if elements > (end - pos) // 6:
         raise DecodeError("Responses counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Responses is null", pos)
     responses_list: list[AlterConfigsResourceResponse] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         r_error_message, pos = read_compact_nullable_string(buf, pos)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -25,7 +26,8 @@ _pack_i = Struct(">i").pack
 
 
 class ReassignablePartition(Message):
-    __slots__ = ("partition_index", "replicas")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "replicas")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -37,7 +39,8 @@ class ReassignablePartition(Message):
 
 
 class ReassignableTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -49,7 +52,8 @@ class ReassignableTopic(Message):
 
 
 class AlterPartitionReassignmentsRequest(Message):
-    __slots__ = ("timeout_ms", "allow_replication_factor_change", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("timeout_ms", "allow_replication_factor_change", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -82,55 +86,55 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AlterPartitionReass
         pos += 1
     else:
         allow_replication_factor_change = True
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[ReassignableTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 6:
+        t_elements -= 1
+        if t_elements > (end - pos) // 6:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[ReassignablePartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index = _unpack_i(buf, pos)[0]
             pos += 4
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 4:
                 raise DecodeError("Replicas counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 t_p_replicas: Sequence[int] | None = None
             else:
-                left -= count
+                left -= t_p_elements
                 if left < 0:
                     raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-                t_p_replicas = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+                t_p_replicas = list(unpack_from(f">{t_p_elements}i", buf, pos))
+                pos += 4 * t_p_elements
             if buf[pos]:
                 pos, left = skip_counted_tags(buf, pos, left)
             else:

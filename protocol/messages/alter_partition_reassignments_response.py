@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -28,7 +29,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class ReassignablePartitionResponse(Message):
-    __slots__ = ("partition_index", "error_code", "error_message")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code", "error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,7 +44,8 @@ class ReassignablePartitionResponse(Message):
 
 
 class ReassignableTopicResponse(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +57,8 @@ class ReassignableTopicResponse(Message):
 
 
 class AlterPartitionReassignmentsResponse(Message):
-    __slots__ = ("throttle_time_ms", "allow_replication_factor_change", "error_code", "error_message", "responses")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "allow_replication_factor_change", "error_code", "error_message", "responses")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -93,31 +97,31 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AlterPartitionReass
     error_code = _unpack_h(buf, pos)[0]
     pos += 2
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Responses counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Responses is null", pos)
     responses_list: list[ReassignableTopicResponse] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_name, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        r_elements = buf[pos]
+        if r_elements > 127:
+            r_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 8:
+        r_elements -= 1
+        if r_elements > (end - pos) // 8:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("Partitions is null", pos)
         r_partitions_list: list[ReassignablePartitionResponse] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_p_partition_index, r_p_error_code = _unpack_ih(buf, pos)
             pos += 6
             r_p_error_message, pos = read_compact_nullable_string(buf, pos)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -25,7 +26,8 @@ _pack_i = Struct(">i").pack
 
 
 class AlterReplicaLogDirTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -37,7 +39,8 @@ class AlterReplicaLogDirTopic(Message):
 
 
 class AlterReplicaLogDir(Message):
-    __slots__ = ("path", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("path", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -49,7 +52,8 @@ class AlterReplicaLogDir(Message):
 
 
 class AlterReplicaLogDirsRequest(Message):
-    __slots__ = ("dirs",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("dirs",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,41 +80,41 @@ class AlterReplicaLogDirsRequest(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> AlterReplicaLogDirsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Dirs counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Dirs is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     dirs_list: list[AlterReplicaLogDir] = []
-    for _ in range(count):
+    for _ in range(elements):
         d_path, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        d_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 6:
+        if d_elements > (end - pos) // 6:
             raise DecodeError("Topics counts more elements than there are bytes", pos)
-        if count < 0:
+        if d_elements < 0:
             raise DecodeError("Topics is null", pos)
-        left -= count
+        left -= d_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         d_topics_list: list[AlterReplicaLogDirTopic] = []
-        for _ in range(count):
+        for _ in range(d_elements):
             d_t_name, pos = read_string(buf, pos)
-            count = _unpack_i(buf, pos)[0]
+            d_t_elements = _unpack_i(buf, pos)[0]
             pos += 4
-            if count > (end - pos) // 4:
+            if d_t_elements > (end - pos) // 4:
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
-            if count < 0:
+            if d_t_elements < 0:
                 raise DecodeError("Partitions is null", pos)
-            left -= count
+            left -= d_t_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-            d_t_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            d_t_partitions: Sequence[int] = list(unpack_from(f">{d_t_elements}i", buf, pos))
+            pos += 4 * d_t_elements
             d_t = AlterReplicaLogDirTopic(d_t_name, d_t_partitions)
             d_topics_list.append(d_t)
         d_topics: Sequence[AlterReplicaLogDirTopic] = d_topics_list
@@ -135,53 +139,53 @@ def _encode_classic(out: bytearray, message: AlterReplicaLogDirsRequest, version
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> AlterReplicaLogDirsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Dirs counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Dirs is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     dirs_list: list[AlterReplicaLogDir] = []
-    for _ in range(count):
+    for _ in range(elements):
         d_path, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        d_elements = buf[pos]
+        if d_elements > 127:
+            d_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 3:
+        d_elements -= 1
+        if d_elements > (end - pos) // 3:
             raise DecodeError("Topics counts more elements than there are bytes", pos)
-        if count < 0:
+        if d_elements < 0:
             raise DecodeError("Topics is null", pos)
-        left -= count
+        left -= d_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         d_topics_list: list[AlterReplicaLogDirTopic] = []
-        for _ in range(count):
+        for _ in range(d_elements):
             d_t_name, pos = read_compact_string(buf, pos)
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            d_t_elements = buf[pos]
+            if d_t_elements > 127:
+                d_t_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            d_t_elements -= 1
+            if d_t_elements > (end - pos) // 4:
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
-            if count < 0:
+            if d_t_elements < 0:
                 raise DecodeError("Partitions is null", pos)
-            left -= count
+            left -= d_t_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-            d_t_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            d_t_partitions: Sequence[int] = list(unpack_from(f">{d_t_elements}i", buf, pos))
+            pos += 4 * d_t_elements
             if buf[pos]:
                 pos, left = skip_counted_tags(buf, pos, left)
             else:

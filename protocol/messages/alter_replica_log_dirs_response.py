@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -26,7 +27,8 @@ _pack_ihx = Struct(">ihx").pack
 
 
 class AlterReplicaLogDirPartitionResult(Message):
-    __slots__ = ("partition_index", "error_code")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -38,7 +40,8 @@ class AlterReplicaLogDirPartitionResult(Message):
 
 
 class AlterReplicaLogDirTopicResult(Message):
-    __slots__ = ("topic_name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic_name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -50,7 +53,8 @@ class AlterReplicaLogDirTopicResult(Message):
 
 
 class AlterReplicaLogDirsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "results")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -80,23 +84,23 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> AlterReplicaLogDirsR
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Results counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Results is null", pos)
     results_list: list[AlterReplicaLogDirTopicResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_topic_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        r_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 6:
+        if r_elements > (end - pos) // 6:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("Partitions is null", pos)
         r_partitions_list: list[AlterReplicaLogDirPartitionResult] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_p_partition_index, r_p_error_code = _unpack_ih(buf, pos)
             pos += 6
             r_p = AlterReplicaLogDirPartitionResult(r_p_partition_index, r_p_error_code)
@@ -123,31 +127,31 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AlterReplicaLogDirs
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Results counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Results is null", pos)
     results_list: list[AlterReplicaLogDirTopicResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_topic_name, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        r_elements = buf[pos]
+        if r_elements > 127:
+            r_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 7:
+        r_elements -= 1
+        if r_elements > (end - pos) // 7:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("Partitions is null", pos)
         r_partitions_list: list[AlterReplicaLogDirPartitionResult] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_p_partition_index, r_p_error_code = _unpack_ih(buf, pos)
             pos += 6
             if buf[pos]:

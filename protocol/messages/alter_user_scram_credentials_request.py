@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -27,7 +28,8 @@ _pack_bx = Struct(">bx").pack
 
 
 class ScramCredentialDeletion(Message):
-    __slots__ = ("name", "mechanism")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "mechanism")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -39,7 +41,8 @@ class ScramCredentialDeletion(Message):
 
 
 class ScramCredentialUpsertion(Message):
-    __slots__ = ("name", "mechanism", "iterations", "salt", "salted_password")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "mechanism", "iterations", "salt", "salted_password")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,7 +60,8 @@ class ScramCredentialUpsertion(Message):
 
 
 class AlterUserScramCredentialsRequest(Message):
-    __slots__ = ("deletions", "upsertions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("deletions", "upsertions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -81,21 +85,21 @@ class AlterUserScramCredentialsRequest(Message):
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> AlterUserScramCredentialsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Deletions counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Deletions is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     deletions_list: list[ScramCredentialDeletion] = []
-    for _ in range(count):
+    for _ in range(elements):
         d_name, pos = read_compact_string(buf, pos)
         d_mechanism = _unpack_b(buf, pos)[0]
         pos += 1
@@ -106,21 +110,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AlterUserScramCrede
         d = ScramCredentialDeletion(d_name, d_mechanism)
         deletions_list.append(d)
     deletions: Sequence[ScramCredentialDeletion] = deletions_list
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 9:
+    elements -= 1
+    if elements > (end - pos) // 9:
         raise DecodeError("Upsertions counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Upsertions is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     upsertions_list: list[ScramCredentialUpsertion] = []
-    for _ in range(count):
+    for _ in range(elements):
         u_name, pos = read_compact_string(buf, pos)
         u_mechanism, u_iterations = _unpack_bi(buf, pos)
         pos += 5

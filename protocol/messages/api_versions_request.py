@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -19,7 +20,8 @@ _pack_i = Struct(">i").pack
 
 
 class ApiVersionsRequest(Message):
-    __slots__ = ("client_software_name", "client_software_version", "cluster_id", "node_id")
+    FIELDS: ClassVar[tuple[str, ...]] = ("client_software_name", "client_software_version", "cluster_id", "node_id")
+    __slots__ = FIELDS
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -34,7 +35,8 @@ _pack_q = Struct(">q").pack
 
 
 class ApiVersion(Message):
-    __slots__ = ("api_key", "min_version", "max_version")
+    FIELDS: ClassVar[tuple[str, ...]] = ("api_key", "min_version", "max_version")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -48,7 +50,8 @@ class ApiVersion(Message):
 
 
 class SupportedFeatureKey(Message):
-    __slots__ = ("name", "min_version", "max_version")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "min_version", "max_version")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -62,7 +65,8 @@ class SupportedFeatureKey(Message):
 
 
 class FinalizedFeatureKey(Message):
-    __slots__ = ("name", "max_version_level", "min_version_level")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "max_version_level", "min_version_level")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,7 +80,8 @@ class FinalizedFeatureKey(Message):
 
 
 class ApiVersionsResponse(Message):
-    __slots__ = ("error_code", "api_keys", "throttle_time_ms", "supported_features", "finalized_features_epoch", "finalized_features", "zk_migration_ready")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "api_keys", "throttle_time_ms", "supported_features", "finalized_features_epoch", "finalized_features", "zk_migration_ready")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -116,14 +121,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ApiVersionsResponse:
     end = len(buf)
     error_code = _unpack_h(buf, pos)[0]
     pos += 2
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("ApiKeys counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("ApiKeys is null", pos)
     api_keys_list: list[ApiVersion] = []
-    for _ in range(count):
+    for _ in range(elements):
         a_api_key, a_min_version, a_max_version = _unpack_hhh(buf, pos)
         pos += 6
         a = ApiVersion(a_api_key, a_min_version, a_max_version)
@@ -151,18 +156,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ApiVersionsResponse
     end = len(buf)
     error_code = _unpack_h(buf, pos)[0]
     pos += 2
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 7:
+    elements -= 1
+    if elements > (end - pos) // 7:
         raise DecodeError("ApiKeys counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("ApiKeys is null", pos)
     api_keys_list: list[ApiVersion] = []
-    for _ in range(count):
+    for _ in range(elements):
         a_api_key, a_min_version, a_max_version = _unpack_hhh(buf, pos)
         pos += 6
         if buf[pos]:
@@ -182,18 +187,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ApiVersionsResponse
         tags, after = read_tags(buf, pos)
         if 0 in tags:
             pos, stop = tags[0]
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            elements = buf[pos]
+            if elements > 127:
+                elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 6:
+            elements -= 1
+            if elements > (end - pos) // 6:
                 raise DecodeError("SupportedFeatures counts more elements than there are bytes", pos)
-            if count < 0:
+            if elements < 0:
                 raise DecodeError("SupportedFeatures is null", pos)
             supported_features_list: list[SupportedFeatureKey] = []
-            for _ in range(count):
+            for _ in range(elements):
                 s_name, pos = read_compact_string(buf, pos)
                 s_min_version, s_max_version = _unpack_hh(buf, pos)
                 pos += 4
@@ -214,18 +219,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ApiVersionsResponse
                 raise DecodeError("tagged field FinalizedFeaturesEpoch is not of the size given", pos)
         if 2 in tags:
             pos, stop = tags[2]
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            elements = buf[pos]
+            if elements > 127:
+                elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 6:
+            elements -= 1
+            if elements > (end - pos) // 6:
                 raise DecodeError("FinalizedFeatures counts more elements than there are bytes", pos)
-            if count < 0:
+            if elements < 0:
                 raise DecodeError("FinalizedFeatures is null", pos)
             finalized_features_list: list[FinalizedFeatureKey] = []
-            for _ in range(count):
+            for _ in range(elements):
                 f_name, pos = read_compact_string(buf, pos)
                 f_max_version_level, f_min_version_level = _unpack_hh(buf, pos)
                 pos += 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -20,7 +21,8 @@ _pack_i = Struct(">i").pack
 
 
 class TopicPartition(Message):
-    __slots__ = ("topic", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -32,7 +34,8 @@ class TopicPartition(Message):
 
 
 class ConsumerProtocolAssignment(Message):
-    __slots__ = ("assigned_partitions", "user_data")
+    FIELDS: ClassVar[tuple[str, ...]] = ("assigned_partitions", "user_data")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -55,23 +58,23 @@ class ConsumerProtocolAssignment(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> ConsumerProtocolAssignment:
     end = len(buf)
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("AssignedPartitions counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("AssignedPartitions is null", pos)
     assigned_partitions_list: list[TopicPartition] = []
-    for _ in range(count):
+    for _ in range(elements):
         a_topic, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        a_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 4:
+        if a_elements > (end - pos) // 4:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if a_elements < 0:
             raise DecodeError("Partitions is null", pos)
-        a_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-        pos += 4 * count
+        a_partitions: Sequence[int] = list(unpack_from(f">{a_elements}i", buf, pos))
+        pos += 4 * a_elements
         a = TopicPartition(a_topic, a_partitions)
         assigned_partitions_list.append(a)
     assigned_partitions: Sequence[TopicPartition] = assigned_partitions_list

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -22,7 +23,8 @@ _pack_i = Struct(">i").pack
 
 
 class TopicPartition(Message):
-    __slots__ = ("topic", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -34,7 +36,8 @@ class TopicPartition(Message):
 
 
 class ConsumerProtocolSubscription(Message):
-    __slots__ = ("topics", "user_data", "owned_partitions", "generation_id", "rack_id")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topics", "user_data", "owned_partitions", "generation_id", "rack_id")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -63,36 +66,36 @@ class ConsumerProtocolSubscription(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> ConsumerProtocolSubscription:
     end = len(buf)
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 2:
+    if elements > (end - pos) // 2:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[str] = []
-    for _ in range(count):
+    for _ in range(elements):
         t, pos = read_string(buf, pos)
         topics_list.append(t)
     topics: Sequence[str] = topics_list
     user_data, pos = read_nullable_bytes(buf, pos)
     if version >= 1:
-        count = _unpack_i(buf, pos)[0]
+        elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 6:
+        if elements > (end - pos) // 6:
             raise DecodeError("OwnedPartitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("OwnedPartitions is null", pos)
         owned_partitions_list: list[TopicPartition] = []
-        for _ in range(count):
+        for _ in range(elements):
             o_topic, pos = read_string(buf, pos)
-            count = _unpack_i(buf, pos)[0]
+            o_elements = _unpack_i(buf, pos)[0]
             pos += 4
-            if count > (end - pos) // 4:
+            if o_elements > (end - pos) // 4:
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
-            if count < 0:
+            if o_elements < 0:
                 raise DecodeError("Partitions is null", pos)
-            o_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            o_partitions: Sequence[int] = list(unpack_from(f">{o_elements}i", buf, pos))
+            pos += 4 * o_elements
             o = TopicPartition(o_topic, o_partitions)
             owned_partitions_list.append(o)
         owned_partitions: Sequence[TopicPartition] = owned_partitions_list

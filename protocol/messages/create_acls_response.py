@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -25,7 +26,8 @@ _pack_i = Struct(">i").pack
 
 
 class AclCreationResult(Message):
-    __slots__ = ("error_code", "error_message")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -37,7 +39,8 @@ class AclCreationResult(Message):
 
 
 class CreateAclsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "results")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -67,14 +70,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> CreateAclsResponse:
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 4:
+    if elements > (end - pos) // 4:
         raise DecodeError("Results counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Results is null", pos)
     results_list: list[AclCreationResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         r_error_message, pos = read_nullable_string(buf, pos)
@@ -97,18 +100,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateAclsResponse:
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 4:
+    elements -= 1
+    if elements > (end - pos) // 4:
         raise DecodeError("Results counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Results is null", pos)
     results_list: list[AclCreationResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         r_error_message, pos = read_compact_nullable_string(buf, pos)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -28,7 +29,8 @@ _pack_iox = Struct(">i?x").pack
 
 
 class CreatePartitionsAssignment(Message):
-    __slots__ = ("broker_ids",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("broker_ids",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -38,7 +40,8 @@ class CreatePartitionsAssignment(Message):
 
 
 class CreatePartitionsTopic(Message):
-    __slots__ = ("name", "count", "assignments")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "count", "assignments")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -52,7 +55,8 @@ class CreatePartitionsTopic(Message):
 
 
 class CreatePartitionsRequest(Message):
-    __slots__ = ("topics", "timeout_ms", "validate_only")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topics", "timeout_ms", "validate_only")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -83,43 +87,43 @@ class CreatePartitionsRequest(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> CreatePartitionsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 10:
+    if elements > (end - pos) // 10:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[CreatePartitionsTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_string(buf, pos)
         t_count = _unpack_i(buf, pos)[0]
         pos += 4
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 4:
+        if t_elements > (end - pos) // 4:
             raise DecodeError("Assignments counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             t_assignments: Sequence[CreatePartitionsAssignment] | None = None
         else:
-            left -= count
+            left -= t_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             t_assignments_list: list[CreatePartitionsAssignment] = []
-            for _ in range(count):
-                count = _unpack_i(buf, pos)[0]
+            for _ in range(t_elements):
+                t_a_elements = _unpack_i(buf, pos)[0]
                 pos += 4
-                if count > (end - pos) // 4:
+                if t_a_elements > (end - pos) // 4:
                     raise DecodeError("BrokerIds counts more elements than there are bytes", pos)
-                if count < 0:
+                if t_a_elements < 0:
                     raise DecodeError("BrokerIds is null", pos)
-                left -= count
+                left -= t_a_elements
                 if left < 0:
                     raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-                t_a_broker_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+                t_a_broker_ids: Sequence[int] = list(unpack_from(f">{t_a_elements}i", buf, pos))
+                pos += 4 * t_a_elements
                 t_a = CreatePartitionsAssignment(t_a_broker_ids)
                 t_assignments_list.append(t_a)
             t_assignments = t_assignments_list
@@ -150,55 +154,55 @@ def _encode_classic(out: bytearray, message: CreatePartitionsRequest, version: i
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreatePartitionsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 7:
+    elements -= 1
+    if elements > (end - pos) // 7:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[CreatePartitionsTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_compact_string(buf, pos)
         t_count = _unpack_i(buf, pos)[0]
         pos += 4
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 2:
+        t_elements -= 1
+        if t_elements > (end - pos) // 2:
             raise DecodeError("Assignments counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             t_assignments: Sequence[CreatePartitionsAssignment] | None = None
         else:
-            left -= count
+            left -= t_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             t_assignments_list: list[CreatePartitionsAssignment] = []
-            for _ in range(count):
-                count = buf[pos]
-                if count > 127:
-                    count, pos = read_uvarint(buf, pos)
+            for _ in range(t_elements):
+                t_a_elements = buf[pos]
+                if t_a_elements > 127:
+                    t_a_elements, pos = read_uvarint(buf, pos)
                 else:
                     pos += 1
-                count -= 1
-                if count > (end - pos) // 4:
+                t_a_elements -= 1
+                if t_a_elements > (end - pos) // 4:
                     raise DecodeError("BrokerIds counts more elements than there are bytes", pos)
-                if count < 0:
+                if t_a_elements < 0:
                     raise DecodeError("BrokerIds is null", pos)
-                left -= count
+                left -= t_a_elements
                 if left < 0:
                     raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-                t_a_broker_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+                t_a_broker_ids: Sequence[int] = list(unpack_from(f">{t_a_elements}i", buf, pos))
+                pos += 4 * t_a_elements
                 if buf[pos]:
                     pos, left = skip_counted_tags(buf, pos, left)
                 else:

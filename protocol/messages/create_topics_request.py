@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -33,7 +34,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class CreatableReplicaAssignment(Message):
-    __slots__ = ("partition_index", "broker_ids")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "broker_ids")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -45,7 +47,8 @@ class CreatableReplicaAssignment(Message):
 
 
 class CreatableTopicConfig(Message):
-    __slots__ = ("name", "value")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "value")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,7 +60,8 @@ class CreatableTopicConfig(Message):
 
 
 class CreatableTopic(Message):
-    __slots__ = ("name", "num_partitions", "replication_factor", "assignments", "configs")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "num_partitions", "replication_factor", "assignments", "configs")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -75,7 +79,8 @@ class CreatableTopic(Message):
 
 
 class CreateTopicsRequest(Message):
-    __slots__ = ("topics", "timeout_ms", "validate_only")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topics", "timeout_ms", "validate_only")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -106,58 +111,58 @@ class CreateTopicsRequest(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 16:
+    if elements > (end - pos) // 16:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[CreatableTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_string(buf, pos)
         t_num_partitions, t_replication_factor = _unpack_ih(buf, pos)
         pos += 6
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 8:
+        if t_elements > (end - pos) // 8:
             raise DecodeError("Assignments counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Assignments is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_assignments_list: list[CreatableReplicaAssignment] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_a_partition_index = _unpack_i(buf, pos)[0]
             pos += 4
-            count = _unpack_i(buf, pos)[0]
+            t_a_elements = _unpack_i(buf, pos)[0]
             pos += 4
-            if count > (end - pos) // 4:
+            if t_a_elements > (end - pos) // 4:
                 raise DecodeError("BrokerIds counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_a_elements < 0:
                 raise DecodeError("BrokerIds is null", pos)
-            left -= count
+            left -= t_a_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-            t_a_broker_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            t_a_broker_ids: Sequence[int] = list(unpack_from(f">{t_a_elements}i", buf, pos))
+            pos += 4 * t_a_elements
             t_a = CreatableReplicaAssignment(t_a_partition_index, t_a_broker_ids)
             t_assignments_list.append(t_a)
         t_assignments: Sequence[CreatableReplicaAssignment] = t_assignments_list
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 4:
+        if t_elements > (end - pos) // 4:
             raise DecodeError("Configs counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Configs is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_configs_list: list[CreatableTopicConfig] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_c_name, pos = read_string(buf, pos)
             t_c_value, pos = read_nullable_string(buf, pos)
             t_c = CreatableTopicConfig(t_c_name, t_c_value)
@@ -192,56 +197,56 @@ def _encode_classic(out: bytearray, message: CreateTopicsRequest, version: int) 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 10:
+    elements -= 1
+    if elements > (end - pos) // 10:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[CreatableTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_compact_string(buf, pos)
         t_num_partitions, t_replication_factor = _unpack_ih(buf, pos)
         pos += 6
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 6:
+        t_elements -= 1
+        if t_elements > (end - pos) // 6:
             raise DecodeError("Assignments counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Assignments is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_assignments_list: list[CreatableReplicaAssignment] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_a_partition_index = _unpack_i(buf, pos)[0]
             pos += 4
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_a_elements = buf[pos]
+            if t_a_elements > 127:
+                t_a_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_a_elements -= 1
+            if t_a_elements > (end - pos) // 4:
                 raise DecodeError("BrokerIds counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_a_elements < 0:
                 raise DecodeError("BrokerIds is null", pos)
-            left -= count
+            left -= t_a_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-            t_a_broker_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            t_a_broker_ids: Sequence[int] = list(unpack_from(f">{t_a_elements}i", buf, pos))
+            pos += 4 * t_a_elements
             if buf[pos]:
                 pos, left = skip_counted_tags(buf, pos, left)
             else:
@@ -249,21 +254,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest
             t_a = CreatableReplicaAssignment(t_a_partition_index, t_a_broker_ids)
             t_assignments_list.append(t_a)
         t_assignments: Sequence[CreatableReplicaAssignment] = t_assignments_list
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 3:
+        t_elements -= 1
+        if t_elements > (end - pos) // 3:
             raise DecodeError("Configs counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Configs is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_configs_list: list[CreatableTopicConfig] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_c_name, pos = read_compact_string(buf, pos)
             t_c_value, pos = read_compact_nullable_string(buf, pos)
             if buf[pos]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -37,7 +38,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class CreatableTopicConfigs(Message):
-    __slots__ = ("name", "value", "read_only", "config_source", "is_sensitive")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "value", "read_only", "config_source", "is_sensitive")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -55,7 +57,8 @@ class CreatableTopicConfigs(Message):
 
 
 class CreatableTopicResult(Message):
-    __slots__ = ("name", "topic_id", "error_code", "error_message", "topic_config_error_code", "num_partitions", "replication_factor", "configs")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "error_code", "error_message", "topic_config_error_code", "num_partitions", "replication_factor", "configs")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -79,7 +82,8 @@ class CreatableTopicResult(Message):
 
 
 class CreateTopicsResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -109,14 +113,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> CreateTopicsResponse
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[CreatableTopicResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_string(buf, pos)
         t_error_code = _unpack_h(buf, pos)[0]
         pos += 2
@@ -141,18 +145,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRespons
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 12:
+    elements -= 1
+    if elements > (end - pos) // 12:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[CreatableTopicResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_compact_string(buf, pos)
         if version >= 7:
             t_topic_id = _unpack_u(buf, pos)[0]
@@ -164,19 +168,19 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRespons
         t_error_message, pos = read_compact_nullable_string(buf, pos)
         t_num_partitions, t_replication_factor = _unpack_ih(buf, pos)
         pos += 6
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 6:
+        t_elements -= 1
+        if t_elements > (end - pos) // 6:
             raise DecodeError("Configs counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             t_configs: Sequence[CreatableTopicConfigs] | None = None
         else:
             t_configs_list: list[CreatableTopicConfigs] = []
-            for _ in range(count):
+            for _ in range(t_elements):
                 t_c_name, pos = read_compact_string(buf, pos)
                 t_c_value, pos = read_compact_nullable_string(buf, pos)
                 t_c_read_only, t_c_config_source, t_c_is_sensitive = _unpack_obo(buf, pos)

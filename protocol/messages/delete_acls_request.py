@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -30,7 +31,8 @@ _pack_i = Struct(">i").pack
 
 
 class DeleteAclsFilter(Message):
-    __slots__ = ("resource_type_filter", "resource_name_filter", "pattern_type_filter", "principal_filter", "host_filter", "operation", "permission_type")
+    FIELDS: ClassVar[tuple[str, ...]] = ("resource_type_filter", "resource_name_filter", "pattern_type_filter", "principal_filter", "host_filter", "operation", "permission_type")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -52,7 +54,8 @@ class DeleteAclsFilter(Message):
 
 
 class DeleteAclsRequest(Message):
-    __slots__ = ("filters",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("filters",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -79,17 +82,17 @@ class DeleteAclsRequest(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteAclsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 10:
+    if elements > (end - pos) // 10:
         raise DecodeError("Filters counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Filters is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     filters_list: list[DeleteAclsFilter] = []
-    for _ in range(count):
+    for _ in range(elements):
         f_resource_type_filter = _unpack_b(buf, pos)[0]
         pos += 1
         f_resource_name_filter, pos = read_nullable_string(buf, pos)
@@ -120,21 +123,21 @@ def _encode_classic(out: bytearray, message: DeleteAclsRequest, version: int) ->
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteAclsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 8:
+    elements -= 1
+    if elements > (end - pos) // 8:
         raise DecodeError("Filters counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Filters is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     filters_list: list[DeleteAclsFilter] = []
-    for _ in range(count):
+    for _ in range(elements):
         f_resource_type_filter = _unpack_b(buf, pos)[0]
         pos += 1
         f_resource_name_filter, pos = read_compact_nullable_string(buf, pos)

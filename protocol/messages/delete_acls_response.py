@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -33,7 +34,8 @@ _pack_i = Struct(">i").pack
 
 
 class DeleteAclsMatchingAcl(Message):
-    __slots__ = ("error_code", "error_message", "resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -59,7 +61,8 @@ class DeleteAclsMatchingAcl(Message):
 
 
 class DeleteAclsFilterResult(Message):
-    __slots__ = ("error_code", "error_message", "matching_acls")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "matching_acls")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -73,7 +76,8 @@ class DeleteAclsFilterResult(Message):
 
 
 class DeleteAclsResponse(Message):
-    __slots__ = ("throttle_time_ms", "filter_results")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "filter_results")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -103,25 +107,25 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteAclsResponse:
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 8:
+    if elements > (end - pos) // 8:
         raise DecodeError("FilterResults counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("FilterResults is null", pos)
     filter_results_list: list[DeleteAclsFilterResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         f_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         f_error_message, pos = read_nullable_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        f_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 14:
+        if f_elements > (end - pos) // 14:
             raise DecodeError("MatchingAcls counts more elements than there are bytes", pos)
-        if count < 0:
+        if f_elements < 0:
             raise DecodeError("MatchingAcls is null", pos)
         f_matching_acls_list: list[DeleteAclsMatchingAcl] = []
-        for _ in range(count):
+        for _ in range(f_elements):
             f_m_error_code = _unpack_h(buf, pos)[0]
             pos += 2
             f_m_error_message, pos = read_nullable_string(buf, pos)
@@ -166,33 +170,33 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteAclsResponse:
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 5:
+    elements -= 1
+    if elements > (end - pos) // 5:
         raise DecodeError("FilterResults counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("FilterResults is null", pos)
     filter_results_list: list[DeleteAclsFilterResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         f_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         f_error_message, pos = read_compact_nullable_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        f_elements = buf[pos]
+        if f_elements > 127:
+            f_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 11:
+        f_elements -= 1
+        if f_elements > (end - pos) // 11:
             raise DecodeError("MatchingAcls counts more elements than there are bytes", pos)
-        if count < 0:
+        if f_elements < 0:
             raise DecodeError("MatchingAcls is null", pos)
         f_matching_acls_list: list[DeleteAclsMatchingAcl] = []
-        for _ in range(count):
+        for _ in range(f_elements):
             f_m_error_code = _unpack_h(buf, pos)[0]
             pos += 2
             f_m_error_message, pos = read_compact_nullable_string(buf, pos)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -24,7 +25,8 @@ _pack_i = Struct(">i").pack
 
 
 class DeleteGroupsRequest(Message):
-    __slots__ = ("groups_names",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("groups_names",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -51,17 +53,17 @@ class DeleteGroupsRequest(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteGroupsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 2:
+    if elements > (end - pos) // 2:
         raise DecodeError("GroupsNames counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("GroupsNames is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     groups_names_list: list[str] = []
-    for _ in range(count):
+    for _ in range(elements):
         g, pos = read_string(buf, pos)
         groups_names_list.append(g)
     groups_names: Sequence[str] = groups_names_list
@@ -78,21 +80,21 @@ def _encode_classic(out: bytearray, message: DeleteGroupsRequest, version: int) 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteGroupsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > end - pos:
+    elements -= 1
+    if elements > end - pos:
         raise DecodeError("GroupsNames counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("GroupsNames is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     groups_names_list: list[str] = []
-    for _ in range(count):
+    for _ in range(elements):
         g, pos = read_compact_string(buf, pos)
         groups_names_list.append(g)
     groups_names: Sequence[str] = groups_names_list

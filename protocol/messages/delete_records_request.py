@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -29,7 +30,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class DeleteRecordsPartition(Message):
-    __slots__ = ("partition_index", "offset")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "offset")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -41,7 +43,8 @@ class DeleteRecordsPartition(Message):
 
 
 class DeleteRecordsTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -53,7 +56,8 @@ class DeleteRecordsTopic(Message):
 
 
 class DeleteRecordsRequest(Message):
-    __slots__ = ("topics", "timeout_ms")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topics", "timeout_ms")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -82,29 +86,29 @@ class DeleteRecordsRequest(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteRecordsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[DeleteRecordsTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 12:
+        if t_elements > (end - pos) // 12:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[DeleteRecordsPartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index, t_p_offset = _unpack_iq(buf, pos)
             pos += 12
             t_p = DeleteRecordsPartition(t_p_partition_index, t_p_offset)
@@ -132,37 +136,37 @@ def _encode_classic(out: bytearray, message: DeleteRecordsRequest, version: int)
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteRecordsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[DeleteRecordsTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 13:
+        t_elements -= 1
+        if t_elements > (end - pos) // 13:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[DeleteRecordsPartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index, t_p_offset = _unpack_iq(buf, pos)
             pos += 12
             if buf[pos]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -30,7 +31,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class DeleteTopicState(Message):
-    __slots__ = ("name", "topic_id")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,7 +44,8 @@ class DeleteTopicState(Message):
 
 
 class DeleteTopicsRequest(Message):
-    __slots__ = ("topics", "topic_names", "timeout_ms")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topics", "topic_names", "timeout_ms")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -73,17 +76,17 @@ class DeleteTopicsRequest(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteTopicsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 2:
+    if elements > (end - pos) // 2:
         raise DecodeError("TopicNames counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("TopicNames is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topic_names_list: list[str] = []
-    for _ in range(count):
+    for _ in range(elements):
         tn, pos = read_string(buf, pos)
         topic_names_list.append(tn)
     topic_names: Sequence[str] = topic_names_list
@@ -104,21 +107,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteTopicsRequest
     end = len(buf)
     left = ELEMENTS_MAX
     if version >= 6:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 18:
+        elements -= 1
+        if elements > (end - pos) // 18:
             raise DecodeError("Topics counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("Topics is null", pos)
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         topics_list: list[DeleteTopicState] = []
-        for _ in range(count):
+        for _ in range(elements):
             t_name, pos = read_compact_nullable_string(buf, pos)
             t_topic_id = _unpack_u(buf, pos)[0]
             pos += 16
@@ -132,21 +135,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteTopicsRequest
     else:
         topics = ()
     if version <= 5:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > end - pos:
+        elements -= 1
+        if elements > end - pos:
             raise DecodeError("TopicNames counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("TopicNames is null", pos)
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         topic_names_list: list[str] = []
-        for _ in range(count):
+        for _ in range(elements):
             tn, pos = read_compact_string(buf, pos)
             topic_names_list.append(tn)
         topic_names: Sequence[str] = topic_names_list

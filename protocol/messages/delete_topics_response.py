@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -28,7 +29,8 @@ _pack_i = Struct(">i").pack
 
 
 class DeletableTopicResult(Message):
-    __slots__ = ("name", "topic_id", "error_code", "error_message")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "error_code", "error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -44,7 +46,8 @@ class DeletableTopicResult(Message):
 
 
 class DeleteTopicsResponse(Message):
-    __slots__ = ("throttle_time_ms", "responses")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "responses")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -74,14 +77,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteTopicsResponse
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 4:
+    if elements > (end - pos) // 4:
         raise DecodeError("Responses counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Responses is null", pos)
     responses_list: list[DeletableTopicResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_name, pos = read_string(buf, pos)
         r_error_code = _unpack_h(buf, pos)[0]
         pos += 2
@@ -106,18 +109,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteTopicsRespons
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 4:
+    elements -= 1
+    if elements > (end - pos) // 4:
         raise DecodeError("Responses counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Responses is null", pos)
     responses_list: list[DeletableTopicResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_name, pos = read_compact_nullable_string(buf, pos)
         if r_name is None and version < 6:
             raise DecodeError("Name is null", pos)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -33,7 +34,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class AclDescription(Message):
-    __slots__ = ("principal", "host", "operation", "permission_type")
+    FIELDS: ClassVar[tuple[str, ...]] = ("principal", "host", "operation", "permission_type")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -49,7 +51,8 @@ class AclDescription(Message):
 
 
 class DescribeAclsResource(Message):
-    __slots__ = ("resource_type", "resource_name", "pattern_type", "acls")
+    FIELDS: ClassVar[tuple[str, ...]] = ("resource_type", "resource_name", "pattern_type", "acls")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -65,7 +68,8 @@ class DescribeAclsResource(Message):
 
 
 class DescribeAclsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "resources")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "error_message", "resources")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -100,27 +104,27 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeAclsResponse
     throttle_time_ms, error_code = _unpack_ih(buf, pos)
     pos += 6
     error_message, pos = read_nullable_string(buf, pos)
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 8:
+    if elements > (end - pos) // 8:
         raise DecodeError("Resources counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Resources is null", pos)
     resources_list: list[DescribeAclsResource] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_resource_type = _unpack_b(buf, pos)[0]
         pos += 1
         r_resource_name, pos = read_string(buf, pos)
         r_pattern_type = _unpack_b(buf, pos)[0]
         pos += 1
-        count = _unpack_i(buf, pos)[0]
+        r_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 6:
+        if r_elements > (end - pos) // 6:
             raise DecodeError("Acls counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("Acls is null", pos)
         r_acls_list: list[AclDescription] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_a_principal, pos = read_string(buf, pos)
             r_a_host, pos = read_string(buf, pos)
             r_a_operation, r_a_permission_type = _unpack_bb(buf, pos)
@@ -155,35 +159,35 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeAclsRespons
     throttle_time_ms, error_code = _unpack_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 5:
+    elements -= 1
+    if elements > (end - pos) // 5:
         raise DecodeError("Resources counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Resources is null", pos)
     resources_list: list[DescribeAclsResource] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_resource_type = _unpack_b(buf, pos)[0]
         pos += 1
         r_resource_name, pos = read_compact_string(buf, pos)
         r_pattern_type = _unpack_b(buf, pos)[0]
         pos += 1
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        r_elements = buf[pos]
+        if r_elements > 127:
+            r_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 5:
+        r_elements -= 1
+        if r_elements > (end - pos) // 5:
             raise DecodeError("Acls counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("Acls is null", pos)
         r_acls_list: list[AclDescription] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_a_principal, pos = read_compact_string(buf, pos)
             r_a_host, pos = read_compact_string(buf, pos)
             r_a_operation, r_a_permission_type = _unpack_bb(buf, pos)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -33,7 +34,8 @@ _pack_i = Struct(">i").pack
 
 
 class ComponentData(Message):
-    __slots__ = ("entity_type", "match_type", "match")
+    FIELDS: ClassVar[tuple[str, ...]] = ("entity_type", "match_type", "match")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -47,7 +49,8 @@ class ComponentData(Message):
 
 
 class DescribeClientQuotasRequest(Message):
-    __slots__ = ("components", "strict")
+    FIELDS: ClassVar[tuple[str, ...]] = ("components", "strict")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,17 +79,17 @@ class DescribeClientQuotasRequest(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeClientQuotasRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 5:
+    if elements > (end - pos) // 5:
         raise DecodeError("Components counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Components is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     components_list: list[ComponentData] = []
-    for _ in range(count):
+    for _ in range(elements):
         c_entity_type, pos = read_string(buf, pos)
         c_match_type = _unpack_b(buf, pos)[0]
         pos += 1
@@ -112,21 +115,21 @@ def _encode_classic(out: bytearray, message: DescribeClientQuotasRequest, versio
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeClientQuotasRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 4:
+    elements -= 1
+    if elements > (end - pos) // 4:
         raise DecodeError("Components counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Components is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     components_list: list[ComponentData] = []
-    for _ in range(count):
+    for _ in range(elements):
         c_entity_type, pos = read_compact_string(buf, pos)
         c_match_type = _unpack_b(buf, pos)[0]
         pos += 1

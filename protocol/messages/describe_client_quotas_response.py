@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -31,7 +32,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class EntityData(Message):
-    __slots__ = ("entity_type", "entity_name")
+    FIELDS: ClassVar[tuple[str, ...]] = ("entity_type", "entity_name")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -43,7 +45,8 @@ class EntityData(Message):
 
 
 class ValueData(Message):
-    __slots__ = ("key", "value")
+    FIELDS: ClassVar[tuple[str, ...]] = ("key", "value")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -55,7 +58,8 @@ class ValueData(Message):
 
 
 class EntryData(Message):
-    __slots__ = ("entity", "values")
+    FIELDS: ClassVar[tuple[str, ...]] = ("entity", "values")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -67,7 +71,8 @@ class EntryData(Message):
 
 
 class DescribeClientQuotasResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "entries")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "error_message", "entries")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -102,36 +107,36 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeClientQuotas
     throttle_time_ms, error_code = _unpack_ih(buf, pos)
     pos += 6
     error_message, pos = read_nullable_string(buf, pos)
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 8:
+    if elements > (end - pos) // 8:
         raise DecodeError("Entries counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         entries: Sequence[EntryData] | None = None
     else:
         entries_list: list[EntryData] = []
-        for _ in range(count):
-            count = _unpack_i(buf, pos)[0]
+        for _ in range(elements):
+            e_elements = _unpack_i(buf, pos)[0]
             pos += 4
-            if count > (end - pos) // 4:
+            if e_elements > (end - pos) // 4:
                 raise DecodeError("Entity counts more elements than there are bytes", pos)
-            if count < 0:
+            if e_elements < 0:
                 raise DecodeError("Entity is null", pos)
             e_entity_list: list[EntityData] = []
-            for _ in range(count):
+            for _ in range(e_elements):
                 e_e_entity_type, pos = read_string(buf, pos)
                 e_e_entity_name, pos = read_nullable_string(buf, pos)
                 e_e = EntityData(e_e_entity_type, e_e_entity_name)
                 e_entity_list.append(e_e)
             e_entity: Sequence[EntityData] = e_entity_list
-            count = _unpack_i(buf, pos)[0]
+            e_elements = _unpack_i(buf, pos)[0]
             pos += 4
-            if count > (end - pos) // 10:
+            if e_elements > (end - pos) // 10:
                 raise DecodeError("Values counts more elements than there are bytes", pos)
-            if count < 0:
+            if e_elements < 0:
                 raise DecodeError("Values is null", pos)
             e_values_list: list[ValueData] = []
-            for _ in range(count):
+            for _ in range(e_elements):
                 e_v_key, pos = read_string(buf, pos)
                 e_v_value = _unpack_d(buf, pos)[0]
                 pos += 8
@@ -168,31 +173,31 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeClientQuota
     throttle_time_ms, error_code = _unpack_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Entries counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         entries: Sequence[EntryData] | None = None
     else:
         entries_list: list[EntryData] = []
-        for _ in range(count):
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+        for _ in range(elements):
+            e_elements = buf[pos]
+            if e_elements > 127:
+                e_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 3:
+            e_elements -= 1
+            if e_elements > (end - pos) // 3:
                 raise DecodeError("Entity counts more elements than there are bytes", pos)
-            if count < 0:
+            if e_elements < 0:
                 raise DecodeError("Entity is null", pos)
             e_entity_list: list[EntityData] = []
-            for _ in range(count):
+            for _ in range(e_elements):
                 e_e_entity_type, pos = read_compact_string(buf, pos)
                 e_e_entity_name, pos = read_compact_nullable_string(buf, pos)
                 if buf[pos]:
@@ -202,18 +207,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeClientQuota
                 e_e = EntityData(e_e_entity_type, e_e_entity_name)
                 e_entity_list.append(e_e)
             e_entity: Sequence[EntityData] = e_entity_list
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            e_elements = buf[pos]
+            if e_elements > 127:
+                e_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 10:
+            e_elements -= 1
+            if e_elements > (end - pos) // 10:
                 raise DecodeError("Values counts more elements than there are bytes", pos)
-            if count < 0:
+            if e_elements < 0:
                 raise DecodeError("Values is null", pos)
             e_values_list: list[ValueData] = []
-            for _ in range(count):
+            for _ in range(e_elements):
                 e_v_key, pos = read_compact_string(buf, pos)
                 e_v_value = _unpack_d(buf, pos)[0]
                 pos += 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -18,7 +19,8 @@ _pack_b = Struct(">b").pack
 
 
 class DescribeClusterRequest(Message):
-    __slots__ = ("include_cluster_authorized_operations", "endpoint_type", "include_fenced_brokers")
+    FIELDS: ClassVar[tuple[str, ...]] = ("include_cluster_authorized_operations", "endpoint_type", "include_fenced_brokers")
+    __slots__ = FIELDS
 
     def __init__(
         self,

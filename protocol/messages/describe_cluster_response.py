@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -29,7 +30,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class DescribeClusterBroker(Message):
-    __slots__ = ("broker_id", "host", "port", "rack", "is_fenced")
+    FIELDS: ClassVar[tuple[str, ...]] = ("broker_id", "host", "port", "rack", "is_fenced")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -47,7 +49,8 @@ class DescribeClusterBroker(Message):
 
 
 class DescribeClusterResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "endpoint_type", "cluster_id", "controller_id", "brokers", "cluster_authorized_operations")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "error_message", "endpoint_type", "cluster_id", "controller_id", "brokers", "cluster_authorized_operations")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -93,18 +96,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeClusterResp
     cluster_id, pos = read_compact_string(buf, pos)
     controller_id = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 11:
+    elements -= 1
+    if elements > (end - pos) // 11:
         raise DecodeError("Brokers counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Brokers is null", pos)
     brokers_list: list[DescribeClusterBroker] = []
-    for _ in range(count):
+    for _ in range(elements):
         b_broker_id = _unpack_i(buf, pos)[0]
         pos += 4
         b_host, pos = read_compact_string(buf, pos)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -31,7 +32,8 @@ _pack_i = Struct(">i").pack
 
 
 class DescribeConfigsResource(Message):
-    __slots__ = ("resource_type", "resource_name", "configuration_keys")
+    FIELDS: ClassVar[tuple[str, ...]] = ("resource_type", "resource_name", "configuration_keys")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -45,7 +47,8 @@ class DescribeConfigsResource(Message):
 
 
 class DescribeConfigsRequest(Message):
-    __slots__ = ("resources", "include_synonyms", "include_documentation")
+    FIELDS: ClassVar[tuple[str, ...]] = ("resources", "include_synonyms", "include_documentation")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,32 +79,32 @@ class DescribeConfigsRequest(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeConfigsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 7:
+    if elements > (end - pos) // 7:
         raise DecodeError("Resources counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Resources is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     resources_list: list[DescribeConfigsResource] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_resource_type = _unpack_b(buf, pos)[0]
         pos += 1
         r_resource_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        r_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 2:
+        if r_elements > (end - pos) // 2:
             raise DecodeError("ConfigurationKeys counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             r_configuration_keys: Sequence[str] | None = None
         else:
-            left -= count
+            left -= r_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             r_configuration_keys_list: list[str] = []
-            for _ in range(count):
+            for _ in range(r_elements):
                 r_c, pos = read_string(buf, pos)
                 r_configuration_keys_list.append(r_c)
             r_configuration_keys = r_configuration_keys_list
@@ -138,40 +141,40 @@ def _encode_classic(out: bytearray, message: DescribeConfigsRequest, version: in
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeConfigsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 4:
+    elements -= 1
+    if elements > (end - pos) // 4:
         raise DecodeError("Resources counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Resources is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     resources_list: list[DescribeConfigsResource] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_resource_type = _unpack_b(buf, pos)[0]
         pos += 1
         r_resource_name, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        r_elements = buf[pos]
+        if r_elements > 127:
+            r_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > end - pos:
+        r_elements -= 1
+        if r_elements > end - pos:
             raise DecodeError("ConfigurationKeys counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             r_configuration_keys: Sequence[str] | None = None
         else:
-            left -= count
+            left -= r_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             r_configuration_keys_list: list[str] = []
-            for _ in range(count):
+            for _ in range(r_elements):
                 r_c, pos = read_compact_string(buf, pos)
                 r_configuration_keys_list.append(r_c)
             r_configuration_keys = r_configuration_keys_list

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -33,7 +34,8 @@ _pack_i = Struct(">i").pack
 
 
 class DescribeConfigsSynonym(Message):
-    __slots__ = ("name", "value", "source")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "value", "source")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -47,7 +49,8 @@ class DescribeConfigsSynonym(Message):
 
 
 class DescribeConfigsResourceResult(Message):
-    __slots__ = ("name", "value", "read_only", "config_source", "is_sensitive", "synonyms", "config_type", "documentation")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "value", "read_only", "config_source", "is_sensitive", "synonyms", "config_type", "documentation")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -71,7 +74,8 @@ class DescribeConfigsResourceResult(Message):
 
 
 class DescribeConfigsResult(Message):
-    __slots__ = ("error_code", "error_message", "resource_type", "resource_name", "configs")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "resource_type", "resource_name", "configs")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -89,7 +93,8 @@ class DescribeConfigsResult(Message):
 
 
 class DescribeConfigsResponse(Message):
-    __slots__ = ("throttle_time_ms", "results")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "results")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -119,40 +124,40 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeConfigsRespo
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 11:
+    if elements > (end - pos) // 11:
         raise DecodeError("Results counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Results is null", pos)
     results_list: list[DescribeConfigsResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         r_error_message, pos = read_nullable_string(buf, pos)
         r_resource_type = _unpack_b(buf, pos)[0]
         pos += 1
         r_resource_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        r_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 11:
+        if r_elements > (end - pos) // 11:
             raise DecodeError("Configs counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("Configs is null", pos)
         r_configs_list: list[DescribeConfigsResourceResult] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_c_name, pos = read_string(buf, pos)
             r_c_value, pos = read_nullable_string(buf, pos)
             r_c_read_only, r_c_config_source, r_c_is_sensitive = _unpack_obo(buf, pos)
             pos += 3
-            count = _unpack_i(buf, pos)[0]
+            r_c_elements = _unpack_i(buf, pos)[0]
             pos += 4
-            if count > (end - pos) // 5:
+            if r_c_elements > (end - pos) // 5:
                 raise DecodeError("Synonyms counts more elements than there are bytes", pos)
-            if count < 0:
+            if r_c_elements < 0:
                 raise DecodeError("Synonyms is null", pos)
             r_c_synonyms_list: list[DescribeConfigsSynonym] = []
-            for _ in range(count):
+            for _ in range(r_c_elements):
                 r_c_s_name, pos = read_string(buf, pos)
                 r_c_s_value, pos = read_nullable_string(buf, pos)
                 r_c_s_source = _unpack_b(buf, pos)[0]
@@ -207,52 +212,52 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeConfigsResp
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 7:
+    elements -= 1
+    if elements > (end - pos) // 7:
         raise DecodeError("Results counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Results is null", pos)
     results_list: list[DescribeConfigsResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         r_error_message, pos = read_compact_nullable_string(buf, pos)
         r_resource_type = _unpack_b(buf, pos)[0]
         pos += 1
         r_resource_name, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        r_elements = buf[pos]
+        if r_elements > 127:
+            r_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 9:
+        r_elements -= 1
+        if r_elements > (end - pos) // 9:
             raise DecodeError("Configs counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("Configs is null", pos)
         r_configs_list: list[DescribeConfigsResourceResult] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_c_name, pos = read_compact_string(buf, pos)
             r_c_value, pos = read_compact_nullable_string(buf, pos)
             r_c_read_only, r_c_config_source, r_c_is_sensitive = _unpack_obo(buf, pos)
             pos += 3
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            r_c_elements = buf[pos]
+            if r_c_elements > 127:
+                r_c_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            r_c_elements -= 1
+            if r_c_elements > (end - pos) // 4:
                 raise DecodeError("Synonyms counts more elements than there are bytes", pos)
-            if count < 0:
+            if r_c_elements < 0:
                 raise DecodeError("Synonyms is null", pos)
             r_c_synonyms_list: list[DescribeConfigsSynonym] = []
-            for _ in range(count):
+            for _ in range(r_c_elements):
                 r_c_s_name, pos = read_compact_string(buf, pos)
                 r_c_s_value, pos = read_compact_nullable_string(buf, pos)
                 r_c_s_source = _unpack_b(buf, pos)[0]

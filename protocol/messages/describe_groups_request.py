@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -27,7 +28,8 @@ _pack_i = Struct(">i").pack
 
 
 class DescribeGroupsRequest(Message):
-    __slots__ = ("groups", "include_authorized_operations")
+    FIELDS: ClassVar[tuple[str, ...]] = ("groups", "include_authorized_operations")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -56,17 +58,17 @@ class DescribeGroupsRequest(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeGroupsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 2:
+    if elements > (end - pos) // 2:
         raise DecodeError("Groups counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Groups is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     groups_list: list[str] = []
-    for _ in range(count):
+    for _ in range(elements):
         g, pos = read_string(buf, pos)
         groups_list.append(g)
     groups: Sequence[str] = groups_list
@@ -90,21 +92,21 @@ def _encode_classic(out: bytearray, message: DescribeGroupsRequest, version: int
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeGroupsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > end - pos:
+    elements -= 1
+    if elements > end - pos:
         raise DecodeError("Groups counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Groups is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     groups_list: list[str] = []
-    for _ in range(count):
+    for _ in range(elements):
         g, pos = read_compact_string(buf, pos)
         groups_list.append(g)
     groups: Sequence[str] = groups_list

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -33,7 +34,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class DescribedGroupMember(Message):
-    __slots__ = ("member_id", "group_instance_id", "client_id", "client_host", "member_metadata", "member_assignment")
+    FIELDS: ClassVar[tuple[str, ...]] = ("member_id", "group_instance_id", "client_id", "client_host", "member_metadata", "member_assignment")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -53,7 +55,8 @@ class DescribedGroupMember(Message):
 
 
 class DescribedGroup(Message):
-    __slots__ = ("error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members", "authorized_operations")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members", "authorized_operations")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -77,7 +80,8 @@ class DescribedGroup(Message):
 
 
 class DescribeGroupsResponse(Message):
-    __slots__ = ("throttle_time_ms", "groups")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "groups")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -110,28 +114,28 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeGroupsRespon
         pos += 4
     else:
         throttle_time_ms = 0
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 14:
+    if elements > (end - pos) // 14:
         raise DecodeError("Groups counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Groups is null", pos)
     groups_list: list[DescribedGroup] = []
-    for _ in range(count):
+    for _ in range(elements):
         g_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         g_group_id, pos = read_string(buf, pos)
         g_group_state, pos = read_string(buf, pos)
         g_protocol_type, pos = read_string(buf, pos)
         g_protocol_data, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        g_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 14:
+        if g_elements > (end - pos) // 14:
             raise DecodeError("Members counts more elements than there are bytes", pos)
-        if count < 0:
+        if g_elements < 0:
             raise DecodeError("Members is null", pos)
         g_members_list: list[DescribedGroupMember] = []
-        for _ in range(count):
+        for _ in range(g_elements):
             g_m_member_id, pos = read_string(buf, pos)
             if version >= 4:
                 g_m_group_instance_id, pos = read_nullable_string(buf, pos)
@@ -183,18 +187,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeGroupsRespo
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 12:
+    elements -= 1
+    if elements > (end - pos) // 12:
         raise DecodeError("Groups counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Groups is null", pos)
     groups_list: list[DescribedGroup] = []
-    for _ in range(count):
+    for _ in range(elements):
         g_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         if version >= 6:
@@ -205,18 +209,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeGroupsRespo
         g_group_state, pos = read_compact_string(buf, pos)
         g_protocol_type, pos = read_compact_string(buf, pos)
         g_protocol_data, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        g_elements = buf[pos]
+        if g_elements > 127:
+            g_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 7:
+        g_elements -= 1
+        if g_elements > (end - pos) // 7:
             raise DecodeError("Members counts more elements than there are bytes", pos)
-        if count < 0:
+        if g_elements < 0:
             raise DecodeError("Members is null", pos)
         g_members_list: list[DescribedGroupMember] = []
-        for _ in range(count):
+        for _ in range(g_elements):
             g_m_member_id, pos = read_compact_string(buf, pos)
             g_m_group_instance_id, pos = read_compact_nullable_string(buf, pos)
             g_m_client_id, pos = read_compact_string(buf, pos)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -25,7 +26,8 @@ _pack_i = Struct(">i").pack
 
 
 class DescribableLogDirTopic(Message):
-    __slots__ = ("topic", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -37,7 +39,8 @@ class DescribableLogDirTopic(Message):
 
 
 class DescribeLogDirsRequest(Message):
-    __slots__ = ("topics",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("topics",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -64,30 +67,30 @@ class DescribeLogDirsRequest(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeLogDirsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         topics: Sequence[DescribableLogDirTopic] | None = None
     else:
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         topics_list: list[DescribableLogDirTopic] = []
-        for _ in range(count):
+        for _ in range(elements):
             t_topic, pos = read_string(buf, pos)
-            count = _unpack_i(buf, pos)[0]
+            t_elements = _unpack_i(buf, pos)[0]
             pos += 4
-            if count > (end - pos) // 4:
+            if t_elements > (end - pos) // 4:
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_elements < 0:
                 raise DecodeError("Partitions is null", pos)
-            left -= count
+            left -= t_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-            t_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            t_partitions: Sequence[int] = list(unpack_from(f">{t_elements}i", buf, pos))
+            pos += 4 * t_elements
             t = DescribableLogDirTopic(t_topic, t_partitions)
             topics_list.append(t)
         topics = topics_list
@@ -109,38 +112,38 @@ def _encode_classic(out: bytearray, message: DescribeLogDirsRequest, version: in
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeLogDirsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         topics: Sequence[DescribableLogDirTopic] | None = None
     else:
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         topics_list: list[DescribableLogDirTopic] = []
-        for _ in range(count):
+        for _ in range(elements):
             t_topic, pos = read_compact_string(buf, pos)
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_elements = buf[pos]
+            if t_elements > 127:
+                t_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_elements -= 1
+            if t_elements > (end - pos) // 4:
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_elements < 0:
                 raise DecodeError("Partitions is null", pos)
-            left -= count
+            left -= t_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-            t_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            t_partitions: Sequence[int] = list(unpack_from(f">{t_elements}i", buf, pos))
+            pos += 4 * t_elements
             if buf[pos]:
                 pos, left = skip_counted_tags(buf, pos, left)
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -32,7 +33,8 @@ _pack_qq = Struct(">qq").pack
 
 
 class DescribeLogDirsPartition(Message):
-    __slots__ = ("partition_index", "partition_size", "offset_lag", "is_future_key")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "partition_size", "offset_lag", "is_future_key")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -48,7 +50,8 @@ class DescribeLogDirsPartition(Message):
 
 
 class DescribeLogDirsTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -60,7 +63,8 @@ class DescribeLogDirsTopic(Message):
 
 
 class DescribeLogDirsResult(Message):
-    __slots__ = ("error_code", "log_dir", "topics", "total_bytes", "usable_bytes", "is_cordoned")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "log_dir", "topics", "total_bytes", "usable_bytes", "is_cordoned")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -80,7 +84,8 @@ class DescribeLogDirsResult(Message):
 
 
 class DescribeLogDirsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "results")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "results")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -112,34 +117,34 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeLogDirsRespo
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 8:
+    if elements > (end - pos) // 8:
         raise DecodeError("Results counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Results is null", pos)
     results_list: list[DescribeLogDirsResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         r_log_dir, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        r_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 6:
+        if r_elements > (end - pos) // 6:
             raise DecodeError("Topics counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("Topics is null", pos)
         r_topics_list: list[DescribeLogDirsTopic] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_t_name, pos = read_string(buf, pos)
-            count = _unpack_i(buf, pos)[0]
+            r_t_elements = _unpack_i(buf, pos)[0]
             pos += 4
-            if count > (end - pos) // 21:
+            if r_t_elements > (end - pos) // 21:
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
-            if count < 0:
+            if r_t_elements < 0:
                 raise DecodeError("Partitions is null", pos)
             r_t_partitions_list: list[DescribeLogDirsPartition] = []
-            for _ in range(count):
+            for _ in range(r_t_elements):
                 r_t_p_partition_index, r_t_p_partition_size, r_t_p_offset_lag, r_t_p_is_future_key = _unpack_iqqo(buf, pos)
                 pos += 21
                 r_t_p = DescribeLogDirsPartition(r_t_p_partition_index, r_t_p_partition_size, r_t_p_offset_lag, r_t_p_is_future_key)
@@ -178,46 +183,46 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeLogDirsResp
         pos += 2
     else:
         error_code = 0
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 5:
+    elements -= 1
+    if elements > (end - pos) // 5:
         raise DecodeError("Results counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Results is null", pos)
     results_list: list[DescribeLogDirsResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         r_log_dir, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        r_elements = buf[pos]
+        if r_elements > 127:
+            r_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 3:
+        r_elements -= 1
+        if r_elements > (end - pos) // 3:
             raise DecodeError("Topics counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("Topics is null", pos)
         r_topics_list: list[DescribeLogDirsTopic] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_t_name, pos = read_compact_string(buf, pos)
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            r_t_elements = buf[pos]
+            if r_t_elements > 127:
+                r_t_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 22:
+            r_t_elements -= 1
+            if r_t_elements > (end - pos) // 22:
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
-            if count < 0:
+            if r_t_elements < 0:
                 raise DecodeError("Partitions is null", pos)
             r_t_partitions_list: list[DescribeLogDirsPartition] = []
-            for _ in range(count):
+            for _ in range(r_t_elements):
                 r_t_p_partition_index, r_t_p_partition_size, r_t_p_offset_lag, r_t_p_is_future_key = _unpack_iqqo(buf, pos)
                 pos += 21
                 if buf[pos]:

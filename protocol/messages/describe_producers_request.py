@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -20,7 +21,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class TopicRequest(Message):
-    __slots__ = ("name", "partition_indexes")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partition_indexes")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -32,7 +34,8 @@ class TopicRequest(Message):
 
 
 class DescribeProducersRequest(Message):
-    __slots__ = ("topics",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("topics",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,37 +57,37 @@ class DescribeProducersRequest(Message):
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeProducersRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[TopicRequest] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 4:
+        t_elements -= 1
+        if t_elements > (end - pos) // 4:
             raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("PartitionIndexes is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-        t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-        pos += 4 * count
+        t_partition_indexes: Sequence[int] = list(unpack_from(f">{t_elements}i", buf, pos))
+        pos += 4 * t_elements
         if buf[pos]:
             pos, left = skip_counted_tags(buf, pos, left)
         else:

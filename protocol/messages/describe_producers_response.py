@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -26,7 +27,8 @@ _pack_qiiqiqx = Struct(">qiiqiqx").pack
 
 
 class ProducerState(Message):
-    __slots__ = ("producer_id", "producer_epoch", "last_sequence", "last_timestamp", "coordinator_epoch", "current_txn_start_offset")
+    FIELDS: ClassVar[tuple[str, ...]] = ("producer_id", "producer_epoch", "last_sequence", "last_timestamp", "coordinator_epoch", "current_txn_start_offset")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,7 +48,8 @@ class ProducerState(Message):
 
 
 class PartitionResponse(Message):
-    __slots__ = ("partition_index", "error_code", "error_message", "active_producers")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code", "error_message", "active_producers")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -62,7 +65,8 @@ class PartitionResponse(Message):
 
 
 class TopicResponse(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -74,7 +78,8 @@ class TopicResponse(Message):
 
 
 class DescribeProducersResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -99,46 +104,46 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeProducersRe
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[TopicResponse] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 9:
+        t_elements -= 1
+        if t_elements > (end - pos) // 9:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
         t_partitions_list: list[PartitionResponse] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index, t_p_error_code = _unpack_ih(buf, pos)
             pos += 6
             t_p_error_message, pos = read_compact_nullable_string(buf, pos)
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 37:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 37:
                 raise DecodeError("ActiveProducers counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 raise DecodeError("ActiveProducers is null", pos)
             t_p_active_producers_list: list[ProducerState] = []
-            for _ in range(count):
+            for _ in range(t_p_elements):
                 t_p_a_producer_id, t_p_a_producer_epoch, t_p_a_last_sequence, t_p_a_last_timestamp, t_p_a_coordinator_epoch, t_p_a_current_txn_start_offset = _unpack_qiiqiq(buf, pos)
                 pos += 36
                 if buf[pos]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -23,7 +24,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class PartitionData(Message):
-    __slots__ = ("partition_index",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -33,7 +35,8 @@ class PartitionData(Message):
 
 
 class TopicData(Message):
-    __slots__ = ("topic_name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic_name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -45,7 +48,8 @@ class TopicData(Message):
 
 
 class DescribeQuorumRequest(Message):
-    __slots__ = ("topics",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("topics",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -67,37 +71,37 @@ class DescribeQuorumRequest(Message):
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeQuorumRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[TopicData] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_topic_name, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 5:
+        t_elements -= 1
+        if t_elements > (end - pos) // 5:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[PartitionData] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index = _unpack_i(buf, pos)[0]
             pos += 4
             if buf[pos]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -37,7 +38,8 @@ _pack_qq = Struct(">qq").pack
 
 
 class ReplicaState(Message):
-    __slots__ = ("replica_id", "replica_directory_id", "log_end_offset", "last_fetch_timestamp", "last_caught_up_timestamp")
+    FIELDS: ClassVar[tuple[str, ...]] = ("replica_id", "replica_directory_id", "log_end_offset", "last_fetch_timestamp", "last_caught_up_timestamp")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -55,7 +57,8 @@ class ReplicaState(Message):
 
 
 class PartitionData(Message):
-    __slots__ = ("partition_index", "error_code", "error_message", "leader_id", "leader_epoch", "high_watermark", "current_voters", "observers")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code", "error_message", "leader_id", "leader_epoch", "high_watermark", "current_voters", "observers")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -79,7 +82,8 @@ class PartitionData(Message):
 
 
 class TopicData(Message):
-    __slots__ = ("topic_name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic_name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -91,7 +95,8 @@ class TopicData(Message):
 
 
 class Listener(Message):
-    __slots__ = ("name", "host", "port")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "host", "port")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -105,7 +110,8 @@ class Listener(Message):
 
 
 class Node(Message):
-    __slots__ = ("node_id", "listeners")
+    FIELDS: ClassVar[tuple[str, ...]] = ("node_id", "listeners")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -117,7 +123,8 @@ class Node(Message):
 
 
 class DescribeQuorumResponse(Message):
-    __slots__ = ("error_code", "error_message", "topics", "nodes")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "topics", "nodes")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -150,31 +157,31 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeQuorumRespo
         error_message, pos = read_compact_nullable_string(buf, pos)
     else:
         error_message = ""
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[TopicData] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_topic_name, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 25:
+        t_elements -= 1
+        if t_elements > (end - pos) // 25:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
         t_partitions_list: list[PartitionData] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index, t_p_error_code = _unpack_ih(buf, pos)
             pos += 6
             if version >= 2:
@@ -183,18 +190,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeQuorumRespo
                 t_p_error_message = ""
             t_p_leader_id, t_p_leader_epoch, t_p_high_watermark = _unpack_iiq(buf, pos)
             pos += 16
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 13:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 13:
                 raise DecodeError("CurrentVoters counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 raise DecodeError("CurrentVoters is null", pos)
             t_p_current_voters_list: list[ReplicaState] = []
-            for _ in range(count):
+            for _ in range(t_p_elements):
                 t_p_c_replica_id = _unpack_i(buf, pos)[0]
                 pos += 4
                 if version >= 2:
@@ -217,18 +224,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeQuorumRespo
                 t_p_c = ReplicaState(t_p_c_replica_id, t_p_c_replica_directory_id, t_p_c_log_end_offset, t_p_c_last_fetch_timestamp, t_p_c_last_caught_up_timestamp)
                 t_p_current_voters_list.append(t_p_c)
             t_p_current_voters: Sequence[ReplicaState] = t_p_current_voters_list
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 13:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 13:
                 raise DecodeError("Observers counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 raise DecodeError("Observers is null", pos)
             t_p_observers_list: list[ReplicaState] = []
-            for _ in range(count):
+            for _ in range(t_p_elements):
                 t_p_o_replica_id = _unpack_i(buf, pos)[0]
                 pos += 4
                 if version >= 2:
@@ -266,32 +273,32 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeQuorumRespo
         topics_list.append(t)
     topics: Sequence[TopicData] = topics_list
     if version >= 2:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 6:
+        elements -= 1
+        if elements > (end - pos) // 6:
             raise DecodeError("Nodes counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("Nodes is null", pos)
         nodes_list: list[Node] = []
-        for _ in range(count):
+        for _ in range(elements):
             n_node_id = _unpack_i(buf, pos)[0]
             pos += 4
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            n_elements = buf[pos]
+            if n_elements > 127:
+                n_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 5:
+            n_elements -= 1
+            if n_elements > (end - pos) // 5:
                 raise DecodeError("Listeners counts more elements than there are bytes", pos)
-            if count < 0:
+            if n_elements < 0:
                 raise DecodeError("Listeners is null", pos)
             n_listeners_list: list[Listener] = []
-            for _ in range(count):
+            for _ in range(n_elements):
                 n_l_name, pos = read_compact_string(buf, pos)
                 n_l_host, pos = read_compact_string(buf, pos)
                 n_l_port = _unpack_H(buf, pos)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -24,7 +25,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class TopicRequest(Message):
-    __slots__ = ("name",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("name",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -34,7 +36,8 @@ class TopicRequest(Message):
 
 
 class Cursor(Message):
-    __slots__ = ("topic_name", "partition_index")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic_name", "partition_index")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,7 +49,8 @@ class Cursor(Message):
 
 
 class DescribeTopicPartitionsRequest(Message):
-    __slots__ = ("topics", "response_partition_limit", "cursor")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topics", "response_partition_limit", "cursor")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -72,21 +76,21 @@ class DescribeTopicPartitionsRequest(Message):
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartitionsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 2:
+    elements -= 1
+    if elements > (end - pos) // 2:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[TopicRequest] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_compact_string(buf, pos)
         if buf[pos]:
             pos, left = skip_counted_tags(buf, pos, left)

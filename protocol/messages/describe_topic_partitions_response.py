@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -30,7 +31,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class DescribeTopicPartitionsResponsePartition(Message):
-    __slots__ = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "eligible_leader_replicas", "last_known_elr", "offline_replicas")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "eligible_leader_replicas", "last_known_elr", "offline_replicas")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -56,7 +58,8 @@ class DescribeTopicPartitionsResponsePartition(Message):
 
 
 class DescribeTopicPartitionsResponseTopic(Message):
-    __slots__ = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,7 +79,8 @@ class DescribeTopicPartitionsResponseTopic(Message):
 
 
 class Cursor(Message):
-    __slots__ = ("topic_name", "partition_index")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic_name", "partition_index")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -88,7 +92,8 @@ class Cursor(Message):
 
 
 class DescribeTopicPartitionsResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics", "next_cursor")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics", "next_cursor")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -115,99 +120,99 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartit
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 26:
+    elements -= 1
+    if elements > (end - pos) // 26:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[DescribeTopicPartitionsResponseTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         t_name, pos = read_compact_nullable_string(buf, pos)
         t_topic_id, t_is_internal = _unpack_uo(buf, pos)
         pos += 17
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 20:
+        t_elements -= 1
+        if t_elements > (end - pos) // 20:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
         t_partitions_list: list[DescribeTopicPartitionsResponsePartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_error_code, t_p_partition_index, t_p_leader_id, t_p_leader_epoch = _unpack_hiii(buf, pos)
             pos += 14
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 4:
                 raise DecodeError("ReplicaNodes counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 raise DecodeError("ReplicaNodes is null", pos)
-            t_p_replica_nodes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_p_replica_nodes: Sequence[int] = list(unpack_from(f">{t_p_elements}i", buf, pos))
+            pos += 4 * t_p_elements
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 4:
                 raise DecodeError("IsrNodes counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 raise DecodeError("IsrNodes is null", pos)
-            t_p_isr_nodes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_p_isr_nodes: Sequence[int] = list(unpack_from(f">{t_p_elements}i", buf, pos))
+            pos += 4 * t_p_elements
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 4:
                 raise DecodeError("EligibleLeaderReplicas counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 t_p_eligible_leader_replicas: Sequence[int] | None = None
             else:
-                t_p_eligible_leader_replicas = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+                t_p_eligible_leader_replicas = list(unpack_from(f">{t_p_elements}i", buf, pos))
+                pos += 4 * t_p_elements
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 4:
                 raise DecodeError("LastKnownElr counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 t_p_last_known_elr: Sequence[int] | None = None
             else:
-                t_p_last_known_elr = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+                t_p_last_known_elr = list(unpack_from(f">{t_p_elements}i", buf, pos))
+                pos += 4 * t_p_elements
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 4:
                 raise DecodeError("OfflineReplicas counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 raise DecodeError("OfflineReplicas is null", pos)
-            t_p_offline_replicas: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            t_p_offline_replicas: Sequence[int] = list(unpack_from(f">{t_p_elements}i", buf, pos))
+            pos += 4 * t_p_elements
             if buf[pos]:
                 pos = skip_tags(buf, pos)
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -19,7 +20,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class DescribeTransactionsRequest(Message):
-    __slots__ = ("transactional_ids",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("transactional_ids",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -41,21 +43,21 @@ class DescribeTransactionsRequest(Message):
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTransactionsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > end - pos:
+    elements -= 1
+    if elements > end - pos:
         raise DecodeError("TransactionalIds counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("TransactionalIds is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     transactional_ids_list: list[str] = []
-    for _ in range(count):
+    for _ in range(elements):
         t, pos = read_compact_string(buf, pos)
         transactional_ids_list.append(t)
     transactional_ids: Sequence[str] = transactional_ids_list

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -25,7 +26,8 @@ _pack_iqqh = Struct(">iqqh").pack
 
 
 class TopicData(Message):
-    __slots__ = ("topic", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -37,7 +39,8 @@ class TopicData(Message):
 
 
 class TransactionState(Message):
-    __slots__ = ("error_code", "transactional_id", "transaction_state", "transaction_timeout_ms", "transaction_start_time_ms", "producer_id", "producer_epoch", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "transactional_id", "transaction_state", "transaction_timeout_ms", "transaction_start_time_ms", "producer_id", "producer_epoch", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -61,7 +64,8 @@ class TransactionState(Message):
 
 
 class DescribeTransactionsResponse(Message):
-    __slots__ = ("throttle_time_ms", "transaction_states")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "transaction_states")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -86,49 +90,49 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTransaction
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 28:
+    elements -= 1
+    if elements > (end - pos) // 28:
         raise DecodeError("TransactionStates counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("TransactionStates is null", pos)
     transaction_states_list: list[TransactionState] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         t_transactional_id, pos = read_compact_string(buf, pos)
         t_transaction_state, pos = read_compact_string(buf, pos)
         t_transaction_timeout_ms, t_transaction_start_time_ms, t_producer_id, t_producer_epoch = _unpack_iqqh(buf, pos)
         pos += 22
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 3:
+        t_elements -= 1
+        if t_elements > (end - pos) // 3:
             raise DecodeError("Topics counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Topics is null", pos)
         t_topics_list: list[TopicData] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_t_topic, pos = read_compact_string(buf, pos)
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_t_elements = buf[pos]
+            if t_t_elements > 127:
+                t_t_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_t_elements -= 1
+            if t_t_elements > (end - pos) // 4:
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_t_elements < 0:
                 raise DecodeError("Partitions is null", pos)
-            t_t_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            t_t_partitions: Sequence[int] = list(unpack_from(f">{t_t_elements}i", buf, pos))
+            pos += 4 * t_t_elements
             if buf[pos]:
                 pos = skip_tags(buf, pos)
             else:

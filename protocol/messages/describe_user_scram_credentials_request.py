@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -20,7 +21,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class UserName(Message):
-    __slots__ = ("name",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("name",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -30,7 +32,8 @@ class UserName(Message):
 
 
 class DescribeUserScramCredentialsRequest(Message):
-    __slots__ = ("users",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("users",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -52,22 +55,22 @@ class DescribeUserScramCredentialsRequest(Message):
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeUserScramCredentialsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 2:
+    elements -= 1
+    if elements > (end - pos) // 2:
         raise DecodeError("Users counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         users: Sequence[UserName] | None = None
     else:
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         users_list: list[UserName] = []
-        for _ in range(count):
+        for _ in range(elements):
             u_name, pos = read_compact_string(buf, pos)
             if buf[pos]:
                 pos, left = skip_counted_tags(buf, pos, left)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -26,7 +27,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class CredentialInfo(Message):
-    __slots__ = ("mechanism", "iterations")
+    FIELDS: ClassVar[tuple[str, ...]] = ("mechanism", "iterations")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -38,7 +40,8 @@ class CredentialInfo(Message):
 
 
 class DescribeUserScramCredentialsResult(Message):
-    __slots__ = ("user", "error_code", "error_message", "credential_infos")
+    FIELDS: ClassVar[tuple[str, ...]] = ("user", "error_code", "error_message", "credential_infos")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +57,8 @@ class DescribeUserScramCredentialsResult(Message):
 
 
 class DescribeUserScramCredentialsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "results")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "error_message", "results")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -84,34 +88,34 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeUserScramCr
     throttle_time_ms, error_code = _unpack_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 6:
+    elements -= 1
+    if elements > (end - pos) // 6:
         raise DecodeError("Results counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Results is null", pos)
     results_list: list[DescribeUserScramCredentialsResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_user, pos = read_compact_string(buf, pos)
         r_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         r_error_message, pos = read_compact_nullable_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        r_elements = buf[pos]
+        if r_elements > 127:
+            r_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 6:
+        r_elements -= 1
+        if r_elements > (end - pos) // 6:
             raise DecodeError("CredentialInfos counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("CredentialInfos is null", pos)
         r_credential_infos_list: list[CredentialInfo] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_c_mechanism, r_c_iterations = _unpack_bi(buf, pos)
             pos += 5
             if buf[pos]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -30,7 +31,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class PartitionResult(Message):
-    __slots__ = ("partition_id", "error_code", "error_message")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_id", "error_code", "error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -44,7 +46,8 @@ class PartitionResult(Message):
 
 
 class ReplicaElectionResult(Message):
-    __slots__ = ("topic", "partition_result")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partition_result")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -56,7 +59,8 @@ class ReplicaElectionResult(Message):
 
 
 class ElectLeadersResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "replica_election_results")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "replica_election_results")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -93,23 +97,23 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ElectLeadersResponse
         pos += 2
     else:
         error_code = 0
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("ReplicaElectionResults counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("ReplicaElectionResults is null", pos)
     replica_election_results_list: list[ReplicaElectionResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_topic, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        r_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 8:
+        if r_elements > (end - pos) // 8:
             raise DecodeError("PartitionResult counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("PartitionResult is null", pos)
         r_partition_result_list: list[PartitionResult] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_p_partition_id, r_p_error_code = _unpack_ih(buf, pos)
             pos += 6
             r_p_error_message, pos = read_nullable_string(buf, pos)
@@ -140,31 +144,31 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ElectLeadersRespons
     end = len(buf)
     throttle_time_ms, error_code = _unpack_ih(buf, pos)
     pos += 6
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("ReplicaElectionResults counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("ReplicaElectionResults is null", pos)
     replica_election_results_list: list[ReplicaElectionResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_topic, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        r_elements = buf[pos]
+        if r_elements > 127:
+            r_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 8:
+        r_elements -= 1
+        if r_elements > (end - pos) // 8:
             raise DecodeError("PartitionResult counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("PartitionResult is null", pos)
         r_partition_result_list: list[PartitionResult] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_p_partition_id, r_p_error_code = _unpack_ih(buf, pos)
             pos += 6
             r_p_error_message, pos = read_compact_nullable_string(buf, pos)

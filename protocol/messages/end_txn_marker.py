@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -15,7 +16,8 @@ _pack_i = Struct(">i").pack
 
 
 class EndTxnMarker(Message):
-    __slots__ = ("coordinator_epoch",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("coordinator_epoch",)
+    __slots__ = FIELDS
 
     def __init__(
         self,

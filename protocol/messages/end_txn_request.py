@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -21,7 +22,8 @@ _pack_qhox = Struct(">qh?x").pack
 
 
 class EndTxnRequest(Message):
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "committed")
+    FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "producer_id", "producer_epoch", "committed")
+    __slots__ = FIELDS
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -21,7 +22,8 @@ _pack_qh = Struct(">qh").pack
 
 
 class EndTxnResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "fence_reason")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "fence_reason")
+    __slots__ = FIELDS
 
     def __init__(
         self,

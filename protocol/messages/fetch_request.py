@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -42,7 +43,8 @@ _pack_q = Struct(">q").pack
 
 
 class ReplicaState(Message):
-    __slots__ = ("replica_id", "replica_epoch")
+    FIELDS: ClassVar[tuple[str, ...]] = ("replica_id", "replica_epoch")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +56,8 @@ class ReplicaState(Message):
 
 
 class FetchPartition(Message):
-    __slots__ = ("partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "partition_max_bytes", "replica_directory_id", "high_watermark")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "partition_max_bytes", "replica_directory_id", "high_watermark")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -78,7 +81,8 @@ class FetchPartition(Message):
 
 
 class FetchTopic(Message):
-    __slots__ = ("topic", "topic_id", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -92,7 +96,8 @@ class FetchTopic(Message):
 
 
 class ForgottenTopic(Message):
-    __slots__ = ("topic", "topic_id", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -106,7 +111,8 @@ class ForgottenTopic(Message):
 
 
 class FetchRequest(Message):
-    __slots__ = ("cluster_id", "replica_id", "replica_state", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "session_id", "session_epoch", "topics", "forgotten_topics_data", "rack_id")
+    FIELDS: ClassVar[tuple[str, ...]] = ("cluster_id", "replica_id", "replica_state", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "session_id", "session_epoch", "topics", "forgotten_topics_data", "rack_id")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -163,29 +169,29 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> FetchRequest:
     else:
         session_id = 0
         session_epoch = -1
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[FetchTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_topic, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 16:
+        if t_elements > (end - pos) // 16:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[FetchPartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition = _unpack_i(buf, pos)[0]
             pos += 4
             if version >= 9:
@@ -209,29 +215,29 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> FetchRequest:
         topics_list.append(t)
     topics: Sequence[FetchTopic] = topics_list
     if version >= 7:
-        count = _unpack_i(buf, pos)[0]
+        elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 6:
+        if elements > (end - pos) // 6:
             raise DecodeError("ForgottenTopicsData counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("ForgottenTopicsData is null", pos)
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         forgotten_topics_data_list: list[ForgottenTopic] = []
-        for _ in range(count):
+        for _ in range(elements):
             f_topic, pos = read_string(buf, pos)
-            count = _unpack_i(buf, pos)[0]
+            f_elements = _unpack_i(buf, pos)[0]
             pos += 4
-            if count > (end - pos) // 4:
+            if f_elements > (end - pos) // 4:
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
-            if count < 0:
+            if f_elements < 0:
                 raise DecodeError("Partitions is null", pos)
-            left -= count
+            left -= f_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-            f_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            f_partitions: Sequence[int] = list(unpack_from(f">{f_elements}i", buf, pos))
+            pos += 4 * f_elements
             f = ForgottenTopic(f_topic, ZERO_UUID, f_partitions)
             forgotten_topics_data_list.append(f)
         forgotten_topics_data: Sequence[ForgottenTopic] = forgotten_topics_data_list
@@ -281,21 +287,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
         replica_id = -1
     max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = _unpack_iiibii(buf, pos)
     pos += 21
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 2:
+    elements -= 1
+    if elements > (end - pos) // 2:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[FetchTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         if version <= 12:
             t_topic, pos = read_compact_string(buf, pos)
         else:
@@ -305,21 +311,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
             pos += 16
         else:
             t_topic_id = ZERO_UUID
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 33:
+        t_elements -= 1
+        if t_elements > (end - pos) // 33:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[FetchPartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition, t_p_current_leader_epoch, t_p_fetch_offset, t_p_last_fetched_epoch, t_p_log_start_offset, t_p_partition_max_bytes = _unpack_iiqiqi(buf, pos)
             pos += 32
             t_p_replica_directory_id: bytes = ZERO_UUID
@@ -354,21 +360,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
         t = FetchTopic(t_topic, t_topic_id, t_partitions)
         topics_list.append(t)
     topics: Sequence[FetchTopic] = topics_list
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 2:
+    elements -= 1
+    if elements > (end - pos) // 2:
         raise DecodeError("ForgottenTopicsData counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("ForgottenTopicsData is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     forgotten_topics_data_list: list[ForgottenTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         if version <= 12:
             f_topic, pos = read_compact_string(buf, pos)
         else:
@@ -378,21 +384,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
             pos += 16
         else:
             f_topic_id = ZERO_UUID
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        f_elements = buf[pos]
+        if f_elements > 127:
+            f_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 4:
+        f_elements -= 1
+        if f_elements > (end - pos) // 4:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if f_elements < 0:
             raise DecodeError("Partitions is null", pos)
-        left -= count
+        left -= f_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-        f_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-        pos += 4 * count
+        f_partitions: Sequence[int] = list(unpack_from(f">{f_elements}i", buf, pos))
+        pos += 4 * f_elements
         if buf[pos]:
             pos, left = skip_counted_tags(buf, pos, left)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -52,7 +53,8 @@ _pack_qqx = Struct(">qqx").pack
 
 
 class EpochEndOffset(Message):
-    __slots__ = ("epoch", "end_offset")
+    FIELDS: ClassVar[tuple[str, ...]] = ("epoch", "end_offset")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -64,7 +66,8 @@ class EpochEndOffset(Message):
 
 
 class LeaderIdAndEpoch(Message):
-    __slots__ = ("leader_id", "leader_epoch")
+    FIELDS: ClassVar[tuple[str, ...]] = ("leader_id", "leader_epoch")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,7 +79,8 @@ class LeaderIdAndEpoch(Message):
 
 
 class SnapshotId(Message):
-    __slots__ = ("end_offset", "epoch")
+    FIELDS: ClassVar[tuple[str, ...]] = ("end_offset", "epoch")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -88,7 +92,8 @@ class SnapshotId(Message):
 
 
 class AbortedTransaction(Message):
-    __slots__ = ("producer_id", "first_offset")
+    FIELDS: ClassVar[tuple[str, ...]] = ("producer_id", "first_offset")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -100,7 +105,8 @@ class AbortedTransaction(Message):
 
 
 class PartitionData(Message):
-    __slots__ = ("partition_index", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "current_leader", "snapshot_id", "aborted_transactions", "preferred_read_replica", "records")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "current_leader", "snapshot_id", "aborted_transactions", "preferred_read_replica", "records")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -130,7 +136,8 @@ class PartitionData(Message):
 
 
 class FetchableTopicResponse(Message):
-    __slots__ = ("topic", "topic_id", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -144,7 +151,8 @@ class FetchableTopicResponse(Message):
 
 
 class NodeEndpoint(Message):
-    __slots__ = ("node_id", "host", "port", "rack")
+    FIELDS: ClassVar[tuple[str, ...]] = ("node_id", "host", "port", "rack")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -160,7 +168,8 @@ class NodeEndpoint(Message):
 
 
 class FetchResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "session_id", "responses", "node_endpoints")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "session_id", "responses", "node_endpoints")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -206,23 +215,23 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> FetchResponse:
     else:
         error_code = 0
         session_id = 0
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Responses counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Responses is null", pos)
     responses_list: list[FetchableTopicResponse] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_topic, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        r_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 30:
+        if r_elements > (end - pos) // 30:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("Partitions is null", pos)
         r_partitions_list: list[PartitionData] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_p_partition_index, r_p_error_code, r_p_high_watermark, r_p_last_stable_offset = _unpack_ihqq(buf, pos)
             pos += 22
             if version >= 5:
@@ -230,15 +239,15 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> FetchResponse:
                 pos += 8
             else:
                 r_p_log_start_offset = -1
-            count = _unpack_i(buf, pos)[0]
+            r_p_elements = _unpack_i(buf, pos)[0]
             pos += 4
-            if count > (end - pos) // 16:
+            if r_p_elements > (end - pos) // 16:
                 raise DecodeError("AbortedTransactions counts more elements than there are bytes", pos)
-            if count < 0:
+            if r_p_elements < 0:
                 r_p_aborted_transactions: Sequence[AbortedTransaction] | None = None
             else:
                 r_p_aborted_transactions_list: list[AbortedTransaction] = []
-                for _ in range(count):
+                for _ in range(r_p_elements):
                     r_p_a_producer_id, r_p_a_first_offset = _unpack_qq(buf, pos)
                     pos += 16
                     r_p_a = AbortedTransaction(r_p_a_producer_id, r_p_a_first_offset)
@@ -294,18 +303,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchResponse:
     end = len(buf)
     throttle_time_ms, error_code, session_id = _unpack_ihi(buf, pos)
     pos += 10
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 2:
+    elements -= 1
+    if elements > (end - pos) // 2:
         raise DecodeError("Responses counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Responses is null", pos)
     responses_list: list[FetchableTopicResponse] = []
-    for _ in range(count):
+    for _ in range(elements):
         if version <= 12:
             r_topic, pos = read_compact_string(buf, pos)
         else:
@@ -315,33 +324,33 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchResponse:
             pos += 16
         else:
             r_topic_id = ZERO_UUID
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        r_elements = buf[pos]
+        if r_elements > 127:
+            r_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 37:
+        r_elements -= 1
+        if r_elements > (end - pos) // 37:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("Partitions is null", pos)
         r_partitions_list: list[PartitionData] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_p_partition_index, r_p_error_code, r_p_high_watermark, r_p_last_stable_offset, r_p_log_start_offset = _unpack_ihqqq(buf, pos)
             pos += 30
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            r_p_elements = buf[pos]
+            if r_p_elements > 127:
+                r_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 17:
+            r_p_elements -= 1
+            if r_p_elements > (end - pos) // 17:
                 raise DecodeError("AbortedTransactions counts more elements than there are bytes", pos)
-            if count < 0:
+            if r_p_elements < 0:
                 r_p_aborted_transactions: Sequence[AbortedTransaction] | None = None
             else:
                 r_p_aborted_transactions_list: list[AbortedTransaction] = []
-                for _ in range(count):
+                for _ in range(r_p_elements):
                     r_p_a_producer_id, r_p_a_first_offset = _unpack_qq(buf, pos)
                     pos += 16
                     if buf[pos]:
@@ -410,18 +419,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchResponse:
         tags, after = read_tags(buf, pos)
         if 0 in tags and version >= 16:
             pos, stop = tags[0]
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            elements = buf[pos]
+            if elements > 127:
+                elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 11:
+            elements -= 1
+            if elements > (end - pos) // 11:
                 raise DecodeError("NodeEndpoints counts more elements than there are bytes", pos)
-            if count < 0:
+            if elements < 0:
                 raise DecodeError("NodeEndpoints is null", pos)
             node_endpoints_list: list[NodeEndpoint] = []
-            for _ in range(count):
+            for _ in range(elements):
                 n_node_id = _unpack_i(buf, pos)[0]
                 pos += 4
                 n_host, pos = read_compact_string(buf, pos)

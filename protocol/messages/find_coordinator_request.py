@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -24,7 +25,8 @@ _pack_b = Struct(">b").pack
 
 
 class FindCoordinatorRequest(Message):
-    __slots__ = ("key", "key_type", "coordinator_keys")
+    FIELDS: ClassVar[tuple[str, ...]] = ("key", "key_type", "coordinator_keys")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -79,21 +81,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FindCoordinatorRequ
     key_type = _unpack_b(buf, pos)[0]
     pos += 1
     if version >= 4:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > end - pos:
+        elements -= 1
+        if elements > end - pos:
             raise DecodeError("CoordinatorKeys counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("CoordinatorKeys is null", pos)
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         coordinator_keys_list: list[str] = []
-        for _ in range(count):
+        for _ in range(elements):
             c, pos = read_compact_string(buf, pos)
             coordinator_keys_list.append(c)
         coordinator_keys: Sequence[str] = coordinator_keys_list

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -30,7 +31,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class Coordinator(Message):
-    __slots__ = ("key", "node_id", "host", "port", "error_code", "error_message")
+    FIELDS: ClassVar[tuple[str, ...]] = ("key", "node_id", "host", "port", "error_code", "error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -50,7 +52,8 @@ class Coordinator(Message):
 
 
 class FindCoordinatorResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "node_id", "host", "port", "coordinators")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "error_message", "node_id", "host", "port", "coordinators")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -146,18 +149,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FindCoordinatorResp
     else:
         port = 0
     if version >= 4:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 14:
+        elements -= 1
+        if elements > (end - pos) // 14:
             raise DecodeError("Coordinators counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("Coordinators is null", pos)
         coordinators_list: list[Coordinator] = []
-        for _ in range(count):
+        for _ in range(elements):
             c_key, pos = read_compact_string(buf, pos)
             c_node_id = _unpack_i(buf, pos)[0]
             pos += 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -34,7 +35,8 @@ _pack_q = Struct(">q").pack
 
 
 class MemberMetadata(Message):
-    __slots__ = ("member_id", "group_instance_id", "client_id", "client_host", "rebalance_timeout", "session_timeout", "subscription", "assignment")
+    FIELDS: ClassVar[tuple[str, ...]] = ("member_id", "group_instance_id", "client_id", "client_host", "rebalance_timeout", "session_timeout", "subscription", "assignment")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -58,7 +60,8 @@ class MemberMetadata(Message):
 
 
 class GroupMetadataValue(Message):
-    __slots__ = ("protocol_type", "generation", "protocol", "leader", "current_state_timestamp", "members")
+    FIELDS: ClassVar[tuple[str, ...]] = ("protocol_type", "generation", "protocol", "leader", "current_state_timestamp", "members")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -104,14 +107,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> GroupMetadataValue:
         pos += 8
     else:
         current_state_timestamp = -1
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 18:
+    if elements > (end - pos) // 18:
         raise DecodeError("members counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("members is null", pos)
     members_list: list[MemberMetadata] = []
-    for _ in range(count):
+    for _ in range(elements):
         m_member_id, pos = read_string(buf, pos)
         if version >= 3:
             m_group_instance_id, pos = read_nullable_string(buf, pos)
@@ -165,18 +168,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> GroupMetadataValue:
     leader, pos = read_compact_nullable_string(buf, pos)
     current_state_timestamp = _unpack_q(buf, pos)[0]
     pos += 8
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 15:
+    elements -= 1
+    if elements > (end - pos) // 15:
         raise DecodeError("members counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("members is null", pos)
     members_list: list[MemberMetadata] = []
-    for _ in range(count):
+    for _ in range(elements):
         m_member_id, pos = read_compact_string(buf, pos)
         m_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         m_client_id, pos = read_compact_string(buf, pos)

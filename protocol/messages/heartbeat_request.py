@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -23,7 +24,8 @@ _pack_i = Struct(">i").pack
 
 
 class HeartbeatRequest(Message):
-    __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id")
+    FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "generation_id", "member_id", "group_instance_id")
+    __slots__ = FIELDS
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -20,7 +21,8 @@ _pack_ihx = Struct(">ihx").pack
 
 
 class HeartbeatResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -33,7 +34,8 @@ _pack_i = Struct(">i").pack
 
 
 class AlterableConfig(Message):
-    __slots__ = ("name", "config_operation", "value")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "config_operation", "value")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -47,7 +49,8 @@ class AlterableConfig(Message):
 
 
 class AlterConfigsResource(Message):
-    __slots__ = ("resource_type", "resource_name", "configs")
+    FIELDS: ClassVar[tuple[str, ...]] = ("resource_type", "resource_name", "configs")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -61,7 +64,8 @@ class AlterConfigsResource(Message):
 
 
 class IncrementalAlterConfigsRequest(Message):
-    __slots__ = ("resources", "validate_only")
+    FIELDS: ClassVar[tuple[str, ...]] = ("resources", "validate_only")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -90,31 +94,31 @@ class IncrementalAlterConfigsRequest(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> IncrementalAlterConfigsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 7:
+    if elements > (end - pos) // 7:
         raise DecodeError("Resources counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Resources is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     resources_list: list[AlterConfigsResource] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_resource_type = _unpack_b(buf, pos)[0]
         pos += 1
         r_resource_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        r_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 5:
+        if r_elements > (end - pos) // 5:
             raise DecodeError("Configs counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("Configs is null", pos)
-        left -= count
+        left -= r_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         r_configs_list: list[AlterableConfig] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_c_name, pos = read_string(buf, pos)
             r_c_config_operation = _unpack_b(buf, pos)[0]
             pos += 1
@@ -147,39 +151,39 @@ def _encode_classic(out: bytearray, message: IncrementalAlterConfigsRequest, ver
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> IncrementalAlterConfigsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 4:
+    elements -= 1
+    if elements > (end - pos) // 4:
         raise DecodeError("Resources counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Resources is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     resources_list: list[AlterConfigsResource] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_resource_type = _unpack_b(buf, pos)[0]
         pos += 1
         r_resource_name, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        r_elements = buf[pos]
+        if r_elements > 127:
+            r_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 4:
+        r_elements -= 1
+        if r_elements > (end - pos) // 4:
             raise DecodeError("Configs counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("Configs is null", pos)
-        left -= count
+        left -= r_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         r_configs_list: list[AlterableConfig] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_c_name, pos = read_compact_string(buf, pos)
             r_c_config_operation = _unpack_b(buf, pos)[0]
             pos += 1

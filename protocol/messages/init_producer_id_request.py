@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -31,7 +32,8 @@ _pack_qh = Struct(">qh").pack
 
 
 class AssignedTopic(Message):
-    __slots__ = ("topic", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -43,7 +45,8 @@ class AssignedTopic(Message):
 
 
 class InitProducerIdRequest(Message):
-    __slots__ = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "enable_2pc", "keep_prepared_txn", "consumer_group_id", "generation_id", "assigned_partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "enable_2pc", "keep_prepared_txn", "consumer_group_id", "generation_id", "assigned_partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -132,37 +135,37 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> InitProducerIdReque
                 raise DecodeError("tagged field GenerationId is not of the size given", pos)
         if 9002 in tags:
             pos, stop = tags[9002]
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            elements = buf[pos]
+            if elements > 127:
+                elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 3:
+            elements -= 1
+            if elements > (end - pos) // 3:
                 raise DecodeError("AssignedPartitions counts more elements than there are bytes", pos)
-            if count < 0:
+            if elements < 0:
                 raise DecodeError("AssignedPartitions is null", pos)
-            left -= count
+            left -= elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             assigned_partitions_list: list[AssignedTopic] = []
-            for _ in range(count):
+            for _ in range(elements):
                 a_topic, pos = read_compact_string(buf, pos)
-                count = buf[pos]
-                if count > 127:
-                    count, pos = read_uvarint(buf, pos)
+                a_elements = buf[pos]
+                if a_elements > 127:
+                    a_elements, pos = read_uvarint(buf, pos)
                 else:
                     pos += 1
-                count -= 1
-                if count > (end - pos) // 4:
+                a_elements -= 1
+                if a_elements > (end - pos) // 4:
                     raise DecodeError("Partitions counts more elements than there are bytes", pos)
-                if count < 0:
+                if a_elements < 0:
                     raise DecodeError("Partitions is null", pos)
-                left -= count
+                left -= a_elements
                 if left < 0:
                     raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-                a_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+                a_partitions: Sequence[int] = list(unpack_from(f">{a_elements}i", buf, pos))
+                pos += 4 * a_elements
                 if buf[pos]:
                     pos, left = skip_counted_tags(buf, pos, left)
                 else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -34,7 +35,8 @@ _pack_ii = Struct(">ii").pack
 
 
 class JoinGroupRequestProtocol(Message):
-    __slots__ = ("name", "metadata")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "metadata")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,7 +48,8 @@ class JoinGroupRequestProtocol(Message):
 
 
 class JoinGroupRequest(Message):
-    __slots__ = ("group_id", "session_timeout_ms", "rebalance_timeout_ms", "member_id", "group_instance_id", "protocol_type", "protocols", "reason")
+    FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "session_timeout_ms", "rebalance_timeout_ms", "member_id", "group_instance_id", "protocol_type", "protocols", "reason")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -101,17 +104,17 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> JoinGroupRequest:
     else:
         group_instance_id = None
     protocol_type, pos = read_string(buf, pos)
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Protocols counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Protocols is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     protocols_list: list[JoinGroupRequestProtocol] = []
-    for _ in range(count):
+    for _ in range(elements):
         p_name, pos = read_string(buf, pos)
         p_metadata, pos = read_bytes(buf, pos)
         p = JoinGroupRequestProtocol(p_name, p_metadata)
@@ -145,21 +148,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> JoinGroupRequest:
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
     protocol_type, pos = read_compact_string(buf, pos)
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Protocols counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Protocols is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     protocols_list: list[JoinGroupRequestProtocol] = []
-    for _ in range(count):
+    for _ in range(elements):
         p_name, pos = read_compact_string(buf, pos)
         p_metadata, pos = read_compact_bytes(buf, pos)
         if buf[pos]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -36,7 +37,8 @@ _pack_ihi = Struct(">ihi").pack
 
 
 class JoinGroupResponseMember(Message):
-    __slots__ = ("member_id", "group_instance_id", "metadata")
+    FIELDS: ClassVar[tuple[str, ...]] = ("member_id", "group_instance_id", "metadata")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -50,7 +52,8 @@ class JoinGroupResponseMember(Message):
 
 
 class JoinGroupResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "generation_id", "protocol_type", "protocol_name", "leader", "skip_assignment", "member_id", "members")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "generation_id", "protocol_type", "protocol_name", "leader", "skip_assignment", "member_id", "members")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -102,14 +105,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> JoinGroupResponse:
     protocol_name, pos = read_string(buf, pos)
     leader, pos = read_string(buf, pos)
     member_id, pos = read_string(buf, pos)
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Members counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Members is null", pos)
     members_list: list[JoinGroupResponseMember] = []
-    for _ in range(count):
+    for _ in range(elements):
         m_member_id, pos = read_string(buf, pos)
         if version >= 5:
             m_group_instance_id, pos = read_nullable_string(buf, pos)
@@ -158,18 +161,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> JoinGroupResponse:
     else:
         skip_assignment = False
     member_id, pos = read_compact_string(buf, pos)
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 4:
+    elements -= 1
+    if elements > (end - pos) // 4:
         raise DecodeError("Members counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Members is null", pos)
     members_list: list[JoinGroupResponseMember] = []
-    for _ in range(count):
+    for _ in range(elements):
         m_member_id, pos = read_compact_string(buf, pos)
         m_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         m_metadata, pos = read_compact_bytes(buf, pos)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -28,7 +29,8 @@ _pack_i = Struct(">i").pack
 
 
 class MemberIdentity(Message):
-    __slots__ = ("member_id", "group_instance_id", "reason")
+    FIELDS: ClassVar[tuple[str, ...]] = ("member_id", "group_instance_id", "reason")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,7 +44,8 @@ class MemberIdentity(Message):
 
 
 class LeaveGroupRequest(Message):
-    __slots__ = ("group_id", "member_id", "members")
+    FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "member_id", "members")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -79,17 +82,17 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> LeaveGroupRequest:
     else:
         member_id = ""
     if version >= 3:
-        count = _unpack_i(buf, pos)[0]
+        elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 4:
+        if elements > (end - pos) // 4:
             raise DecodeError("Members counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("Members is null", pos)
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         members_list: list[MemberIdentity] = []
-        for _ in range(count):
+        for _ in range(elements):
             m_member_id, pos = read_string(buf, pos)
             m_group_instance_id, pos = read_nullable_string(buf, pos)
             m = MemberIdentity(m_member_id, m_group_instance_id, None)
@@ -116,21 +119,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> LeaveGroupRequest:
     end = len(buf)
     left = ELEMENTS_MAX
     group_id, pos = read_compact_string(buf, pos)
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Members counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Members is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     members_list: list[MemberIdentity] = []
-    for _ in range(count):
+    for _ in range(elements):
         m_member_id, pos = read_compact_string(buf, pos)
         m_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         if version >= 5:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -31,7 +32,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class MemberResponse(Message):
-    __slots__ = ("member_id", "group_instance_id", "error_code")
+    FIELDS: ClassVar[tuple[str, ...]] = ("member_id", "group_instance_id", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -45,7 +47,8 @@ class MemberResponse(Message):
 
 
 class LeaveGroupResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "members")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "members")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -83,14 +86,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> LeaveGroupResponse:
     error_code = _unpack_h(buf, pos)[0]
     pos += 2
     if version >= 3:
-        count = _unpack_i(buf, pos)[0]
+        elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 6:
+        if elements > (end - pos) // 6:
             raise DecodeError("Members counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("Members is null", pos)
         members_list: list[MemberResponse] = []
-        for _ in range(count):
+        for _ in range(elements):
             m_member_id, pos = read_string(buf, pos)
             m_group_instance_id, pos = read_nullable_string(buf, pos)
             m_error_code = _unpack_h(buf, pos)[0]
@@ -120,18 +123,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> LeaveGroupResponse:
     end = len(buf)
     throttle_time_ms, error_code = _unpack_ih(buf, pos)
     pos += 6
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 5:
+    elements -= 1
+    if elements > (end - pos) // 5:
         raise DecodeError("Members counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Members is null", pos)
     members_list: list[MemberResponse] = []
-    for _ in range(count):
+    for _ in range(elements):
         m_member_id, pos = read_compact_string(buf, pos)
         m_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         m_error_code = _unpack_h(buf, pos)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -17,7 +18,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class ListConfigResourcesRequest(Message):
-    __slots__ = ("resource_types",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("resource_types",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,21 +42,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListConfigResources
     end = len(buf)
     left = ELEMENTS_MAX
     if version >= 1:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > end - pos:
+        elements -= 1
+        if elements > end - pos:
             raise DecodeError("ResourceTypes counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("ResourceTypes is null", pos)
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-        resource_types: Sequence[int] = list(unpack_from(f">{count}b", buf, pos))
-        pos += 1 * count
+        resource_types: Sequence[int] = list(unpack_from(f">{elements}b", buf, pos))
+        pos += 1 * elements
     else:
         resource_types = ()
     if buf[pos]:

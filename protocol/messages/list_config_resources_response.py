@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -23,7 +24,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class ConfigResource(Message):
-    __slots__ = ("resource_name", "resource_type")
+    FIELDS: ClassVar[tuple[str, ...]] = ("resource_name", "resource_type")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -35,7 +37,8 @@ class ConfigResource(Message):
 
 
 class ListConfigResourcesResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "config_resources")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "config_resources")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -62,18 +65,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListConfigResources
     end = len(buf)
     throttle_time_ms, error_code = _unpack_ih(buf, pos)
     pos += 6
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 2:
+    elements -= 1
+    if elements > (end - pos) // 2:
         raise DecodeError("ConfigResources counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("ConfigResources is null", pos)
     config_resources_list: list[ConfigResource] = []
-    for _ in range(count):
+    for _ in range(elements):
         c_resource_name, pos = read_compact_string(buf, pos)
         if version >= 1:
             c_resource_type = _unpack_b(buf, pos)[0]

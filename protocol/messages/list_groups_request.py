@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -19,7 +20,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class ListGroupsRequest(Message):
-    __slots__ = ("states_filter", "types_filter")
+    FIELDS: ClassVar[tuple[str, ...]] = ("states_filter", "types_filter")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -58,42 +60,42 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListGroupsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
     if version >= 4:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > end - pos:
+        elements -= 1
+        if elements > end - pos:
             raise DecodeError("StatesFilter counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("StatesFilter is null", pos)
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         states_filter_list: list[str] = []
-        for _ in range(count):
+        for _ in range(elements):
             s, pos = read_compact_string(buf, pos)
             states_filter_list.append(s)
         states_filter: Sequence[str] = states_filter_list
     else:
         states_filter = ()
     if version >= 5:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > end - pos:
+        elements -= 1
+        if elements > end - pos:
             raise DecodeError("TypesFilter counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("TypesFilter is null", pos)
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         types_filter_list: list[str] = []
-        for _ in range(count):
+        for _ in range(elements):
             t, pos = read_compact_string(buf, pos)
             types_filter_list.append(t)
         types_filter: Sequence[str] = types_filter_list

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -27,7 +28,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class ListedGroup(Message):
-    __slots__ = ("group_id", "protocol_type", "group_state", "group_type")
+    FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "protocol_type", "group_state", "group_type")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -43,7 +45,8 @@ class ListedGroup(Message):
 
 
 class ListGroupsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "groups")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "groups")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -80,14 +83,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ListGroupsResponse:
         throttle_time_ms = 0
     error_code = _unpack_h(buf, pos)[0]
     pos += 2
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 4:
+    if elements > (end - pos) // 4:
         raise DecodeError("Groups counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Groups is null", pos)
     groups_list: list[ListedGroup] = []
-    for _ in range(count):
+    for _ in range(elements):
         g_group_id, pos = read_string(buf, pos)
         g_protocol_type, pos = read_string(buf, pos)
         g = ListedGroup(g_group_id, g_protocol_type, "", "")
@@ -111,18 +114,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListGroupsResponse:
     end = len(buf)
     throttle_time_ms, error_code = _unpack_ih(buf, pos)
     pos += 6
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Groups counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Groups is null", pos)
     groups_list: list[ListedGroup] = []
-    for _ in range(count):
+    for _ in range(elements):
         g_group_id, pos = read_compact_string(buf, pos)
         g_protocol_type, pos = read_compact_string(buf, pos)
         if version >= 4:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -24,7 +25,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class OngoingPartitionReassignment(Message):
-    __slots__ = ("partition_index", "replicas", "adding_replicas", "removing_replicas")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "replicas", "adding_replicas", "removing_replicas")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,7 +42,8 @@ class OngoingPartitionReassignment(Message):
 
 
 class OngoingTopicReassignment(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -52,7 +55,8 @@ class OngoingTopicReassignment(Message):
 
 
 class ListPartitionReassignmentsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "error_message", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -82,69 +86,69 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListPartitionReassi
     throttle_time_ms, error_code = _unpack_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[OngoingTopicReassignment] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 8:
+        t_elements -= 1
+        if t_elements > (end - pos) // 8:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
         t_partitions_list: list[OngoingPartitionReassignment] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index = _unpack_i(buf, pos)[0]
             pos += 4
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 4:
                 raise DecodeError("Replicas counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 raise DecodeError("Replicas is null", pos)
-            t_p_replicas: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_p_replicas: Sequence[int] = list(unpack_from(f">{t_p_elements}i", buf, pos))
+            pos += 4 * t_p_elements
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 4:
                 raise DecodeError("AddingReplicas counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 raise DecodeError("AddingReplicas is null", pos)
-            t_p_adding_replicas: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_p_adding_replicas: Sequence[int] = list(unpack_from(f">{t_p_elements}i", buf, pos))
+            pos += 4 * t_p_elements
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 4:
                 raise DecodeError("RemovingReplicas counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 raise DecodeError("RemovingReplicas is null", pos)
-            t_p_removing_replicas: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            t_p_removing_replicas: Sequence[int] = list(unpack_from(f">{t_p_elements}i", buf, pos))
+            pos += 4 * t_p_elements
             if buf[pos]:
                 pos = skip_tags(buf, pos)
             else:

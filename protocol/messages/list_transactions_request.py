@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -23,7 +24,8 @@ _pack_q = Struct(">q").pack
 
 
 class ListTransactionsRequest(Message):
-    __slots__ = ("state_filters", "producer_id_filters", "duration_filter", "transactional_id_pattern")
+    FIELDS: ClassVar[tuple[str, ...]] = ("state_filters", "producer_id_filters", "duration_filter", "transactional_id_pattern")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -51,39 +53,39 @@ class ListTransactionsRequest(Message):
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListTransactionsRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > end - pos:
+    elements -= 1
+    if elements > end - pos:
         raise DecodeError("StateFilters counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("StateFilters is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     state_filters_list: list[str] = []
-    for _ in range(count):
+    for _ in range(elements):
         s, pos = read_compact_string(buf, pos)
         state_filters_list.append(s)
     state_filters: Sequence[str] = state_filters_list
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 8:
+    elements -= 1
+    if elements > (end - pos) // 8:
         raise DecodeError("ProducerIdFilters counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("ProducerIdFilters is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-    producer_id_filters: Sequence[int] = list(unpack_from(f">{count}q", buf, pos))
-    pos += 8 * count
+    producer_id_filters: Sequence[int] = list(unpack_from(f">{elements}q", buf, pos))
+    pos += 8 * elements
     if version >= 1:
         duration_filter = _unpack_q(buf, pos)[0]
         pos += 8

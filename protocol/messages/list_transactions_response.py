@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -23,7 +24,8 @@ _pack_q = Struct(">q").pack
 
 
 class TransactionState(Message):
-    __slots__ = ("transactional_id", "producer_id", "transaction_state")
+    FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "producer_id", "transaction_state")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -37,7 +39,8 @@ class TransactionState(Message):
 
 
 class ListTransactionsResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "unknown_state_filters", "transaction_states")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "unknown_state_filters", "transaction_states")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -66,33 +69,33 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListTransactionsRes
     end = len(buf)
     throttle_time_ms, error_code = _unpack_ih(buf, pos)
     pos += 6
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > end - pos:
+    elements -= 1
+    if elements > end - pos:
         raise DecodeError("UnknownStateFilters counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("UnknownStateFilters is null", pos)
     unknown_state_filters_list: list[str] = []
-    for _ in range(count):
+    for _ in range(elements):
         u, pos = read_compact_string(buf, pos)
         unknown_state_filters_list.append(u)
     unknown_state_filters: Sequence[str] = unknown_state_filters_list
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 11:
+    elements -= 1
+    if elements > (end - pos) // 11:
         raise DecodeError("TransactionStates counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("TransactionStates is null", pos)
     transaction_states_list: list[TransactionState] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_transactional_id, pos = read_compact_string(buf, pos)
         t_producer_id = _unpack_q(buf, pos)[0]
         pos += 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -33,7 +34,8 @@ _pack_i = Struct(">i").pack
 
 
 class MetadataRequestTopic(Message):
-    __slots__ = ("topic_id", "name")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic_id", "name")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -45,7 +47,8 @@ class MetadataRequestTopic(Message):
 
 
 class MetadataRequest(Message):
-    __slots__ = ("topics", "allow_auto_topic_creation", "include_cluster_authorized_operations", "include_topic_authorized_operations")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topics", "allow_auto_topic_creation", "include_cluster_authorized_operations", "include_topic_authorized_operations")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -78,18 +81,18 @@ class MetadataRequest(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 2:
+    if elements > (end - pos) // 2:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         topics: Sequence[MetadataRequestTopic] | None = None
     else:
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         topics_list: list[MetadataRequestTopic] = []
-        for _ in range(count):
+        for _ in range(elements):
             t_name, pos = read_string(buf, pos)
             t = MetadataRequestTopic(ZERO_UUID, t_name)
             topics_list.append(t)
@@ -131,22 +134,22 @@ def _encode_classic(out: bytearray, message: MetadataRequest, version: int) -> N
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 2:
+    elements -= 1
+    if elements > (end - pos) // 2:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         topics: Sequence[MetadataRequestTopic] | None = None
     else:
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         topics_list: list[MetadataRequestTopic] = []
-        for _ in range(count):
+        for _ in range(elements):
             if version >= 10:
                 t_topic_id = _unpack_u(buf, pos)[0]
                 pos += 16

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -38,7 +39,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class MetadataResponseBroker(Message):
-    __slots__ = ("node_id", "host", "port", "rack")
+    FIELDS: ClassVar[tuple[str, ...]] = ("node_id", "host", "port", "rack")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +56,8 @@ class MetadataResponseBroker(Message):
 
 
 class MetadataResponsePartition(Message):
-    __slots__ = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "offline_replicas")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "offline_replicas")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,7 +79,8 @@ class MetadataResponsePartition(Message):
 
 
 class MetadataResponseTopic(Message):
-    __slots__ = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -96,7 +100,8 @@ class MetadataResponseTopic(Message):
 
 
 class MetadataResponse(Message):
-    __slots__ = ("throttle_time_ms", "brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations", "error_code")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -139,14 +144,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataResponse:
         pos += 4
     else:
         throttle_time_ms = 0
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 10:
+    if elements > (end - pos) // 10:
         raise DecodeError("Brokers counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Brokers is null", pos)
     brokers_list: list[MetadataResponseBroker] = []
-    for _ in range(count):
+    for _ in range(elements):
         b_node_id = _unpack_i(buf, pos)[0]
         pos += 4
         b_host, pos = read_string(buf, pos)
@@ -168,14 +173,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataResponse:
         pos += 4
     else:
         controller_id = -1
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 8:
+    if elements > (end - pos) // 8:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[MetadataResponseTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         t_name, pos = read_string(buf, pos)
@@ -184,14 +189,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataResponse:
             pos += 1
         else:
             t_is_internal = False
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 18:
+        if t_elements > (end - pos) // 18:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
         t_partitions_list: list[MetadataResponsePartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_error_code, t_p_partition_index, t_p_leader_id = _unpack_hii(buf, pos)
             pos += 10
             if version >= 7:
@@ -199,31 +204,31 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataResponse:
                 pos += 4
             else:
                 t_p_leader_epoch = -1
-            count = _unpack_i(buf, pos)[0]
+            t_p_elements = _unpack_i(buf, pos)[0]
             pos += 4
-            if count > (end - pos) // 4:
+            if t_p_elements > (end - pos) // 4:
                 raise DecodeError("ReplicaNodes counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 raise DecodeError("ReplicaNodes is null", pos)
-            t_p_replica_nodes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count = _unpack_i(buf, pos)[0]
+            t_p_replica_nodes: Sequence[int] = list(unpack_from(f">{t_p_elements}i", buf, pos))
+            pos += 4 * t_p_elements
+            t_p_elements = _unpack_i(buf, pos)[0]
             pos += 4
-            if count > (end - pos) // 4:
+            if t_p_elements > (end - pos) // 4:
                 raise DecodeError("IsrNodes counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 raise DecodeError("IsrNodes is null", pos)
-            t_p_isr_nodes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            t_p_isr_nodes: Sequence[int] = list(unpack_from(f">{t_p_elements}i", buf, pos))
+            pos += 4 * t_p_elements
             if version >= 5:
-                count = _unpack_i(buf, pos)[0]
+                t_p_elements = _unpack_i(buf, pos)[0]
                 pos += 4
-                if count > (end - pos) // 4:
+                if t_p_elements > (end - pos) // 4:
                     raise DecodeError("OfflineReplicas counts more elements than there are bytes", pos)
-                if count < 0:
+                if t_p_elements < 0:
                     raise DecodeError("OfflineReplicas is null", pos)
-                t_p_offline_replicas: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+                t_p_offline_replicas: Sequence[int] = list(unpack_from(f">{t_p_elements}i", buf, pos))
+                pos += 4 * t_p_elements
             else:
                 t_p_offline_replicas = ()
             t_p = MetadataResponsePartition(t_p_error_code, t_p_partition_index, t_p_leader_id, t_p_leader_epoch, t_p_replica_nodes, t_p_isr_nodes, t_p_offline_replicas)
@@ -290,18 +295,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataResponse:
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 11:
+    elements -= 1
+    if elements > (end - pos) // 11:
         raise DecodeError("Brokers counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Brokers is null", pos)
     brokers_list: list[MetadataResponseBroker] = []
-    for _ in range(count):
+    for _ in range(elements):
         b_node_id = _unpack_i(buf, pos)[0]
         pos += 4
         b_host, pos = read_compact_string(buf, pos)
@@ -318,18 +323,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataResponse:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     controller_id = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 10:
+    elements -= 1
+    if elements > (end - pos) // 10:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[MetadataResponseTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         t_name, pos = read_compact_nullable_string(buf, pos)
@@ -342,56 +347,56 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataResponse:
             t_topic_id = ZERO_UUID
         t_is_internal = _unpack_o(buf, pos)[0]
         pos += 1
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 18:
+        t_elements -= 1
+        if t_elements > (end - pos) // 18:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
         t_partitions_list: list[MetadataResponsePartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_error_code, t_p_partition_index, t_p_leader_id, t_p_leader_epoch = _unpack_hiii(buf, pos)
             pos += 14
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 4:
                 raise DecodeError("ReplicaNodes counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 raise DecodeError("ReplicaNodes is null", pos)
-            t_p_replica_nodes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_p_replica_nodes: Sequence[int] = list(unpack_from(f">{t_p_elements}i", buf, pos))
+            pos += 4 * t_p_elements
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 4:
                 raise DecodeError("IsrNodes counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 raise DecodeError("IsrNodes is null", pos)
-            t_p_isr_nodes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_p_isr_nodes: Sequence[int] = list(unpack_from(f">{t_p_elements}i", buf, pos))
+            pos += 4 * t_p_elements
+            t_p_elements = buf[pos]
+            if t_p_elements > 127:
+                t_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_p_elements -= 1
+            if t_p_elements > (end - pos) // 4:
                 raise DecodeError("OfflineReplicas counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_p_elements < 0:
                 raise DecodeError("OfflineReplicas is null", pos)
-            t_p_offline_replicas: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            t_p_offline_replicas: Sequence[int] = list(unpack_from(f">{t_p_elements}i", buf, pos))
+            pos += 4 * t_p_elements
             if buf[pos]:
                 pos = skip_tags(buf, pos)
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -17,7 +18,8 @@ _pack_i = Struct(">i").pack
 
 
 class OffsetCommitKey(Message):
-    __slots__ = ("group", "topic", "partition")
+    FIELDS: ClassVar[tuple[str, ...]] = ("group", "topic", "partition")
+    __slots__ = FIELDS
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -29,7 +30,8 @@ _pack_ihx = Struct(">ihx").pack
 
 
 class OffsetCommitResponsePartition(Message):
-    __slots__ = ("partition_index", "error_code")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -41,7 +43,8 @@ class OffsetCommitResponsePartition(Message):
 
 
 class OffsetCommitResponseTopic(Message):
-    __slots__ = ("name", "topic_id", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -55,7 +58,8 @@ class OffsetCommitResponseTopic(Message):
 
 
 class OffsetCommitResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -88,23 +92,23 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetCommitResponse
         pos += 4
     else:
         throttle_time_ms = 0
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[OffsetCommitResponseTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 6:
+        if t_elements > (end - pos) // 6:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
         t_partitions_list: list[OffsetCommitResponsePartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index, t_p_error_code = _unpack_ih(buf, pos)
             pos += 6
             t_p = OffsetCommitResponsePartition(t_p_partition_index, t_p_error_code)
@@ -132,18 +136,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetCommitRespons
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 2:
+    elements -= 1
+    if elements > (end - pos) // 2:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[OffsetCommitResponseTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         if version <= 9:
             t_name, pos = read_compact_string(buf, pos)
         else:
@@ -153,18 +157,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetCommitRespons
             pos += 16
         else:
             t_topic_id = ZERO_UUID
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 7:
+        t_elements -= 1
+        if t_elements > (end - pos) // 7:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
         t_partitions_list: list[OffsetCommitResponsePartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index, t_p_error_code = _unpack_ih(buf, pos)
             pos += 6
             if buf[pos]:

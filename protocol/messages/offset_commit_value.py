@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -28,7 +29,8 @@ _pack_qi = Struct(">qi").pack
 
 
 class OffsetCommitValue(Message):
-    __slots__ = ("offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id")
+    FIELDS: ClassVar[tuple[str, ...]] = ("offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id")
+    __slots__ = FIELDS
 
     def __init__(
         self,

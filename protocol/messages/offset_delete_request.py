@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -19,7 +20,8 @@ _pack_i = Struct(">i").pack
 
 
 class OffsetDeleteRequestPartition(Message):
-    __slots__ = ("partition_index",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -29,7 +31,8 @@ class OffsetDeleteRequestPartition(Message):
 
 
 class OffsetDeleteRequestTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -41,7 +44,8 @@ class OffsetDeleteRequestTopic(Message):
 
 
 class OffsetDeleteRequest(Message):
-    __slots__ = ("group_id", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -66,29 +70,29 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetDeleteRequest:
     end = len(buf)
     left = ELEMENTS_MAX
     group_id, pos = read_string(buf, pos)
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[OffsetDeleteRequestTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 4:
+        if t_elements > (end - pos) // 4:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[OffsetDeleteRequestPartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index = _unpack_i(buf, pos)[0]
             pos += 4
             t_p = OffsetDeleteRequestPartition(t_p_partition_index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -22,7 +23,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class OffsetDeleteResponsePartition(Message):
-    __slots__ = ("partition_index", "error_code")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -34,7 +36,8 @@ class OffsetDeleteResponsePartition(Message):
 
 
 class OffsetDeleteResponseTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,7 +49,8 @@ class OffsetDeleteResponseTopic(Message):
 
 
 class OffsetDeleteResponse(Message):
-    __slots__ = ("error_code", "throttle_time_ms", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "throttle_time_ms", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -73,23 +77,23 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetDeleteResponse
     end = len(buf)
     error_code, throttle_time_ms = _unpack_hi(buf, pos)
     pos += 6
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[OffsetDeleteResponseTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 6:
+        if t_elements > (end - pos) // 6:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
         t_partitions_list: list[OffsetDeleteResponsePartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index, t_p_error_code = _unpack_ih(buf, pos)
             pos += 6
             t_p = OffsetDeleteResponsePartition(t_p_partition_index, t_p_error_code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -31,7 +32,8 @@ _pack_i = Struct(">i").pack
 
 
 class OffsetFetchRequestTopic(Message):
-    __slots__ = ("name", "partition_indexes")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partition_indexes")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -43,7 +45,8 @@ class OffsetFetchRequestTopic(Message):
 
 
 class OffsetFetchRequestTopics(Message):
-    __slots__ = ("name", "topic_id", "partition_indexes")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partition_indexes")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,7 +60,8 @@ class OffsetFetchRequestTopics(Message):
 
 
 class OffsetFetchRequestGroup(Message):
-    __slots__ = ("group_id", "member_id", "member_epoch", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "member_id", "member_epoch", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -73,7 +77,8 @@ class OffsetFetchRequestGroup(Message):
 
 
 class OffsetFetchRequest(Message):
-    __slots__ = ("group_id", "topics", "groups", "require_stable")
+    FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "topics", "groups", "require_stable")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -107,30 +112,30 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
     end = len(buf)
     left = ELEMENTS_MAX
     group_id, pos = read_string(buf, pos)
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         topics: Sequence[OffsetFetchRequestTopic] | None = None
     else:
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         topics_list: list[OffsetFetchRequestTopic] = []
-        for _ in range(count):
+        for _ in range(elements):
             t_name, pos = read_string(buf, pos)
-            count = _unpack_i(buf, pos)[0]
+            t_elements = _unpack_i(buf, pos)[0]
             pos += 4
-            if count > (end - pos) // 4:
+            if t_elements > (end - pos) // 4:
                 raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_elements < 0:
                 raise DecodeError("PartitionIndexes is null", pos)
-            left -= count
+            left -= t_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-            t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            t_partition_indexes: Sequence[int] = list(unpack_from(f">{t_elements}i", buf, pos))
+            pos += 4 * t_elements
             t = OffsetFetchRequestTopic(t_name, t_partition_indexes)
             topics_list.append(t)
         topics = topics_list
@@ -162,38 +167,38 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
     else:
         group_id = ""
     if version <= 7:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 3:
+        elements -= 1
+        if elements > (end - pos) // 3:
             raise DecodeError("Topics counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             topics: Sequence[OffsetFetchRequestTopic] | None = None
         else:
-            left -= count
+            left -= elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             topics_list: list[OffsetFetchRequestTopic] = []
-            for _ in range(count):
+            for _ in range(elements):
                 t_name, pos = read_compact_string(buf, pos)
-                count = buf[pos]
-                if count > 127:
-                    count, pos = read_uvarint(buf, pos)
+                t_elements = buf[pos]
+                if t_elements > 127:
+                    t_elements, pos = read_uvarint(buf, pos)
                 else:
                     pos += 1
-                count -= 1
-                if count > (end - pos) // 4:
+                t_elements -= 1
+                if t_elements > (end - pos) // 4:
                     raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
-                if count < 0:
+                if t_elements < 0:
                     raise DecodeError("PartitionIndexes is null", pos)
-                left -= count
+                left -= t_elements
                 if left < 0:
                     raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-                t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+                t_partition_indexes: Sequence[int] = list(unpack_from(f">{t_elements}i", buf, pos))
+                pos += 4 * t_elements
                 if buf[pos]:
                     pos, left = skip_counted_tags(buf, pos, left)
                 else:
@@ -204,21 +209,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
     else:
         topics = ()
     if version >= 8:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 3:
+        elements -= 1
+        if elements > (end - pos) // 3:
             raise DecodeError("Groups counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("Groups is null", pos)
-        left -= count
+        left -= elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         groups_list: list[OffsetFetchRequestGroup] = []
-        for _ in range(count):
+        for _ in range(elements):
             g_group_id, pos = read_compact_string(buf, pos)
             if version >= 9:
                 g_member_id, pos = read_compact_nullable_string(buf, pos)
@@ -229,22 +234,22 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
                 pos += 4
             else:
                 g_member_epoch = -1
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            g_elements = buf[pos]
+            if g_elements > 127:
+                g_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 2:
+            g_elements -= 1
+            if g_elements > (end - pos) // 2:
                 raise DecodeError("Topics counts more elements than there are bytes", pos)
-            if count < 0:
+            if g_elements < 0:
                 g_topics: Sequence[OffsetFetchRequestTopics] | None = None
             else:
-                left -= count
+                left -= g_elements
                 if left < 0:
                     raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
                 g_topics_list: list[OffsetFetchRequestTopics] = []
-                for _ in range(count):
+                for _ in range(g_elements):
                     if version <= 9:
                         g_t_name, pos = read_compact_string(buf, pos)
                     else:
@@ -254,21 +259,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
                         pos += 16
                     else:
                         g_t_topic_id = ZERO_UUID
-                    count = buf[pos]
-                    if count > 127:
-                        count, pos = read_uvarint(buf, pos)
+                    g_t_elements = buf[pos]
+                    if g_t_elements > 127:
+                        g_t_elements, pos = read_uvarint(buf, pos)
                     else:
                         pos += 1
-                    count -= 1
-                    if count > (end - pos) // 4:
+                    g_t_elements -= 1
+                    if g_t_elements > (end - pos) // 4:
                         raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
-                    if count < 0:
+                    if g_t_elements < 0:
                         raise DecodeError("PartitionIndexes is null", pos)
-                    left -= count
+                    left -= g_t_elements
                     if left < 0:
                         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-                    g_t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-                    pos += 4 * count
+                    g_t_partition_indexes: Sequence[int] = list(unpack_from(f">{g_t_elements}i", buf, pos))
+                    pos += 4 * g_t_elements
                     if buf[pos]:
                         pos, left = skip_counted_tags(buf, pos, left)
                     else:

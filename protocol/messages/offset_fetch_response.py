@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -36,7 +37,8 @@ _pack_iqi = Struct(">iqi").pack
 
 
 class OffsetFetchResponsePartition(Message):
-    __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +56,8 @@ class OffsetFetchResponsePartition(Message):
 
 
 class OffsetFetchResponseTopic(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -66,7 +69,8 @@ class OffsetFetchResponseTopic(Message):
 
 
 class OffsetFetchResponsePartitions(Message):
-    __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -84,7 +88,8 @@ class OffsetFetchResponsePartitions(Message):
 
 
 class OffsetFetchResponseTopics(Message):
-    __slots__ = ("name", "topic_id", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -98,7 +103,8 @@ class OffsetFetchResponseTopics(Message):
 
 
 class OffsetFetchResponseGroup(Message):
-    __slots__ = ("group_id", "topics", "error_code")
+    FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "topics", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -112,7 +118,8 @@ class OffsetFetchResponseGroup(Message):
 
 
 class OffsetFetchResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics", "error_code", "groups")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics", "error_code", "groups")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -149,23 +156,23 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetFetchResponse:
         pos += 4
     else:
         throttle_time_ms = 0
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[OffsetFetchResponseTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 16:
+        if t_elements > (end - pos) // 16:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
         t_partitions_list: list[OffsetFetchResponsePartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index, t_p_committed_offset = _unpack_iq(buf, pos)
             pos += 12
             if version >= 5:
@@ -213,31 +220,31 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchResponse
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
     if version <= 7:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 3:
+        elements -= 1
+        if elements > (end - pos) // 3:
             raise DecodeError("Topics counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("Topics is null", pos)
         topics_list: list[OffsetFetchResponseTopic] = []
-        for _ in range(count):
+        for _ in range(elements):
             t_name, pos = read_compact_string(buf, pos)
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_elements = buf[pos]
+            if t_elements > 127:
+                t_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 20:
+            t_elements -= 1
+            if t_elements > (end - pos) // 20:
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_elements < 0:
                 raise DecodeError("Partitions is null", pos)
             t_partitions_list: list[OffsetFetchResponsePartition] = []
-            for _ in range(count):
+            for _ in range(t_elements):
                 t_p_partition_index, t_p_committed_offset, t_p_committed_leader_epoch = _unpack_iqi(buf, pos)
                 pos += 16
                 t_p_metadata, pos = read_compact_nullable_string(buf, pos)
@@ -265,31 +272,31 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchResponse
     else:
         error_code = 0
     if version >= 8:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 5:
+        elements -= 1
+        if elements > (end - pos) // 5:
             raise DecodeError("Groups counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("Groups is null", pos)
         groups_list: list[OffsetFetchResponseGroup] = []
-        for _ in range(count):
+        for _ in range(elements):
             g_group_id, pos = read_compact_string(buf, pos)
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            g_elements = buf[pos]
+            if g_elements > 127:
+                g_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 2:
+            g_elements -= 1
+            if g_elements > (end - pos) // 2:
                 raise DecodeError("Topics counts more elements than there are bytes", pos)
-            if count < 0:
+            if g_elements < 0:
                 raise DecodeError("Topics is null", pos)
             g_topics_list: list[OffsetFetchResponseTopics] = []
-            for _ in range(count):
+            for _ in range(g_elements):
                 if version <= 9:
                     g_t_name, pos = read_compact_string(buf, pos)
                 else:
@@ -299,18 +306,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchResponse
                     pos += 16
                 else:
                     g_t_topic_id = ZERO_UUID
-                count = buf[pos]
-                if count > 127:
-                    count, pos = read_uvarint(buf, pos)
+                g_t_elements = buf[pos]
+                if g_t_elements > 127:
+                    g_t_elements, pos = read_uvarint(buf, pos)
                 else:
                     pos += 1
-                count -= 1
-                if count > (end - pos) // 20:
+                g_t_elements -= 1
+                if g_t_elements > (end - pos) // 20:
                     raise DecodeError("Partitions counts more elements than there are bytes", pos)
-                if count < 0:
+                if g_t_elements < 0:
                     raise DecodeError("Partitions is null", pos)
                 g_t_partitions_list: list[OffsetFetchResponsePartitions] = []
-                for _ in range(count):
+                for _ in range(g_t_elements):
                     g_t_p_partition_index, g_t_p_committed_offset, g_t_p_committed_leader_epoch = _unpack_iqi(buf, pos)
                     pos += 16
                     g_t_p_metadata, pos = read_compact_nullable_string(buf, pos)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -28,7 +29,8 @@ _pack_iiix = Struct(">iiix").pack
 
 
 class OffsetForLeaderPartition(Message):
-    __slots__ = ("partition", "current_leader_epoch", "leader_epoch")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition", "current_leader_epoch", "leader_epoch")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,7 +44,8 @@ class OffsetForLeaderPartition(Message):
 
 
 class OffsetForLeaderTopic(Message):
-    __slots__ = ("topic", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +57,8 @@ class OffsetForLeaderTopic(Message):
 
 
 class OffsetForLeaderEpochRequest(Message):
-    __slots__ = ("replica_id", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("replica_id", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -88,29 +92,29 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpoch
         pos += 4
     else:
         replica_id = -2
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[OffsetForLeaderTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_topic, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 12:
+        if t_elements > (end - pos) // 12:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[OffsetForLeaderPartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition, t_p_current_leader_epoch, t_p_leader_epoch = _unpack_iii(buf, pos)
             pos += 12
             t_p = OffsetForLeaderPartition(t_p_partition, t_p_current_leader_epoch, t_p_leader_epoch)
@@ -139,37 +143,37 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpoc
     left = ELEMENTS_MAX
     replica_id = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[OffsetForLeaderTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_topic, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 13:
+        t_elements -= 1
+        if t_elements > (end - pos) // 13:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[OffsetForLeaderPartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition, t_p_current_leader_epoch, t_p_leader_epoch = _unpack_iii(buf, pos)
             pos += 12
             if buf[pos]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -26,7 +27,8 @@ _pack_i = Struct(">i").pack
 
 
 class EpochEndOffset(Message):
-    __slots__ = ("error_code", "partition", "leader_epoch", "end_offset")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "partition", "leader_epoch", "end_offset")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,7 +44,8 @@ class EpochEndOffset(Message):
 
 
 class OffsetForLeaderTopicResult(Message):
-    __slots__ = ("topic", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +57,8 @@ class OffsetForLeaderTopicResult(Message):
 
 
 class OffsetForLeaderEpochResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -84,23 +88,23 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpoch
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[OffsetForLeaderTopicResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_topic, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 18:
+        if t_elements > (end - pos) // 18:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
         t_partitions_list: list[EpochEndOffset] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_error_code, t_p_partition, t_p_leader_epoch, t_p_end_offset = _unpack_hiiq(buf, pos)
             pos += 18
             t_p = EpochEndOffset(t_p_error_code, t_p_partition, t_p_leader_epoch, t_p_end_offset)
@@ -127,31 +131,31 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpoc
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[OffsetForLeaderTopicResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_topic, pos = read_compact_string(buf, pos)
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 19:
+        t_elements -= 1
+        if t_elements > (end - pos) // 19:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
         t_partitions_list: list[EpochEndOffset] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_error_code, t_p_partition, t_p_leader_epoch, t_p_end_offset = _unpack_hiiq(buf, pos)
             pos += 18
             if buf[pos]:

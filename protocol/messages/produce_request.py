@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -37,7 +38,8 @@ _pack_i = Struct(">i").pack
 
 
 class PartitionProduceData(Message):
-    __slots__ = ("index", "records")
+    FIELDS: ClassVar[tuple[str, ...]] = ("index", "records")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -49,7 +51,8 @@ class PartitionProduceData(Message):
 
 
 class TopicProduceData(Message):
-    __slots__ = ("name", "topic_id", "partition_data")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partition_data")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -63,7 +66,8 @@ class TopicProduceData(Message):
 
 
 class ProduceRequest(Message):
-    __slots__ = ("transactional_id", "acks", "timeout_ms", "topic_data")
+    FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "acks", "timeout_ms", "topic_data")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -99,29 +103,29 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ProduceRequest:
     transactional_id, pos = read_nullable_string(buf, pos)
     acks, timeout_ms = _unpack_hi(buf, pos)
     pos += 6
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("TopicData counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("TopicData is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topic_data_list: list[TopicProduceData] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 8:
+        if t_elements > (end - pos) // 8:
             raise DecodeError("PartitionData counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("PartitionData is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partition_data_list: list[PartitionProduceData] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_index = _unpack_i(buf, pos)[0]
             pos += 4
             t_p_records, pos = read_nullable_records(buf, pos)
@@ -153,21 +157,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceRequest:
     transactional_id, pos = read_compact_nullable_string(buf, pos)
     acks, timeout_ms = _unpack_hi(buf, pos)
     pos += 6
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 2:
+    elements -= 1
+    if elements > (end - pos) // 2:
         raise DecodeError("TopicData counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("TopicData is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topic_data_list: list[TopicProduceData] = []
-    for _ in range(count):
+    for _ in range(elements):
         if version <= 12:
             t_name, pos = read_compact_string(buf, pos)
         else:
@@ -177,21 +181,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceRequest:
             pos += 16
         else:
             t_topic_id = ZERO_UUID
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 6:
+        t_elements -= 1
+        if t_elements > (end - pos) // 6:
             raise DecodeError("PartitionData counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("PartitionData is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partition_data_list: list[PartitionProduceData] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_index = _unpack_i(buf, pos)[0]
             pos += 4
             t_p_records, pos = read_compact_nullable_records(buf, pos)

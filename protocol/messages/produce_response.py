@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -39,7 +40,8 @@ _pack_q = Struct(">q").pack
 
 
 class BatchIndexAndErrorMessage(Message):
-    __slots__ = ("batch_index", "batch_index_error_message")
+    FIELDS: ClassVar[tuple[str, ...]] = ("batch_index", "batch_index_error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -51,7 +53,8 @@ class BatchIndexAndErrorMessage(Message):
 
 
 class LeaderIdAndEpoch(Message):
-    __slots__ = ("leader_id", "leader_epoch")
+    FIELDS: ClassVar[tuple[str, ...]] = ("leader_id", "leader_epoch")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -63,7 +66,8 @@ class LeaderIdAndEpoch(Message):
 
 
 class PartitionProduceResponse(Message):
-    __slots__ = ("index", "error_code", "base_offset", "log_append_time_ms", "log_start_offset", "record_errors", "error_message", "current_leader")
+    FIELDS: ClassVar[tuple[str, ...]] = ("index", "error_code", "base_offset", "log_append_time_ms", "log_start_offset", "record_errors", "error_message", "current_leader")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -87,7 +91,8 @@ class PartitionProduceResponse(Message):
 
 
 class TopicProduceResponse(Message):
-    __slots__ = ("name", "topic_id", "partition_responses")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partition_responses")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -101,7 +106,8 @@ class TopicProduceResponse(Message):
 
 
 class NodeEndpoint(Message):
-    __slots__ = ("node_id", "host", "port", "rack")
+    FIELDS: ClassVar[tuple[str, ...]] = ("node_id", "host", "port", "rack")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -117,7 +123,8 @@ class NodeEndpoint(Message):
 
 
 class ProduceResponse(Message):
-    __slots__ = ("responses", "throttle_time_ms", "node_endpoints")
+    FIELDS: ClassVar[tuple[str, ...]] = ("responses", "throttle_time_ms", "node_endpoints")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -147,23 +154,23 @@ class ProduceResponse(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> ProduceResponse:
     end = len(buf)
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Responses counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Responses is null", pos)
     responses_list: list[TopicProduceResponse] = []
-    for _ in range(count):
+    for _ in range(elements):
         r_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        r_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 22:
+        if r_elements > (end - pos) // 22:
             raise DecodeError("PartitionResponses counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("PartitionResponses is null", pos)
         r_partition_responses_list: list[PartitionProduceResponse] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_p_index, r_p_error_code, r_p_base_offset, r_p_log_append_time_ms = _unpack_ihqq(buf, pos)
             pos += 22
             if version >= 5:
@@ -172,14 +179,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ProduceResponse:
             else:
                 r_p_log_start_offset = -1
             if version >= 8:
-                count = _unpack_i(buf, pos)[0]
+                r_p_elements = _unpack_i(buf, pos)[0]
                 pos += 4
-                if count > (end - pos) // 6:
+                if r_p_elements > (end - pos) // 6:
                     raise DecodeError("RecordErrors counts more elements than there are bytes", pos)
-                if count < 0:
+                if r_p_elements < 0:
                     raise DecodeError("RecordErrors is null", pos)
                 r_p_record_errors_list: list[BatchIndexAndErrorMessage] = []
-                for _ in range(count):
+                for _ in range(r_p_elements):
                     r_p_r_batch_index = _unpack_i(buf, pos)[0]
                     pos += 4
                     r_p_r_batch_index_error_message, pos = read_nullable_string(buf, pos)
@@ -225,18 +232,18 @@ def _encode_classic(out: bytearray, message: ProduceResponse, version: int) -> N
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceResponse:
     end = len(buf)
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 2:
+    elements -= 1
+    if elements > (end - pos) // 2:
         raise DecodeError("Responses counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Responses is null", pos)
     responses_list: list[TopicProduceResponse] = []
-    for _ in range(count):
+    for _ in range(elements):
         if version <= 12:
             r_name, pos = read_compact_string(buf, pos)
         else:
@@ -246,32 +253,32 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceResponse:
             pos += 16
         else:
             r_topic_id = ZERO_UUID
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        r_elements = buf[pos]
+        if r_elements > 127:
+            r_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 33:
+        r_elements -= 1
+        if r_elements > (end - pos) // 33:
             raise DecodeError("PartitionResponses counts more elements than there are bytes", pos)
-        if count < 0:
+        if r_elements < 0:
             raise DecodeError("PartitionResponses is null", pos)
         r_partition_responses_list: list[PartitionProduceResponse] = []
-        for _ in range(count):
+        for _ in range(r_elements):
             r_p_index, r_p_error_code, r_p_base_offset, r_p_log_append_time_ms, r_p_log_start_offset = _unpack_ihqqq(buf, pos)
             pos += 30
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            r_p_elements = buf[pos]
+            if r_p_elements > 127:
+                r_p_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 6:
+            r_p_elements -= 1
+            if r_p_elements > (end - pos) // 6:
                 raise DecodeError("RecordErrors counts more elements than there are bytes", pos)
-            if count < 0:
+            if r_p_elements < 0:
                 raise DecodeError("RecordErrors is null", pos)
             r_p_record_errors_list: list[BatchIndexAndErrorMessage] = []
-            for _ in range(count):
+            for _ in range(r_p_elements):
                 r_p_r_batch_index = _unpack_i(buf, pos)[0]
                 pos += 4
                 r_p_r_batch_index_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -317,18 +324,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceResponse:
         tags, after = read_tags(buf, pos)
         if 0 in tags and version >= 10:
             pos, stop = tags[0]
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            elements = buf[pos]
+            if elements > 127:
+                elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 11:
+            elements -= 1
+            if elements > (end - pos) // 11:
                 raise DecodeError("NodeEndpoints counts more elements than there are bytes", pos)
-            if count < 0:
+            if elements < 0:
                 raise DecodeError("NodeEndpoints is null", pos)
             node_endpoints_list: list[NodeEndpoint] = []
-            for _ in range(count):
+            for _ in range(elements):
                 n_node_id = _unpack_i(buf, pos)[0]
                 pos += 4
                 n_host, pos = read_compact_string(buf, pos)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -20,7 +21,8 @@ _pack_qhiqiqiq = Struct(">qhiqiqiq").pack
 
 
 class ProducerEntry(Message):
-    __slots__ = ("producer_id", "epoch", "last_sequence", "last_offset", "offset_delta", "timestamp", "coordinator_epoch", "current_txn_first_offset")
+    FIELDS: ClassVar[tuple[str, ...]] = ("producer_id", "epoch", "last_sequence", "last_offset", "offset_delta", "timestamp", "coordinator_epoch", "current_txn_first_offset")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -44,7 +46,8 @@ class ProducerEntry(Message):
 
 
 class ProducerSnapshot(Message):
-    __slots__ = ("crc", "producer_entries")
+    FIELDS: ClassVar[tuple[str, ...]] = ("crc", "producer_entries")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -69,14 +72,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ProducerSnapshot:
     end = len(buf)
     crc = _unpack_I(buf, pos)[0]
     pos += 4
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 46:
+    if elements > (end - pos) // 46:
         raise DecodeError("ProducerEntries counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("ProducerEntries is null", pos)
     producer_entries_list: list[ProducerEntry] = []
-    for _ in range(count):
+    for _ in range(elements):
         p_producer_id, p_epoch, p_last_sequence, p_last_offset, p_offset_delta, p_timestamp, p_coordinator_epoch, p_current_txn_first_offset = _unpack_qhiqiqiq(buf, pos)
         pos += 46
         p = ProducerEntry(p_producer_id, p_epoch, p_last_sequence, p_last_offset, p_offset_delta, p_timestamp, p_coordinator_epoch, p_current_txn_first_offset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -18,7 +19,8 @@ _pack_hhi = Struct(">hhi").pack
 
 
 class RequestHeader(Message):
-    __slots__ = ("request_api_key", "request_api_version", "correlation_id", "client_id")
+    FIELDS: ClassVar[tuple[str, ...]] = ("request_api_key", "request_api_version", "correlation_id", "client_id")
+    __slots__ = FIELDS
 
     def __init__(
         self,

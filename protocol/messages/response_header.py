@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -17,7 +18,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class ResponseHeader(Message):
-    __slots__ = ("correlation_id",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("correlation_id",)
+    __slots__ = FIELDS
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -17,7 +18,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class SaslAuthenticateRequest(Message):
-    __slots__ = ("auth_bytes",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("auth_bytes",)
+    __slots__ = FIELDS
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -27,7 +28,8 @@ _pack_qx = Struct(">qx").pack
 
 
 class SaslAuthenticateResponse(Message):
-    __slots__ = ("error_code", "error_message", "auth_bytes", "session_lifetime_ms")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "auth_bytes", "session_lifetime_ms")
+    __slots__ = FIELDS
 
     def __init__(
         self,

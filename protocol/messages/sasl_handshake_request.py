@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -14,7 +15,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class SaslHandshakeRequest(Message):
-    __slots__ = ("mechanism",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("mechanism",)
+    __slots__ = FIELDS
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -20,7 +21,8 @@ _pack_i = Struct(">i").pack
 
 
 class SaslHandshakeResponse(Message):
-    __slots__ = ("error_code", "mechanisms")
+    FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "mechanisms")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -45,14 +47,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> SaslHandshakeRespons
     end = len(buf)
     error_code = _unpack_h(buf, pos)[0]
     pos += 2
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 2:
+    if elements > (end - pos) // 2:
         raise DecodeError("Mechanisms counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Mechanisms is null", pos)
     mechanisms_list: list[str] = []
-    for _ in range(count):
+    for _ in range(elements):
         m, pos = read_string(buf, pos)
         mechanisms_list.append(m)
     mechanisms: Sequence[str] = mechanisms_list

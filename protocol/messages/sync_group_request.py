@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -32,7 +33,8 @@ _pack_i = Struct(">i").pack
 
 
 class SyncGroupRequestAssignment(Message):
-    __slots__ = ("member_id", "assignment")
+    FIELDS: ClassVar[tuple[str, ...]] = ("member_id", "assignment")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -44,7 +46,8 @@ class SyncGroupRequestAssignment(Message):
 
 
 class SyncGroupRequest(Message):
-    __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id", "protocol_type", "protocol_name", "assignments")
+    FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "generation_id", "member_id", "group_instance_id", "protocol_type", "protocol_name", "assignments")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -91,17 +94,17 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> SyncGroupRequest:
         group_instance_id, pos = read_nullable_string(buf, pos)
     else:
         group_instance_id = None
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Assignments counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Assignments is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     assignments_list: list[SyncGroupRequestAssignment] = []
-    for _ in range(count):
+    for _ in range(elements):
         a_member_id, pos = read_string(buf, pos)
         a_assignment, pos = read_bytes(buf, pos)
         a = SyncGroupRequestAssignment(a_member_id, a_assignment)
@@ -139,21 +142,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> SyncGroupRequest:
         protocol_name, pos = read_compact_nullable_string(buf, pos)
     else:
         protocol_name = None
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("Assignments counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Assignments is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     assignments_list: list[SyncGroupRequestAssignment] = []
-    for _ in range(count):
+    for _ in range(elements):
         a_member_id, pos = read_compact_string(buf, pos)
         a_assignment, pos = read_compact_bytes(buf, pos)
         if buf[pos]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import error as StructError
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -14,7 +15,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class TransactionLogKey(Message):
-    __slots__ = ("transactional_id",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id",)
+    __slots__ = FIELDS
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -33,7 +34,8 @@ _pack_qq = Struct(">qq").pack
 
 
 class PartitionsSchema(Message):
-    __slots__ = ("topic", "partition_ids")
+    FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partition_ids")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -45,7 +47,8 @@ class PartitionsSchema(Message):
 
 
 class TransactionLogValue(Message):
-    __slots__ = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "last_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version", "timed_out_epoch", "init_version")
+    FIELDS: ClassVar[tuple[str, ...]] = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "last_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version", "timed_out_epoch", "init_version")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -99,24 +102,24 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> TransactionLogValue:
     end = len(buf)
     producer_id, producer_epoch, transaction_timeout_ms, transaction_status = _unpack_qhib(buf, pos)
     pos += 15
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("TransactionPartitions counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         transaction_partitions: Sequence[PartitionsSchema] | None = None
     else:
         transaction_partitions_list: list[PartitionsSchema] = []
-        for _ in range(count):
+        for _ in range(elements):
             t_topic, pos = read_string(buf, pos)
-            count = _unpack_i(buf, pos)[0]
+            t_elements = _unpack_i(buf, pos)[0]
             pos += 4
-            if count > (end - pos) // 4:
+            if t_elements > (end - pos) // 4:
                 raise DecodeError("PartitionIds counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_elements < 0:
                 raise DecodeError("PartitionIds is null", pos)
-            t_partition_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            t_partition_ids: Sequence[int] = list(unpack_from(f">{t_elements}i", buf, pos))
+            pos += 4 * t_elements
             t = PartitionsSchema(t_topic, t_partition_ids)
             transaction_partitions_list.append(t)
         transaction_partitions = transaction_partitions_list
@@ -143,32 +146,32 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> TransactionLogValue
     end = len(buf)
     producer_id, producer_epoch, transaction_timeout_ms, transaction_status = _unpack_qhib(buf, pos)
     pos += 15
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 3:
+    elements -= 1
+    if elements > (end - pos) // 3:
         raise DecodeError("TransactionPartitions counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         transaction_partitions: Sequence[PartitionsSchema] | None = None
     else:
         transaction_partitions_list: list[PartitionsSchema] = []
-        for _ in range(count):
+        for _ in range(elements):
             t_topic, pos = read_compact_string(buf, pos)
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            t_elements = buf[pos]
+            if t_elements > 127:
+                t_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            t_elements -= 1
+            if t_elements > (end - pos) // 4:
                 raise DecodeError("PartitionIds counts more elements than there are bytes", pos)
-            if count < 0:
+            if t_elements < 0:
                 raise DecodeError("PartitionIds is null", pos)
-            t_partition_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            t_partition_ids: Sequence[int] = list(unpack_from(f">{t_elements}i", buf, pos))
+            pos += 4 * t_elements
             if buf[pos]:
                 pos = skip_tags(buf, pos)
             else:

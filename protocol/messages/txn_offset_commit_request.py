@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -39,7 +40,8 @@ _pack_qhi = Struct(">qhi").pack
 
 
 class TxnOffsetCommitRequestPartition(Message):
-    __slots__ = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -55,7 +57,8 @@ class TxnOffsetCommitRequestPartition(Message):
 
 
 class TxnOffsetCommitRequestTopic(Message):
-    __slots__ = ("name", "topic_id", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -69,7 +72,8 @@ class TxnOffsetCommitRequestTopic(Message):
 
 
 class TxnOffsetCommitRequest(Message):
-    __slots__ = ("transactional_id", "group_id", "producer_id", "producer_epoch", "generation_id_or_member_epoch", "member_id", "group_instance_id", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "group_id", "producer_id", "producer_epoch", "generation_id_or_member_epoch", "member_id", "group_instance_id", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -114,29 +118,29 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitReque
     group_id, pos = read_string(buf, pos)
     producer_id, producer_epoch = _unpack_qh(buf, pos)
     pos += 10
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[TxnOffsetCommitRequestTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 14:
+        if t_elements > (end - pos) // 14:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[TxnOffsetCommitRequestPartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index, t_p_committed_offset = _unpack_iq(buf, pos)
             pos += 12
             if version >= 2:
@@ -179,21 +183,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitRequ
     pos += 14
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 2:
+    elements -= 1
+    if elements > (end - pos) // 2:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[TxnOffsetCommitRequestTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         if version <= 5:
             t_name, pos = read_compact_string(buf, pos)
         else:
@@ -203,21 +207,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitRequ
             pos += 16
         else:
             t_topic_id = ZERO_UUID
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 18:
+        t_elements -= 1
+        if t_elements > (end - pos) // 18:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
-        left -= count
+        left -= t_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[TxnOffsetCommitRequestPartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index, t_p_committed_offset, t_p_committed_leader_epoch = _unpack_iqi(buf, pos)
             pos += 16
             t_p_committed_metadata, pos = read_compact_nullable_string(buf, pos)

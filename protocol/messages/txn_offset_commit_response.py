@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -32,7 +33,8 @@ _pack_ihx = Struct(">ihx").pack
 
 
 class TxnOffsetCommitResponsePartition(Message):
-    __slots__ = ("partition_index", "error_code")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -44,7 +46,8 @@ class TxnOffsetCommitResponsePartition(Message):
 
 
 class TxnOffsetCommitResponseTopic(Message):
-    __slots__ = ("name", "topic_id", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -58,7 +61,8 @@ class TxnOffsetCommitResponseTopic(Message):
 
 
 class TxnOffsetCommitResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics", "fence_reason")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics", "fence_reason")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -90,23 +94,23 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitRespo
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = _unpack_i(buf, pos)[0]
+    elements = _unpack_i(buf, pos)[0]
     pos += 4
-    if count > (end - pos) // 6:
+    if elements > (end - pos) // 6:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[TxnOffsetCommitResponseTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         t_name, pos = read_string(buf, pos)
-        count = _unpack_i(buf, pos)[0]
+        t_elements = _unpack_i(buf, pos)[0]
         pos += 4
-        if count > (end - pos) // 6:
+        if t_elements > (end - pos) // 6:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
         t_partitions_list: list[TxnOffsetCommitResponsePartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index, t_p_error_code = _unpack_ih(buf, pos)
             pos += 6
             t_p = TxnOffsetCommitResponsePartition(t_p_partition_index, t_p_error_code)
@@ -133,18 +137,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitResp
     end = len(buf)
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 2:
+    elements -= 1
+    if elements > (end - pos) // 2:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Topics is null", pos)
     topics_list: list[TxnOffsetCommitResponseTopic] = []
-    for _ in range(count):
+    for _ in range(elements):
         if version <= 5:
             t_name, pos = read_compact_string(buf, pos)
         else:
@@ -154,18 +158,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitResp
             pos += 16
         else:
             t_topic_id = ZERO_UUID
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        t_elements = buf[pos]
+        if t_elements > 127:
+            t_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 7:
+        t_elements -= 1
+        if t_elements > (end - pos) // 7:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
-        if count < 0:
+        if t_elements < 0:
             raise DecodeError("Partitions is null", pos)
         t_partitions_list: list[TxnOffsetCommitResponsePartition] = []
-        for _ in range(count):
+        for _ in range(t_elements):
             t_p_partition_index, t_p_error_code = _unpack_ih(buf, pos)
             pos += 6
             if buf[pos]:

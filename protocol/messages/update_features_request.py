@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -29,7 +30,8 @@ _pack_i = Struct(">i").pack
 
 
 class FeatureUpdateKey(Message):
-    __slots__ = ("feature", "max_version_level", "allow_downgrade", "upgrade_type")
+    FIELDS: ClassVar[tuple[str, ...]] = ("feature", "max_version_level", "allow_downgrade", "upgrade_type")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -45,7 +47,8 @@ class FeatureUpdateKey(Message):
 
 
 class UpdateFeaturesRequest(Message):
-    __slots__ = ("timeout_ms", "feature_updates", "validate_only")
+    FIELDS: ClassVar[tuple[str, ...]] = ("timeout_ms", "feature_updates", "validate_only")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -73,21 +76,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> UpdateFeaturesReque
     left = ELEMENTS_MAX
     timeout_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 4:
+    elements -= 1
+    if elements > (end - pos) // 4:
         raise DecodeError("FeatureUpdates counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("FeatureUpdates is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     feature_updates_list: list[FeatureUpdateKey] = []
-    for _ in range(count):
+    for _ in range(elements):
         f_feature, pos = read_compact_string(buf, pos)
         f_max_version_level = _unpack_h(buf, pos)[0]
         pos += 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -24,7 +25,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class UpdatableFeatureResult(Message):
-    __slots__ = ("feature", "error_code", "error_message")
+    FIELDS: ClassVar[tuple[str, ...]] = ("feature", "error_code", "error_message")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -38,7 +40,8 @@ class UpdatableFeatureResult(Message):
 
 
 class UpdateFeaturesResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "results")
+    FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "error_message", "results")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -69,18 +72,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> UpdateFeaturesRespo
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
     if version <= 1:
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        elements = buf[pos]
+        if elements > 127:
+            elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 5:
+        elements -= 1
+        if elements > (end - pos) // 5:
             raise DecodeError("Results counts more elements than there are bytes", pos)
-        if count < 0:
+        if elements < 0:
             raise DecodeError("Results is null", pos)
         results_list: list[UpdatableFeatureResult] = []
-        for _ in range(count):
+        for _ in range(elements):
             r_feature, pos = read_compact_string(buf, pos)
             r_error_code = _unpack_h(buf, pos)[0]
             pos += 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -27,7 +28,8 @@ _pack_qho = Struct(">qh?").pack
 
 
 class WritableTxnMarkerTopic(Message):
-    __slots__ = ("name", "partition_indexes")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partition_indexes")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -39,7 +41,8 @@ class WritableTxnMarkerTopic(Message):
 
 
 class WritableTxnMarker(Message):
-    __slots__ = ("producer_id", "producer_epoch", "transaction_result", "topics", "coordinator_epoch", "transaction_version")
+    FIELDS: ClassVar[tuple[str, ...]] = ("producer_id", "producer_epoch", "transaction_result", "topics", "coordinator_epoch", "transaction_version")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -59,7 +62,8 @@ class WritableTxnMarker(Message):
 
 
 class WriteTxnMarkersRequest(Message):
-    __slots__ = ("markers",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("markers",)
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -81,54 +85,54 @@ class WriteTxnMarkersRequest(Message):
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersRequest:
     end = len(buf)
     left = ELEMENTS_MAX
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 17:
+    elements -= 1
+    if elements > (end - pos) // 17:
         raise DecodeError("Markers counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Markers is null", pos)
-    left -= count
+    left -= elements
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     markers_list: list[WritableTxnMarker] = []
-    for _ in range(count):
+    for _ in range(elements):
         m_producer_id, m_producer_epoch, m_transaction_result = _unpack_qho(buf, pos)
         pos += 11
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        m_elements = buf[pos]
+        if m_elements > 127:
+            m_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 3:
+        m_elements -= 1
+        if m_elements > (end - pos) // 3:
             raise DecodeError("Topics counts more elements than there are bytes", pos)
-        if count < 0:
+        if m_elements < 0:
             raise DecodeError("Topics is null", pos)
-        left -= count
+        left -= m_elements
         if left < 0:
             raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         m_topics_list: list[WritableTxnMarkerTopic] = []
-        for _ in range(count):
+        for _ in range(m_elements):
             m_t_name, pos = read_compact_string(buf, pos)
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            m_t_elements = buf[pos]
+            if m_t_elements > 127:
+                m_t_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 4:
+            m_t_elements -= 1
+            if m_t_elements > (end - pos) // 4:
                 raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
-            if count < 0:
+            if m_t_elements < 0:
                 raise DecodeError("PartitionIndexes is null", pos)
-            left -= count
+            left -= m_t_elements
             if left < 0:
                 raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
-            m_t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
-            pos += 4 * count
+            m_t_partition_indexes: Sequence[int] = list(unpack_from(f">{m_t_elements}i", buf, pos))
+            pos += 4 * m_t_elements
             if buf[pos]:
                 pos, left = skip_counted_tags(buf, pos, left)
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import error as StructError, Struct
+from typing import ClassVar
 
 from stuntbroker.protocol.primitives import (
     Buffer,
@@ -26,7 +27,8 @@ _pack_q = Struct(">q").pack
 
 
 class WritableTxnMarkerPartitionResult(Message):
-    __slots__ = ("partition_index", "error_code")
+    FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -38,7 +40,8 @@ class WritableTxnMarkerPartitionResult(Message):
 
 
 class WritableTxnMarkerTopicResult(Message):
-    __slots__ = ("name", "partitions")
+    FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -50,7 +53,8 @@ class WritableTxnMarkerTopicResult(Message):
 
 
 class WritableTxnMarkerResult(Message):
-    __slots__ = ("producer_id", "topics")
+    FIELDS: ClassVar[tuple[str, ...]] = ("producer_id", "topics")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -62,7 +66,8 @@ class WritableTxnMarkerResult(Message):
 
 
 class WriteTxnMarkersResponse(Message):
-    __slots__ = ("markers", "fence_reason")
+    FIELDS: ClassVar[tuple[str, ...]] = ("markers", "fence_reason")
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -85,45 +90,45 @@ class WriteTxnMarkersResponse(Message):
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersResponse:
     end = len(buf)
-    count = buf[pos]
-    if count > 127:
-        count, pos = read_uvarint(buf, pos)
+    elements = buf[pos]
+    if elements > 127:
+        elements, pos = read_uvarint(buf, pos)
     else:
         pos += 1
-    count -= 1
-    if count > (end - pos) // 10:
+    elements -= 1
+    if elements > (end - pos) // 10:
         raise DecodeError("Markers counts more elements than there are bytes", pos)
-    if count < 0:
+    if elements < 0:
         raise DecodeError("Markers is null", pos)
     markers_list: list[WritableTxnMarkerResult] = []
-    for _ in range(count):
+    for _ in range(elements):
         m_producer_id = _unpack_q(buf, pos)[0]
         pos += 8
-        count = buf[pos]
-        if count > 127:
-            count, pos = read_uvarint(buf, pos)
+        m_elements = buf[pos]
+        if m_elements > 127:
+            m_elements, pos = read_uvarint(buf, pos)
         else:
             pos += 1
-        count -= 1
-        if count > (end - pos) // 3:
+        m_elements -= 1
+        if m_elements > (end - pos) // 3:
             raise DecodeError("Topics counts more elements than there are bytes", pos)
-        if count < 0:
+        if m_elements < 0:
             raise DecodeError("Topics is null", pos)
         m_topics_list: list[WritableTxnMarkerTopicResult] = []
-        for _ in range(count):
+        for _ in range(m_elements):
             m_t_name, pos = read_compact_string(buf, pos)
-            count = buf[pos]
-            if count > 127:
-                count, pos = read_uvarint(buf, pos)
+            m_t_elements = buf[pos]
+            if m_t_elements > 127:
+                m_t_elements, pos = read_uvarint(buf, pos)
             else:
                 pos += 1
-            count -= 1
-            if count > (end - pos) // 7:
+            m_t_elements -= 1
+            if m_t_elements > (end - pos) // 7:
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
-            if count < 0:
+            if m_t_elements < 0:
                 raise DecodeError("Partitions is null", pos)
             m_t_partitions_list: list[WritableTxnMarkerPartitionResult] = []
-            for _ in range(count):
+            for _ in range(m_t_elements):
                 m_t_p_partition_index, m_t_p_error_code = _unpack_ih(buf, pos)
                 pos += 6
                 if buf[pos]:

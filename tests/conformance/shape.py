@@ -64,9 +64,7 @@ class Names:
 def shape(value: Any, names: Names, field: str = "") -> Any:
     match value:
         case Message():
-            return {
-                name: shape(getattr(value, name), names, name) for name in value.__slots__ if name not in NOT_PROTOCOL
-            }
+            return {name: shape(getattr(value, name), names, name) for name in value.FIELDS if name not in NOT_PROTOCOL}
         case bytes() | bytearray() | memoryview() if field == "records":
             return batches(bytes(value), names)
         case list() | tuple():

@@ -211,8 +211,8 @@ def errors_of(reply: Any) -> set[int]:
         return {code for each in reply for code in errors_of(each)}
     if not isinstance(reply, Message):
         return set()
-    own = {getattr(reply, name) for name in reply.__slots__ if name.endswith("error_code")}
-    return own.union(*(errors_of(getattr(reply, name)) for name in reply.__slots__))
+    own = {getattr(reply, name) for name in reply.FIELDS if name.endswith("error_code")}
+    return own.union(*(errors_of(getattr(reply, name)) for name in reply.FIELDS))
 
 
 __all__ = ["BUSY", "CLOSED", "Side", "Step", "errors_of", "prepare"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import select
 import socket
@@ -9,9 +10,11 @@ import struct
 import time
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from stuntbroker.protocol import primitives
 from stuntbroker.protocol.api_keys import APIS, Api
 from stuntbroker.protocol.primitives import DecodeError, Message
 
@@ -110,7 +113,7 @@ def request_body(api: Api, version: int, fields: dict[str, Any]) -> bytes:
 def build(kind: type[Message], fields: dict[str, Any]) -> Message:
     """Build a message from fields whose nested structures are dicts and lists of dicts."""
     module = import_module(kind.__module__)
-    known = kind.__init__.__annotations__
+    known = _annotations(kind)
     created: dict[str, Any] = {}
     for name, value in fields.items():
         nested = next(
@@ -123,6 +126,16 @@ def build(kind: type[Message], fields: dict[str, Any]) -> Message:
         else:
             created[name] = [build(getattr(module, nested), each) for each in value]
     return kind(**created)
+
+
+@cache
+def _annotations(kind: type[Message]) -> dict[str, str]:
+    """Return the types of a message's fields from its source: compiled classes have none."""
+    source = Path(primitives.__file__).parent / "messages" / f"{kind.__module__.rpartition('.')[2]}.py"
+    classes = [each for each in ast.parse(source.read_text()).body if isinstance(each, ast.ClassDef)]
+    (cls,) = (each for each in classes if each.name == kind.__name__)
+    (init,) = (each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "__init__")
+    return {each.arg: ast.unparse(each.annotation) for each in init.args.args if each.annotation is not None}
 
 
 def _is_message(module: ModuleType, name: str) -> bool:

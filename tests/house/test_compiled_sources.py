@@ -203,3 +203,17 @@ def test_a_compiled_module_awaits_nothing_in_a_finally_block(path: str) -> None:
 def test_an_await_in_a_finally_block_is_seen() -> None:
     code = "async def f():\n try:\n  await a\n except E:\n  await c\n finally:\n  if b:\n   await d"
     assert awaits_in_finally(ast.parse(code)) == [8]
+
+
+@pytest.mark.parametrize("path", compiled_modules())
+def test_a_compiled_loop_does_not_change_the_number_of_its_rounds(path: str) -> None:
+    """Compiled, a loop over `range(count)` compares with the variable in each round."""
+    wrong = [
+        f"line {loop.lineno}: {name.id}"
+        for loop in ast.walk(tree_of(Path(path)))
+        if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func) == "range"
+        for name in (each for bound in loop.iter.args for each in ast.walk(bound) if isinstance(each, ast.Name))
+        for inside in (each for statement in loop.body for each in ast.walk(statement))
+        if isinstance(inside, ast.Name) and inside.id == name.id and isinstance(inside.ctx, ast.Store)
+    ]
+    assert wrong == []

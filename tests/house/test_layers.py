@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 """Room -> the other rooms that it may import. Imports for type checkers count too."""
 CONTROL = ("observation", "rules", "http", "page")
 """Folders of `control/`: each may import the folders before it."""
-MAY_IMPORT_FROM_OUTSIDE = {"protocol": {"crc32c", "cramjam"}}
+MAY_IMPORT_FROM_OUTSIDE = {"protocol": {"crc32c", "cramjam", "mypy_extensions"}}
 """Rooms restricted to the standard library -> the other packages that they may import."""
 
 

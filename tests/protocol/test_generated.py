@@ -214,5 +214,5 @@ def test_a_mistake_in_a_schema_is_reported_with_its_line(text: str, says: str) -
 
 
 def test_a_field_named_as_a_variable_of_the_generated_code_is_refused() -> None:
-    with pytest.raises(AssertionError, match=r"t\.txt:2: the generated code uses the name count itself"):
-        module_of(parse(HEAD + "  Count int32\n", "t.txt")[0])
+    with pytest.raises(AssertionError, match=r"t\.txt:2: the generated code uses the name elements itself"):
+        module_of(parse(HEAD + "  Elements int32\n", "t.txt")[0])

@@ -151,7 +151,7 @@ def test_a_field_has_the_default_that_kio_gives_it(message: Message, version: in
         name = message.name if theirs is kind else theirs.__name__
         fresh = getattr(module_of(message), name)()
         for each in fields(theirs):
-            where = our_name(each.name, fresh.__slots__)
+            where = our_name(each.name, fresh.FIELDS)
             default = getattr(fresh, where)
             if each.default is MISSING:  # Zero, empty, or a structure of such.
                 assert not default or default == ZERO_UUID or default == type(default)(), where

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from stuntbroker.protocol.primitives import Message
 from tests.kit.groups.group_world import subscription
 
 KEYS = {
@@ -119,8 +120,8 @@ class Transcript:
             return self.topic_ids.get(value) or value.hex()
         if isinstance(value, list | tuple):
             return f"[{', '.join(sorted(self._merged(value)))}]"
-        if hasattr(value, "__slots__"):
-            fields = ", ".join(f"{name}={self._plain(getattr(value, name))}" for name in value.__slots__)
+        if isinstance(value, Message):
+            fields = ", ".join(f"{name}={self._plain(getattr(value, name))}" for name in value.FIELDS)
             return f"({fields})"
         return repr(value)
 
