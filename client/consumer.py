@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.client import ConnectionGroup
 from aiokafka.consumer.group_coordinator import GroupCoordinator
-from aiokafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, NoOffsetForPartitionError
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoOffsetForPartitionError,
+    UnknownTopicOrPartitionError,
+)
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
@@ -151,10 +157,11 @@ class TransactionalConsumer(CheckedConsumer):
         return self
 
     async def start(self) -> None:
-        """Connect to the cluster and join the group. Raises AuthenticationError, and aiokafka's KafkaConnectionError.
+        """Connect to the cluster and join the group.
 
-        If no broker was found, `start` may be called again. After any other failure, or a cancellation, the consumer is closed.
-        If there is no connection to the group's coordinator for `request_timeout_ms`, that is a failure too.
+        Raises AuthenticationError, and aiokafka's KafkaConnectionError and UnknownTopicOrPartitionError. If no broker was found,
+        `start` may be called again. After any other failure, or a cancellation, the consumer is closed. If there is no connection
+        to the group's coordinator for `request_timeout_ms`, that is a failure too.
         """
         if self._starting is not None or self._fetcher is not None or self._closed or self._stopping is not None:
             raise IllegalStateError(
@@ -172,6 +179,15 @@ class TransactionalConsumer(CheckedConsumer):
             raise
         finally:
             self._starting = None
+
+    async def _wait_topics(self) -> None:
+        """Wait until the topics are known. Raises aiokafka's UnknownTopicOrPartitionError, with the name of the topic."""
+        subscription = self._subscription.subscription
+        for topic in () if subscription is None else sorted(subscription.topics):
+            try:
+                await self._client._wait_on_metadata(topic)
+            except UnknownTopicOrPartitionError:
+                raise UnknownTopicOrPartitionError(f"topic {topic!r} is not known") from None
 
     async def _until_started(self, starting: asyncio.Future[Any]) -> None:
         """Wait for the work of `start`. Raises its error; IllegalStateError if `stop` has cancelled it; KafkaConnectionError."""

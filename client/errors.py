@@ -65,18 +65,19 @@ class TransactionAbortable(BrokerError):
     """The transaction can no longer be committed. Abort it; after that, the producer can continue."""
 
 
-PRODUCER_ERRORS: Final[dict[int, type[BrokerError]]] = {
+LOST_PRODUCERS: Final[dict[int, type[BrokerError]]] = {
     ErrorCode.INVALID_PRODUCER_EPOCH: ProducerFenced,
     ErrorCode.PRODUCER_FENCED: ProducerFenced,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: ProducerUnknown,
-    ErrorCode.TRANSACTION_ABORTABLE: TransactionAbortable,
+    ErrorCode.UNKNOWN_PRODUCER_ID: ProducerUnknown,
 }
-"""Exceptions for error codes in coordinator responses to transactional producers."""
+"""Exceptions for the error codes after which a producer cannot continue, whether or not its transaction can still be aborted."""
+_PRODUCER_ERRORS: Final = LOST_PRODUCERS | {ErrorCode.TRANSACTION_ABORTABLE: TransactionAbortable}
 
 
-def producer_error(what: str, code: int) -> BrokerError:
-    """Return the exception for an error code in a response to a producer."""
-    return PRODUCER_ERRORS.get(code, BrokerError)(what, code)
+def producer_error(what: str, code: int, fence_reason: str | None = None) -> BrokerError:
+    """Return the exception for an error code in a coordinator's response to a producer, with the reason of a fence."""
+    return _PRODUCER_ERRORS.get(code, BrokerError)(what, code, fence_reason)
 
 
 def check(what: str, code: int, message: str | None = None) -> None:

@@ -55,6 +55,8 @@ class Ended(NamedTuple):
     end: End
     code: int
     pair: PreparedTxnState
+    fence_reason: str | None = None
+    """Why the producer was fenced, if the broker says so."""
 
 
 def end_txn_version(cluster: Cluster, node_id: int) -> int:
@@ -88,7 +90,7 @@ def init_producer(
         node_id = cluster.coordinators([transactional_id])[transactional_id]
         answer = cluster.ask(node_id, INIT_PRODUCER_ID, request, InitProducerIdResponse, least, most)
         if answer.error_code:
-            raise producer_error(f"InitProducerId of {transactional_id!r}", answer.error_code)
+            raise producer_error(f"InitProducerId of {transactional_id!r}", answer.error_code, answer.fence_reason)
         ongoing = PreparedTxnState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
         pair = PreparedTxnState(answer.producer_id, answer.producer_epoch)
         return Initialised(pair, None if ongoing == NO_PRODUCER else ongoing)
@@ -106,11 +108,11 @@ def end_all(cluster: Cluster, ends: Sequence[End]) -> list[Ended]:
 
     def attempt() -> list[Ended]:
         failure: BrokerError | None = None
-        for index, code, pair in _round(cluster, ends, [index for index in range(len(ends)) if index not in ended]):
-            if code not in RETRIABLE:
-                ended[index] = Ended(ends[index], code, pair)
-            elif failure is None or code != ErrorCode.CONCURRENT_TRANSACTIONS:  # Only that one keeps the routes.
-                failure = producer_error(str(ends[index]), code)
+        for index, result in _round(cluster, ends, [index for index in range(len(ends)) if index not in ended]):
+            if result.code not in RETRIABLE:
+                ended[index] = result
+            elif failure is None or result.code != ErrorCode.CONCURRENT_TRANSACTIONS:  # Only that one keeps the routes.
+                failure = producer_error(str(result.end), result.code)
         if failure is not None:
             raise failure
         return [ended[index] for index in range(len(ends))]
@@ -122,8 +124,8 @@ def end_all(cluster: Cluster, ends: Sequence[End]) -> list[Ended]:
         raise TimedOut(f"{unknown} of {len(ends)} transactions are not known to have ended: {fault}") from fault
 
 
-def _round(cluster: Cluster, ends: Sequence[End], left: Sequence[int]) -> Iterator[tuple[int, int, PreparedTxnState]]:
-    """Send EndTxn once for each index in `left`; yield (index, error code, next producer id and epoch) per response."""
+def _round(cluster: Cluster, ends: Sequence[End], left: Sequence[int]) -> Iterator[tuple[int, Ended]]:
+    """Send EndTxn once for each index in `left`; yield the index and the result for each response."""
     nodes = cluster.coordinators(list(dict.fromkeys(ends[index].transactional_id for index in left)))
     versions = {node: end_txn_version(cluster, node) for node in set(nodes.values())}
     deadline = cluster.deadline
@@ -137,4 +139,5 @@ def _round(cluster: Cluster, ends: Sequence[End], left: Sequence[int]) -> Iterat
             sent.append((index, connection.send(END_TXN, versions[node], request, EndTxnResponse, deadline)))
         for index, pending in sent:
             answer = pending.result(deadline)
-            yield index, answer.error_code, PreparedTxnState(answer.producer_id, answer.producer_epoch)
+            pair = PreparedTxnState(answer.producer_id, answer.producer_epoch)
+            yield index, Ended(ends[index], answer.error_code, pair, answer.fence_reason)

@@ -174,4 +174,5 @@ def _end_kept(cluster: Cluster, end: End) -> bool:
 
 
 def _name(ended: Ended) -> str:
-    return NAMES.get(ended.code) or f"error code {ended.code}"
+    name = NAMES.get(ended.code) or f"error code {ended.code}"
+    return name if ended.fence_reason is None else f"{name}: {ended.fence_reason}"

@@ -22,11 +22,10 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 from stuntbroker.client.blocking import SentRecord, TransactionalProducer
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import (
+    LOST_PRODUCERS,
     BrokerError,
     ClientError,
     ConnectionFailed,
-    ProducerFenced,
-    ProducerUnknown,
     TimedOut,
     TransactionAbortable,
     UnsupportedVersion,
@@ -42,19 +41,11 @@ from stuntbroker.client.producer.errors import (
 )
 from stuntbroker.client.producer.states import State
 from stuntbroker.protocol.batches.records import read_header
-from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.topic_names import TopicPartition
 
 TIMEOUT_MS: Final = 60_000
 BUFFER_BYTES: Final = 20 << 20
 """Maximum bytes of in-flight batches, which are kept in memory."""
-FAULTS: Final[dict[int, type[BrokerError]]] = {
-    ErrorCode.INVALID_PRODUCER_EPOCH: ProducerFenced,
-    ErrorCode.PRODUCER_FENCED: ProducerFenced,
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING: ProducerUnknown,
-    ErrorCode.UNKNOWN_PRODUCER_ID: ProducerUnknown,
-}
-"""Exceptions for error codes, whether or not the transaction can still be aborted."""
 
 
 class Written(NamedTuple):
@@ -214,7 +205,8 @@ class TransactionalWriter:
         if code:
             kind = TransactionAbortable if isinstance(fault, TransactionAbortableError) else BrokerError
             text = f"{self.transactional_id!r}: {what if cause is None else cause.request}"
-            return FAULTS.get(code, kind)(text, code, None if cause is None else cause.reason)
+            reason = fault.reason if isinstance(fault, ProducerError) else None
+            return LOST_PRODUCERS.get(code, kind)(text, code, reason or (None if cause is None else cause.reason))
         kinds = {
             UnsupportedVersionError: UnsupportedVersion,
             OperationTimedOutError: TimedOut,

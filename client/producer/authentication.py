@@ -13,6 +13,7 @@ from aiokafka.errors import (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
     IllegalSaslStateError,
+    KafkaError,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
     for_code,
@@ -93,12 +94,20 @@ async def connect(client: AIOKafkaClient, address: Address) -> AIOKafkaConnectio
         raise AuthenticationError(f"the certificate of the broker at {address} is not trusted: {fault}") from fault
     except _REFUSALS as fault:
         raise AuthenticationError(
-            f"the broker at {address} does not accept the credentials of this client: {fault}", fault.errno
+            f"the broker at {address} does not accept the credentials of this client: {_refusal(client, fault)}",
+            fault.errno,
         ) from fault
     except Exception as fault:
         if (alert := _alert_of(fault)) is not None:
             raise AuthenticationError(f"the broker at {address} refuses this client: {alert}") from alert
         raise
+
+
+def _refusal(client: AIOKafkaClient, fault: KafkaError) -> str:
+    """Return the broker's reason; aiokafka gives its connection object for some codes."""
+    if not any(isinstance(each, AIOKafkaConnection) for each in fault.args):
+        return str(fault)
+    return f"{fault.message} (sasl_mechanism is {client._sasl_mechanism}): {fault.description}"
 
 
 async def check_authentication(client: AIOKafkaClient, address: Address) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from aiokafka.abc import ConsumerRebalanceListener
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, UnknownTopicOrPartitionError
 from fake_broker import FakeBroker
 
 from stuntbroker.client import IllegalStateError, TransactionalConsumer, TransactionalProducer, blocking
@@ -140,6 +140,15 @@ async def test_a_consumer_is_stopped_in_its_own_event_loop_only(stuntbroker: Bro
             with pytest.raises(IllegalStateError, match="belongs to the event loop in which it was created"):
                 await asyncio.to_thread(lambda call=call: asyncio.run(call()))
     assert other_tasks() == set()
+
+
+async def test_a_consumer_of_an_unknown_topic_fails_to_start_and_names_it(stuntbroker_factory: Any) -> None:
+    broker = stuntbroker_factory(**{"auto.create.topics.enable": "false"})
+    consumer = TransactionalConsumer(
+        "nowhere", bootstrap_servers=broker.bootstrap, group_id="group", request_timeout_ms=300
+    )
+    with pytest.raises(UnknownTopicOrPartitionError, match="topic 'nowhere' is not known"):
+        await consumer.start()
 
 
 async def test_a_rebalance_listener_cannot_stop_its_consumer(stuntbroker: Broker) -> None:

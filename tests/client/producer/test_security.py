@@ -90,7 +90,7 @@ def test_producers_use_tls_for_every_connection(level: int, run: Any) -> None:
 class SaslBroker(ModelBroker):
     """Takes one user, by SASL/PLAIN."""
 
-    HANDSHAKE, AUTHENTICATE, FAILED = 17, 36, 58
+    HANDSHAKE, AUTHENTICATE, FAILED, UNSUPPORTED = 17, 36, 58, 33
 
     def __init__(self, level: int = 2) -> None:
         super().__init__(level)
@@ -102,7 +102,7 @@ class SaslBroker(ModelBroker):
     def _answer(self, frame: bytes) -> bytes | None:
         key, _, correlation_id = unpack_from(">hhi", frame)
         if key == self.HANDSHAKE:
-            answer = pack(">ihih5s", correlation_id, 0, 1, 5, b"PLAIN")
+            answer = pack(">ihih5s", correlation_id, 0 if b"PLAIN" in frame else self.UNSUPPORTED, 1, 5, b"PLAIN")
         elif key == self.AUTHENTICATE:
             is_right = frame.endswith(f"\0user\0{self.password}".encode())
             answer = pack(">ihh3si", correlation_id, 0 if is_right else self.FAILED, 3, b"who", 0)
@@ -152,6 +152,16 @@ async def test_a_wrong_password_makes_start_fail_immediately() -> None:
             await asyncio.to_thread(blocking.TransactionalConsumer("t", group_id="group", **refused).start)
 
     assert raised.value.code == broker.FAILED
+
+
+async def test_a_mechanism_that_the_broker_does_not_have_is_named() -> None:
+    with SaslBroker() as broker:
+        other = sasl(broker) | {"sasl_mechanism": "SCRAM-SHA-256"}
+        with pytest.raises(AuthenticationError) as raised:
+            await TransactionalProducer(transactional_id="id", **other).start()
+
+    assert "UNSUPPORTED_SASL_MECHANISM (sasl_mechanism is SCRAM-SHA-256): " in str(raised.value)
+    assert "AIOKafkaConnection" not in str(raised.value)
 
 
 async def test_a_failed_bootstrap_connection_reports_the_error_of_the_operating_system() -> None:

@@ -13,9 +13,12 @@ from stuntbroker.broker.produce.long_produce import PARTITIONS_AT_ONCE
 from stuntbroker.broker.requests.plain_messages import response_class
 from stuntbroker.client import ProduceFailedError, ProducerFencedError, TransactionAbortableError, TransactionalProducer
 from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.errors import ProducerFenced
 from stuntbroker.client.prepared_state import PreparedTxnState
+from stuntbroker.client.transactions import End, end_all, init_producer
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.groups.commits import COMMITTED_AT_ONCE
+from stuntbroker.pipeline.writer import TransactionalWriter
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch, stamp_producer
@@ -116,6 +119,29 @@ def test_the_response_to_a_marker_of_a_former_coordinator_has_a_reason(stuntbrok
         r"coordinator_move( \d+ ms before)?\. The marker was sent by a former coordinator", answer.fence_reason
     )
     assert answer.fence_reason.endswith(f"({stuntbroker.fences()[-1]['id']})")
+
+
+def test_the_errors_of_the_blocking_client_and_of_the_pipeline_have_the_reason(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("t")
+    with Cluster(parse_bootstrap(stuntbroker.bootstrap)) as cluster:
+        with TransactionalWriter(cluster, ID) as old, TransactionalWriter(cluster, ID) as new:
+            old.init()
+            first = old.pair
+            old.produce("t", 0, build_batch([(None, b"late")], 1))
+            old.flush()
+            new.init()
+            with pytest.raises(ProducerFenced) as raised:
+                old.commit()
+            errors: list[str | None] = [raised.value.message]
+            new.abort()
+        init_producer(cluster, ID, 60_000)
+        with pytest.raises(ProducerFenced) as raised:
+            init_producer(cluster, ID, 60_000, owner=first)
+        errors.append(raised.value.message)
+        (ended,) = end_all(cluster, [End(ID, *first, True)])
+        errors.append(ended.fence_reason)
+
+    assert [(each or "").split()[:2] for each in errors] == [["newer_instance", "by"]] * 3
 
 
 async def test_a_fence_by_our_producer_has_the_cause_newer_instance(stuntbroker: Broker) -> None:
