@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.client import ApplicationRecoverableError, ProducerFencedError
+from stuntbroker.client import ApplicationRecoverableError, FatalError, ProducerFencedError
+from stuntbroker.client.producer.error_table import NO_FACTS, TABLE, Kind, Request, kind_of
 from stuntbroker.control.plan import PLANS
 from stuntbroker.fixture.broker import Broker
+from stuntbroker.protocol.errors import ErrorCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "client.md"
 RECORDS = 12
@@ -79,10 +81,8 @@ def check(broker: Broker, count: int = RECORDS) -> None:
 
 FATAL = {("InitProducerId", "it comes twice")}
 """What fences the producer, as the coordinator takes the second one for another instance: a new process goes on."""
-NOT_OF_THE_LOOP = {("InitProducerId", "it has to be aborted", 1), ("InitProducerId", "it has to be aborted", 2)} | {
-    ("EndTxn", "it has to be aborted", 2)
-}
-"""An error before the loop, and an abort that is refused, for which Kafka's clients have no way to go on either."""
+NOT_OF_THE_LOOP = {("EndTxn", "it has to be aborted", 2)}
+"""An abort that is refused, for which Kafka's clients have no way to go on either."""
 MISPLACED_PRODUCE = ("Produce", "it comes to the wrong broker")
 CASES = [
     (level, api, name, count)
@@ -109,6 +109,48 @@ async def test_a_failed_request_neither_loses_nor_duplicates_records(
     assert processes == (1 + count if (api, name) in FATAL else 1)
     assert fault.fired
     check(broker)
+
+
+REQUESTS = {
+    "InitProducerId": Request.INIT_PRODUCER_ID,
+    "Produce": Request.PRODUCE,
+    "TxnOffsetCommit": Request.TXN_OFFSET_COMMIT,
+    "EndTxn": Request.END_TXN_COMMIT,
+}
+RESTARTED = (Kind.RECOVERABLE,)
+STOPPED = (Kind.CONFIGURATION, Kind.FATAL)
+
+
+@pytest.mark.parametrize("api", REQUESTS)
+async def test_the_loop_goes_on_after_an_abortable_error_and_ends_after_a_fatal_one(
+    api: str, stuntbroker: Broker
+) -> None:
+    """Every error of the table that is not simply retried, and one that no table names."""
+    loop = loop_of_the_page()
+    await asyncio.to_thread(prepare, stuntbroker)
+    count = RECORDS
+    assert await run(stuntbroker) == 1
+    request = REQUESTS[api]
+    # A duplicate means that the records are written, which this broker's answer would make a lie.
+    codes = [
+        each for each in (*TABLE[request], ErrorCode.INVALID_PARTITIONS) if each != ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    ]
+    for code in codes:
+        kind = kind_of(request, code, NO_FACTS)
+        if kind in (Kind.RETRY, Kind.REFRESH):
+            continue
+        fault = await asyncio.to_thread(
+            stuntbroker.faults.add, api, transactional_id="billing-1", times=1, error=ErrorCode(code).name
+        )
+        await asyncio.to_thread(stuntbroker.produce, "orders", b"order %02d" % count)
+        count += 1
+        if kind in STOPPED:
+            with pytest.raises(FatalError) as raised:
+                await loop(stuntbroker.bootstrap, lambda: len(stuntbroker.values("bills")) < count)  # noqa: B023
+            assert not isinstance(raised.value, ApplicationRecoverableError)
+        assert await run(stuntbroker, count) == (2 if kind in RESTARTED else 1), ErrorCode(code).name
+        assert fault.fired == 1
+        check(stuntbroker, count)
 
 
 @pytest.mark.parametrize("level", APIS)
