@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
@@ -19,6 +21,7 @@ from stuntbroker.client import (
     OperationTimedOutError,
     PreparedTxnState,
     ProduceFailedError,
+    ProducerError,
     ProducerFencedError,
     TransactionAbortableError,
     TransactionalProducer,
@@ -28,9 +31,10 @@ from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import OUTCOMES, SUCCESSORS, Call, Outcome, State, diagram
 from stuntbroker.fixture.broker import Broker
+from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from tests.kit.transactions.repeated import repeated
 
-COORDINATOR_LOADING, INVALID_RECORD, NOT_PERMITTED = 14, 87, 53
+COORDINATOR_LOADING, INVALID_RECORD, NOT_PERMITTED, PRODUCER_FENCED, TRANSACTION_ABORTABLE = 14, 87, 53, 90, 120
 SOMEBODY = PreparedTxnState(1, 1)
 
 CALLS: dict[Call, Callable[[TransactionalProducer], Awaitable[object]]] = {
@@ -50,6 +54,25 @@ CALLS: dict[Call, Callable[[TransactionalProducer], Awaitable[object]]] = {
 }
 
 
+STATE_AFTER = {
+    Call.INIT_TRANSACTIONS: State.READY,
+    Call.JOIN_TRANSACTION: State.IN_TRANSACTION,
+    Call.BEGIN_TRANSACTION: State.IN_TRANSACTION,
+    Call.PREPARE_TRANSACTION: State.PREPARED_TRANSACTION,
+    Call.COMPLETE_TRANSACTION: State.READY,
+    Call.COMMIT_TRANSACTION: State.READY,
+    Call.ABORT_TRANSACTION: State.READY,
+}
+"""The state after a call that has run, if it is another one."""
+BUGS = {
+    (State.UNINITIALIZED, State.FATAL_ERROR),
+    (State.READY, State.FATAL_ERROR),
+    (State.PREPARED_TRANSACTION, State.FATAL_ERROR),
+}
+"""Transitions that only a mistake of this client can cause: no request is in flight in these states."""
+Move = tuple[State, State]
+
+
 async def _share(producer: TransactionalProducer) -> object:
     return producer.share_transaction()
 
@@ -64,8 +87,13 @@ ERRORS: dict[Outcome, type[BaseException]] = {
 
 
 @asynccontextmanager
-async def producer_in(state: State, by: Call | None = None) -> AsyncIterator[tuple[TransactionalProducer, ModelBroker]]:
-    """A producer in this state; in one that lasts only as long as a call, because of the call `by`, which timed out."""
+async def producer_in(
+    state: State, by: Call | None = None, moves: set[Move] | None = None
+) -> AsyncIterator[tuple[TransactionalProducer, ModelBroker]]:
+    """A producer in this state; in one that lasts only as long as a call, because of the call `by`, which timed out.
+
+    `moves`: gets the transitions that the producer makes.
+    """
     faults: dict[str, Fault] = {}
     level = 1 if state is State.INITIALIZING and by not in (None, Call.INIT_TRANSACTIONS) else 2
     with ModelBroker(
@@ -80,6 +108,8 @@ async def producer_in(state: State, by: Call | None = None) -> AsyncIterator[tup
             if state in (State.INITIALIZING, State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION)
             else 9000,
         )
+        if moves is not None:
+            producer._session.on_move = lambda before, after, error: moves.add((before, after))
         await producer.start()
         try:
             await _bring_into(producer, broker, state, by, faults)
@@ -154,6 +184,7 @@ async def test_a_call_does_in_a_state_what_the_table_says(state: State) -> None:
         async with producer_in(state, by=call if outcome is Outcome.WAIT else None) as (producer, _):
             if outcome is Outcome.RUN:
                 await CALLS[call](producer)
+                assert producer.state is STATE_AFTER.get(call, state)
             else:
                 with pytest.raises(ERRORS[outcome]) as raised:
                     await CALLS[call](producer)
@@ -344,6 +375,56 @@ async def test_an_unexpected_exception_is_fatal_in_every_state_except_closed(sta
 
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
     assert session.state is (State.CLOSED if state is State.CLOSED else State.FATAL_ERROR)
+
+
+async def test_a_producer_makes_every_transition_of_the_table() -> None:
+    moves: set[Move] = set()
+
+    def failing(broker: ModelBroker, request: str, *codes: int) -> None:
+        left = list(codes)
+        broker.script = lambda name, count: Fault(left.pop(0)) if name == request and left else None
+
+    for state in State:
+        for call in Call:
+            if OUTCOMES[state, call] is Outcome.RUN:
+                async with producer_in(state, moves=moves) as (producer, _):
+                    await CALLS[call](producer)
+        if state is not State.CLOSED:
+            async with producer_in(state, moves=moves) as (producer, _):
+                await producer.stop(leave_open=True)
+    for by in (Call.COMMIT_TRANSACTION, Call.ABORT_TRANSACTION):  # A new epoch is needed after them.
+        async with producer_in(State.INITIALIZING, by=by, moves=moves):
+            pass
+    for code in (TRANSACTION_ABORTABLE, NOT_PERMITTED):
+        async with producer_in(State.UNINITIALIZED, moves=moves) as (producer, broker):
+            failing(broker, "InitProducerId", code)
+            with pytest.raises(ProducerError):
+                await producer.init_transactions()
+    async with producer_in(State.UNINITIALIZED, moves=moves) as (producer, broker):
+        broker.handlers[22] = lambda request, version: InitProducerIdResponse(0, 0, 4000, 1, 4000, 0)
+        await producer.init_transactions(keep_prepared_txn=True)
+    for request, call in (
+        ("Produce", Call.FLUSH),
+        ("EndTxn (commit)", Call.COMMIT_TRANSACTION),
+        ("EndTxn (abort)", Call.ABORT_TRANSACTION),
+    ):
+        for code in (INVALID_RECORD if call is Call.FLUSH else TRANSACTION_ABORTABLE, NOT_PERMITTED):
+            async with producer_in(State.IN_TRANSACTION, moves=moves) as (producer, broker):
+                failing(broker, request, code)
+                await producer.send("t", b"value")
+                with suppress(ProducerError):
+                    await CALLS[call](producer)
+    async with producer_in(State.IN_TRANSACTION, moves=moves) as (producer, broker):
+        codes, are_in_flight = [INVALID_RECORD, PRODUCER_FENCED], threading.Event()
+        broker.script = lambda name, count: Fault(codes.pop(0)) if codes and are_in_flight.wait(20) else None
+        for partition in range(2):
+            await producer.send("t", b"value", partition=partition)
+            await asyncio.sleep(0)  # Each is sent in a request of its own.
+        are_in_flight.set()
+        with suppress(ProducerError):
+            await producer.flush()
+
+    assert {(before, after) for before in State for after in SUCCESSORS[before]} - moves == BUGS
 
 
 def test_the_diagram_has_every_transition_but_those_that_all_states_have() -> None:
