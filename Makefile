@@ -79,8 +79,9 @@ conformance: $(VENV)/dev  ## compare the responses to random requests with Apach
 	$(BIN)/python tools/jars.py >/dev/null
 	$(BIN)/python -m tests.conformance --seeds 20 $(ARGS)
 
-bench: $(VENV)/dev  ## measure Stuntbroker, kfake and Apache Kafka in alternation (docs/benchmarks.md)
+bench: $(VENV)/dev  ## measure this broker beside kfake and Apache Kafka, and without ARGS the producers too (docs/benchmarks.md)
 	$(BIN)/python bench/run.py $(ARGS)
+	$(if $(ARGS),,$(BIN)/python bench/clients.py)
 
 bench-clients: $(VENV)/dev  ## measure our transactional producers beside aiokafka's and librdkafka's
 	$(BIN)/python bench/clients.py $(ARGS)

@@ -9,9 +9,12 @@ import threading
 import warnings
 from collections.abc import Callable
 
+import pytest
 from fake_broker import FakeBroker
 
+from stuntbroker.client import blocking
 from stuntbroker.client.cluster import Cluster
+from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 
@@ -104,3 +107,22 @@ def test_a_child_can_open_connections_of_its_own(broker: FakeBroker) -> None:
         assert ask(cluster) == 0
         assert [in_a_child(work), in_a_child(work)] == ["0", "0"]
         assert ask(cluster) == 0
+
+
+@pytest.mark.stuntbroker(topics={"t": 1})
+def test_blocking_clients_of_before_a_fork_are_refused_in_the_child_and_work_in_the_parent(stuntbroker: Broker) -> None:
+    options = {"bootstrap_servers": stuntbroker.bootstrap}
+    with (
+        blocking.Connections(**options) as connections,
+        blocking.TransactionalProducer(connections=connections, transactional_id="id") as producer,
+        blocking.TransactionalConsumer("t", group_id="group", **options) as consumer,
+    ):
+        producer.init_transactions()
+        for call in (lambda: consumer.getmany(timeout_ms=1), lambda: str(producer.partitions_for("t"))):
+            said = in_a_child(lambda call=call: str(call()))
+            assert said.startswith("IllegalStateError: ") and said.endswith("create a new one after the fork")
+
+        assert in_a_child(lambda: str((consumer.stop(), connections.stop()))) == "(None, None)"
+        with producer.transaction():
+            producer.send("t", b"x")
+        assert [each.value for batch in consumer.getmany(timeout_ms=20_000).values() for each in batch] == [b"x"]

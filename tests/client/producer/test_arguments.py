@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from typing import Any, NamedTuple
 
 import numpy
 import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import (
@@ -20,6 +22,8 @@ from stuntbroker.client import (
     TransactionalConsumer,
     TransactionalProducer,
 )
+from stuntbroker.client.consumer_types import ConsumerOptions
+from stuntbroker.client.security import Security
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.errors import ErrorCode
 
@@ -335,3 +339,18 @@ async def test_shared_connections_that_are_closed_early_end_the_producer_with_a_
     async with TransactionalProducer(bootstrap_servers=stuntbroker.bootstrap, transactional_id="id") as successor:
         await successor.init_transactions()
     stuntbroker.assert_committed("orders", [])
+
+
+def test_the_producer_has_all_options_of_aiokafka_but_two() -> None:
+    """The two are of no use: the loop is the running one, and versions are negotiated."""
+    theirs = set(inspect.signature(AIOKafkaProducer.__init__).parameters)
+    ours = set(inspect.signature(TransactionalProducer.__init__).parameters) | Security.__annotations__.keys()
+
+    assert theirs - ours == {"api_version", "loop"}
+
+
+def test_the_consumer_has_all_options_of_aiokafka() -> None:
+    theirs = set(inspect.signature(AIOKafkaConsumer.__init__).parameters)
+    ours = set(inspect.signature(TransactionalConsumer.__init__).parameters) | ConsumerOptions.__annotations__.keys()
+
+    assert theirs - ours == set()

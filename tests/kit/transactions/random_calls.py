@@ -28,8 +28,12 @@ class RandomCalls:
         options: Mapping[str, Any],
         time_out: Callable[[], bool] = lambda: False,
         group: str = "group",
+        fencing: float = 0.0,
     ) -> None:
-        """`options`: of the producer. `time_out`: lets the open transaction time out, and says whether there was one."""
+        """`options`: of the producer. `time_out`: lets the open transaction time out, and says whether there was one.
+
+        `fencing`: probability that another instance takes over before a transaction ends.
+        """
         self.reported: list[list[bytes]] = []
         """Values of the transactions whose commit was reported as done."""
         self.unknown: list[list[bytes]] = []
@@ -38,12 +42,15 @@ class RandomCalls:
         self.cancelled = 0
         """Calls that were cancelled while they were pending."""
         self.timed_out = 0
+        self.fenced = 0
+        """Transactions that another instance has taken over."""
         self._chance = chance
         self._transactions = transactions
         self._topic = topic
         self._options = options
         self._time_out = time_out
         self._group = group
+        self._fencing = fencing
 
     async def run(self) -> None:
         """Run the transactions with as many producers as fatal errors make necessary."""
@@ -80,6 +87,8 @@ class RandomCalls:
                 await producer.send_offsets_to_transaction({(self._topic, 0): number + 1}, self._group)
             if self._chance.random() < 0.03:
                 self.timed_out += self._time_out()
+            if self._chance.random() < self._fencing:
+                await self._take_over()
             if self._chance.random() < 0.2:
                 await self._repeated(producer.abort_transaction)
                 return
@@ -91,6 +100,12 @@ class RandomCalls:
             await self._repeated(producer.abort_transaction)
         else:
             self.reported.append(self.unknown.pop())
+
+    async def _take_over(self) -> None:
+        """Initialise another instance with the transactional id, as after a pause of this one."""
+        async with TransactionalProducer(retry_backoff_ms=1, **self._options) as other:
+            await self._repeated(other.init_transactions)
+        self.fenced += 1
 
     async def _repeated(self, call: Callable[[], Awaitable[object]]) -> None:
         """Make a call; a time-out, and a cancellation, is followed by the same call."""

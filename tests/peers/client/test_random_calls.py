@@ -14,6 +14,7 @@ from tests.peers.client.committed import committed, producing
 from tests.peers.client.faulty_wire import FaultyWire
 
 SEEDS = 6
+FENCING = 0.2
 TRANSACTIONS = 12
 BLOCK_MS = 10_000
 
@@ -41,3 +42,26 @@ async def test_readable_transactions_are_exactly_those_reported_as_committed(
         check_nothing_is_open(each_bootstrap, topic, PARTITIONS)
         lost, unsent, cancelled = lost + wire.lost, unsent + wire.unsent, cancelled + calls.cancelled
     assert lost > SEEDS and unsent > 0 and cancelled > SEEDS
+
+
+async def test_an_instance_that_was_replaced_at_random_commits_nothing_unreported(
+    each_bootstrap: str, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fenced = fatal = 0
+    for seed in range(SEEDS):
+        chance = random.Random(seed)
+        name = f"{own}-{seed}"
+        topic = await create_topic(each_bootstrap, name, partitions=PARTITIONS)
+        options = {"bootstrap_servers": each_bootstrap, "transactional_id": name, "max_block_ms": BLOCK_MS}
+        calls = RandomCalls(chance, TRANSACTIONS, topic, options, group=name, fencing=FENCING)
+        with FaultyWire(chance, probability=0.05, faults_max=10).installed(monkeypatch):
+            async with asyncio.timeout(60):
+                await calls.run()
+        async with producing(each_bootstrap, name):
+            pass
+
+        values = [await committed(each_bootstrap, topic, partition) for partition in range(PARTITIONS)]
+        assert calls.problems([value.encode() for part in values for value in part]) == [], seed
+        check_nothing_is_open(each_bootstrap, topic, PARTITIONS)
+        fenced, fatal = fenced + calls.fenced, fatal + calls.fatal
+    assert fenced >= fatal > SEEDS

@@ -13,6 +13,7 @@ from stuntbroker.client import (
 from tests.peers.aiokafka_steps import create_topic, write
 from tests.peers.client.committed import DEADLINE_S, committed, producing
 
+FENCED_INSTANCE_ID = 82
 Records = dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]
 
 
@@ -64,3 +65,31 @@ async def test_records_that_were_read_before_a_rebalance_cannot_be_committed_aft
             await copy(first, slow, await read(slow, 1), target)
 
     assert sorted(await committed(each_bootstrap, target)) == ["0", "1"]
+
+
+async def test_offsets_of_a_static_member_are_committed_until_another_one_has_its_instance_id(
+    each_bootstrap: str, own: str
+) -> None:
+    source = await create_topic(each_bootstrap, f"{own}-in")
+    target = await create_topic(each_bootstrap, f"{own}-out")
+    await write(each_bootstrap, source, ["0", "1"])
+    options = {"bootstrap_servers": each_bootstrap, "group_id": own, "group_instance_id": "billing-1"}
+    async with (
+        asyncio.timeout(DEADLINE_S),
+        producing(each_bootstrap, f"{own}-a") as first,
+        producing(each_bootstrap, f"{own}-b") as second,
+        TransactionalConsumer(source, max_poll_records=1, **options) as replaced,
+    ):
+        await copy(first, replaced, await read(replaced, 1), target)
+        assert replaced.group_metadata().group_instance_id == "billing-1"
+        before = await read(replaced, 1)
+        async with TransactionalConsumer(source, **options) as member:
+            await copy(second, member, await read(member, 1), target)
+            try:
+                await copy(first, replaced, before, target)
+            except TransactionAbortableError as error:
+                assert error.code == FENCED_INSTANCE_ID
+            else:
+                raise AssertionError("a record would be processed twice")
+
+    assert await committed(each_bootstrap, target) == ["0", "1"]
