@@ -182,7 +182,7 @@ class Broker:
 
     async def start(self, topics: Collection[CreatableTopic] = ()) -> None:
         """Replay the logs, create those of `topics` that are missing, and listen. Raises CannotListen, ConfigError."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         self.timers = Timers(loop, self.clock, self._timer_failed)
         passing = self.data_dir.points.passing
         passing("start.replay.before")
@@ -357,7 +357,7 @@ class Broker:
     # --- durability
 
     def _in_next_turn(self, call: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_soon(call)
+        self._loop.call_soon(call)
 
     def _write_failed(self, fault: StorageError) -> None:
         """Mark the broker as broken after a failed write, and report it. Kafka also stops when its last log directory fails."""

@@ -49,7 +49,7 @@ OURS = {
     "stuntbroker.coordinator.state", "stuntbroker.protocol", "stuntbroker.protocol.acls", "stuntbroker.protocol.addresses",
     "stuntbroker.protocol.api_keys",
     "stuntbroker.protocol.batches", "stuntbroker.protocol.batches.records", "stuntbroker.protocol.caches",
-    "stuntbroker.protocol.crc", "stuntbroker.protocol.data_folder",
+    "stuntbroker.protocol.compiler", "stuntbroker.protocol.crc", "stuntbroker.protocol.data_folder",
     "stuntbroker.protocol.errors", "stuntbroker.protocol.features", "stuntbroker.protocol.hashing",
     "stuntbroker.protocol.headers",
     "stuntbroker.protocol.messages",
