@@ -76,6 +76,8 @@ class Calls:
     def __init__(self, session: Session, max_block_ms: int) -> None:
         self.is_open = False
         """Whether the producer is started and not closed."""
+        self.threads_send = False
+        """Whether other threads than that of the event loop may send."""
         self.has_undelivered_state = False
         """Whether a signal interrupted the blocking twin before it returned the result of prepare_transaction."""
         self._session = session
@@ -113,9 +115,13 @@ class Calls:
         if not self.is_open:
             raise IllegalStateError(f"{name}(): producer {self._session.transactional_id!r} is not started, or closed")
 
-    def check_loop(self, name: str) -> None:
-        """Raise IllegalStateError in another event loop than that of `start`. `name`: name of the method."""
-        if get_ident() != self._thread_id or not self._loop.is_running():
+    def check_loop(self, name: str, *, is_sending: bool = False) -> None:
+        """Raise IllegalStateError in another event loop than that of `start`, or if that has ended. `name`: name of the method.
+
+        `is_sending`: any thread may call it if `threads_send`.
+        """
+        is_foreign = get_ident() != self._thread_id and not (is_sending and self.threads_send)
+        if is_foreign or not self._loop.is_running():
             raise IllegalStateError(
                 f"{name}(): producer {self._session.transactional_id!r} belongs to the event loop in which it was started"
             )

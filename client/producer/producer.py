@@ -176,7 +176,7 @@ class TransactionalProducer:
                 await connections.stop()
                 raise IllegalStateError(f"producer {self.transactional_id!r} was stopped while it started")
         self._connections = connections
-        self._sender = Sender(self._session, connections, self._sending, self._telemetry)
+        self._sender = Sender(self._session, connections, self._sending, self._telemetry, self._calls)
         self._coordination = Coordination(self._session, connections, self._sending.retry_backoff_ms)
         self._dispatcher = Dispatcher(
             self._session,

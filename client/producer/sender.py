@@ -23,6 +23,7 @@ from stuntbroker.client.producer.batches import (
     PartitionQueue,
     RecordFuture,
 )
+from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections
 from stuntbroker.client.producer.delivery_timeout import DeliveryTimeout
 from stuntbroker.client.producer.error_table import NO_FACTS, Kind, Request, failure_type, kind_of
@@ -62,6 +63,7 @@ class Sender:
         connections: Connections,
         options: SendingOptions,
         telemetry: ProducerTelemetry | None,
+        calls: Calls,
     ) -> None:
         self.buffered = 0
         """Bytes of records that are not resolved."""
@@ -74,6 +76,7 @@ class Sender:
         self._retry_backoff_s = max(options.retry_backoff_ms, BACKOFF_MS_MIN) / 1000
         self._buffer_memory = options.buffer_memory
         self._telemetry = telemetry
+        self._calls = calls
         self._loop = asyncio.get_running_loop()
         self.guard: AbstractContextManager[Any] = nullcontext()
         """Held while batches are added, filled, sealed or removed: a lock if other threads add records too."""
@@ -82,8 +85,6 @@ class Sender:
         self.is_changing = False
         """Whether an exception has ended `append` or `append_batch` in the middle of a change."""
         self.call_soon: Callable[..., object] = self._loop.call_soon
-        self._thread_id: int | None = threading.get_ident()
-        """Id of the only thread that may add records; None: any thread may, with the lock."""
         session.fault_of_records = self._fault_of_records
         self._identity = session.identity
         """Producer id and epoch to which the sequences of the queues belong."""
@@ -114,7 +115,7 @@ class Sender:
     def admit_threads(self) -> threading.Lock:
         """Let other threads than that of the event loop call `append` and `append_batch` while they hold the returned lock."""
         self.guard = lock = threading.Lock()
-        self._thread_id = None
+        self._calls.threads_send = True
         self.call_soon = self._loop.call_soon_threadsafe
         return lock
 
@@ -133,7 +134,7 @@ class Sender:
         queue = self._queue_of(topic, partition)
         batch = queue.open_batch()
         if batch is None:
-            self._check_loop("send")
+            self._calls.check_loop("send", is_sending=True)
         self.is_changing = True
         if batch is not None:
             size = batch.size
@@ -169,7 +170,7 @@ class Sender:
         """Queue an encoded batch after the records of its partition; return the future of its first record."""
         queue = self._queue_of(topic, partition)
         opened = queue.open_batch()
-        self._check_loop("send_batch")
+        self._calls.check_loop("send_batch", is_sending=True)
         self.is_changing = True
         if opened is not None:
             queue.seal(opened, self._session.identity)
@@ -179,12 +180,6 @@ class Sender:
         self.pump_soon()
         self.is_changing = False
         return RecordFuture(batch, 0, read_header(records.data).base_timestamp)
-
-    def _check_loop(self, method: str) -> None:
-        """Raise IllegalStateError if nothing will send a new batch: the event loop has ended, or this is another thread."""
-        if not self._loop.is_running() or self._thread_id not in (None, threading.get_ident()):
-            name = self._session.transactional_id
-            raise IllegalStateError(f"{method}(): producer {name!r} belongs to the event loop in which it was started")
 
     def _queue_of(self, topic: str, partition: int) -> PartitionQueue:
         queue = self._queues.get((topic, partition))
