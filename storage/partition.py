@@ -75,7 +75,8 @@ class PartitionLog(SegmentedLog):
         "folder",
         "index",
         "is_deleted",
-        "is_registered",
+        "is_in_turn",
+        "is_unsynced",
         "large_batches",
         "leader_epoch",
         "leader_epochs",
@@ -115,8 +116,10 @@ class PartitionLog(SegmentedLog):
         self.producers = ProducerStates()
         self.clean_size = 0
         """Size in bytes of the segments that the last compaction wrote."""
-        self.is_registered = False
-        """Whether the turn knows of buffered appends, or the syncer of writes that are not on the disk."""
+        self.is_in_turn = False
+        """Whether the turn writes what is buffered here at its end."""
+        self.is_unsynced = False
+        """Whether the syncer is to sync what was written."""
         self.register_unsynced: Callable[[PartitionLog], None] | None = None
         """Called with the log at its first write after a sync; None if writes need no sync."""
         self.failed: Callable[[StorageError], None] = _ignore_fault
@@ -239,8 +242,8 @@ class PartitionLog(SegmentedLog):
         self.own_records.append((key, value, timestamp_ms))
         if self.turn is None:
             self.batch_records()
-        elif not self.is_registered:
-            self.is_registered = True
+        elif not self.is_in_turn:
+            self.is_in_turn = True
             self.turn.register(self)
 
     def append_deferred(self, key: Any, value: Any, timestamp_ms: int) -> None:
@@ -335,8 +338,8 @@ class PartitionLog(SegmentedLog):
             if is_late or last_offset - segment.base_offset >= OFFSETS_MAX // 2:
                 segment.fast_path_size_max = -1
         self.next_offset = last_offset + 1
-        if not self.is_registered and not turn_is_ending:
-            self.is_registered = True
+        if not self.is_in_turn and not turn_is_ending:
+            self.is_in_turn = True
             self.turn.register(self)  # type: ignore[union-attr]
 
     def _write_now(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
@@ -356,8 +359,8 @@ class PartitionLog(SegmentedLog):
             self.failed(fault)
             raise
         self.next_offset = last_offset + 1
-        if self.register_unsynced is not None and not self.is_registered:
-            self.is_registered = True
+        if self.register_unsynced is not None and not self.is_unsynced:
+            self.is_unsynced = True
             self.register_unsynced(self)
         self.wake_waiters()
 
@@ -385,7 +388,7 @@ class PartitionLog(SegmentedLog):
 
     def flush(self) -> None:
         """Write everything that was appended in this turn. Raises StorageError."""
-        self.is_registered = False
+        self.is_in_turn = False
         if self.own_records:
             self.batch_records()
         self.active.flush()

@@ -97,7 +97,7 @@ class Syncer:
         self._running = True
         try:
             for log in logs:
-                log.is_registered = False
+                log.is_unsynced = False
                 self._collect(log, descriptors, created_paths)
             self._points.passing("log.sync.before")
         except (StorageError, OSError) as fault:

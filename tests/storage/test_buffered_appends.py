@@ -79,7 +79,7 @@ def test_buffered_appends_end_in_the_same_log_as_immediate_appends(
             assert appended(at_once, Random(step), own, now_ms) == appended(buffered, Random(step), own, now_ms)
             if random.random() < 0.1:
                 turn.end()
-                assert not buffered.is_registered
+                assert not buffered.is_in_turn
         turn.end()
         assert facts(buffered) == facts(at_once)
         for log in (at_once, buffered):

@@ -34,7 +34,7 @@ class Log:
     folder = ""
 
     def __init__(self, number: int) -> None:
-        self.is_registered = False
+        self.is_unsynced = False
         self.active = Segment(number)
         self.segments = [self.active]
         self.written = self.durable = 0
@@ -63,8 +63,8 @@ class World:
 
     def write(self, log: Log) -> None:
         log.written += 1
-        if not log.is_registered:
-            log.is_registered = True
+        if not log.is_unsynced:
+            log.is_unsynced = True
             self.syncer.register(cast(PartitionLog, log))
 
     def wait(self, then: Callable[[], Any]) -> None:
