@@ -49,6 +49,8 @@ _NUMBERS: Final = frozenset(
     name for name in ConsumerOptions.__annotations__ if name.endswith(("_ms", "_bytes", "_records"))
 )
 RESETS: Final = ("earliest", "latest", "none")
+COORDINATOR_CHECK_S: Final = 0.1
+"""How often, in seconds, `start` looks whether the coordinator was reached."""
 LEAVE_S: Final = 2.0
 """How long, in seconds, a consumer that stops tries to leave the group."""
 
@@ -192,11 +194,15 @@ class TransactionalConsumer(CheckedConsumer):
     async def _until_started(self, starting: asyncio.Future[Any]) -> None:
         """Wait for the work of `start`. Raises its error; IllegalStateError if `stop` has cancelled it; KafkaConnectionError."""
         timeout_s = self._client._request_timeout_ms / 1000
+        reached_s = self._loop.time()
         try:
             while not starting.done():
-                await asyncio.wait({starting}, timeout=timeout_s)
-                if not starting.done() and isinstance(self._coordinator, GroupCoordinator):
-                    self._check_coordinator(timeout_s)
+                await asyncio.wait({starting}, timeout=COORDINATOR_CHECK_S)
+                coordinator = self._coordinator
+                if not isinstance(coordinator, GroupCoordinator) or coordinator.coordinator_id is not None:
+                    reached_s = self._loop.time()
+                elif self._loop.time() - reached_s > timeout_s:
+                    raise self._no_coordinator(timeout_s)
         finally:
             if not starting.done():
                 starting.cancel()
@@ -205,16 +211,13 @@ class TransactionalConsumer(CheckedConsumer):
             raise IllegalStateError(f"start(): the consumer of group {self._group_name!r} was stopped meanwhile")
         starting.result()
 
-    def _check_coordinator(self, timeout_s: float) -> None:
-        """Raise KafkaConnectionError if no coordinator was reached, for example because its advertised address is wrong."""
-        if self._coordinator.coordinator_id is None:
-            known = ", ".join(
-                f"{each.nodeId} at {Address(each.host, each.port)}" for each in self._client.cluster.brokers()
-            )
-            raise KafkaConnectionError(
-                f"no coordinator of group {self._group_name!r} was reached within {timeout_s:g} s; "
-                f"the brokers by their advertised addresses: {known}"
-            )
+    def _no_coordinator(self, timeout_s: float) -> KafkaConnectionError:
+        """Return the error for a coordinator that was not reached, for example because its advertised address is wrong."""
+        brokers = (f"{each.nodeId} at {Address(each.host, each.port)}" for each in self._client.cluster.brokers())
+        return KafkaConnectionError(
+            f"no coordinator of group {self._group_name!r} was reached within {timeout_s:g} s; "
+            f"the brokers by their advertised addresses: {', '.join(brokers)}"
+        )
 
     def subscribe(
         self,
@@ -231,15 +234,10 @@ class TransactionalConsumer(CheckedConsumer):
 
     async def _undo_start(self) -> None:
         """Close the consumer, even if the caller is cancelled meanwhile."""
-        await asyncio.shield(asyncio.ensure_future(self._close_at_once()))
-
-    async def _close_at_once(self) -> None:
-        """Close the consumer, unless `stop` does. A pending JoinGroup, which would wait for the other members, is cancelled."""
-        if self._stopping is None:
-            await self._cancel_joining()
-        await self.stop()
+        await asyncio.shield(asyncio.ensure_future(self.stop()))
 
     async def _cancel_joining(self) -> None:
+        """Cancel a pending JoinGroup, which would wait for the other members."""
         joining = getattr(self._coordinator, "_coordination_task", None)
         if joining is not None and not joining.done():
             joining.cancel()
@@ -253,9 +251,8 @@ class TransactionalConsumer(CheckedConsumer):
             for (_, group), connection in list(self._client._conns.items()):
                 if group == ConnectionGroup.COORDINATION:
                     connection.close()  # Its JoinGroup has no response yet.
-            with suppress(KafkaError, TimeoutError):
-                async with asyncio.timeout(LEAVE_S):
-                    await coordinator._send_req(LeaveGroupRequest(self._group_name, coordinator.member_id))
+            with suppress(KafkaError):
+                await coordinator._send_req(LeaveGroupRequest(self._group_name, coordinator.member_id))
 
     async def stop(self) -> None:
         """Leave the group, and close all connections. May be called twice; it continues if a call is cancelled.

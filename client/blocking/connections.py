@@ -28,7 +28,10 @@ class Connections:
         self._served: Served[asynchronous.Connections] = Served("connections")
 
     def start(self) -> None:
-        """Connect to a bootstrap server. Raises AuthenticationError, or aiokafka's KafkaConnectionError if none answers."""
+        """Connect to a bootstrap server. Raises AuthenticationError, or aiokafka's KafkaConnectionError if none answers.
+
+        Raises IllegalStateError if the connections were started before, or another thread stops them meanwhile.
+        """
 
         async def begin() -> asynchronous.Connections:
             return await asynchronous.Connections(**self._options).__aenter__()

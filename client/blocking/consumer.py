@@ -55,7 +55,11 @@ class TransactionalConsumer:
     # --- start and stop
 
     def start(self) -> None:
-        """Connect to the cluster and join the group. Raises AuthenticationError, and aiokafka's KafkaConnectionError."""
+        """Connect to the cluster and join the group.
+
+        Raises AuthenticationError, aiokafka's KafkaConnectionError and UnknownTopicOrPartitionError; IllegalStateError if the
+        consumer was started before, or another thread stops it meanwhile.
+        """
 
         async def begin() -> asynchronous.TransactionalConsumer:
             consumer = self._starting = self._make()

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 from aiokafka.producer.message_accumulator import BatchBuilder
 
+from stuntbroker.client.blocking.claim import Claim
 from stuntbroker.client.blocking.connections import Connections
 from stuntbroker.client.blocking.loop_thread import Delivery, LoopThread, same_options
 from stuntbroker.client.blocking.records import RecordAppender, SentRecord
@@ -54,8 +55,7 @@ class TransactionalProducer:
         self._name = f"producer {self._twin.transactional_id!r}"
         self._session = self._twin._session
         self._thread: LoopThread | None = None
-        self._may_start = threading.Lock()
-        """Free while `start` may be called."""
+        self._start = Claim()
         self._appender: RecordAppender | None = None
         self._delivery = Delivery()
 
@@ -66,19 +66,21 @@ class TransactionalProducer:
 
         Raises AuthenticationError, or aiokafka's KafkaConnectionError if none of the bootstrap servers answers.
         """
-        if self._twin.state is State.CLOSED or not self._may_start.acquire(blocking=False):
-            raise IllegalStateError(f"{self._name} was started before")
         thread: LoopThread | None = None
+        caller = object()
         try:
+            if self._twin.state is State.CLOSED or not self._start.take(caller):
+                raise IllegalStateError(f"{self._name} was started before")
             thread = LoopThread(f"stuntbroker {self._name}") if self._shared is None else self._shared.thread
             self._thread = thread
             thread.call(self._twin.start)
             self._appender = RecordAppender(self._name, self._twin._dispatcher, self._twin._sender, thread)
         except BaseException:
-            self._thread = None
-            if thread is not None:
-                self._end_thread(thread)
-            self._may_start.release()
+            if self._start.is_of(caller):
+                self._thread = None
+                if thread is not None:
+                    self._end_thread(thread)
+                self._start.release(caller)
             raise
         thread.exit_handlers.append(self._close_at_exit)
 
@@ -177,20 +179,21 @@ class TransactionalProducer:
         """Begin a transaction, commit it at the end of the block, and abort it if the block or the commit raises.
 
         A transaction that the block has prepared is not aborted, unless a signal interrupted `prepare_transaction`, so that it
-        has returned no state; one that the block has ended itself is left as it is. Raises IllegalStateError if another thread
-        has aborted it meanwhile, by `stop` for example.
+        has returned no state; one that was ended within the block is left as it is. Raises IllegalStateError if another
+        thread has aborted it, by `stop` for example: its records are lost.
         """
-        self.begin_transaction()
-        block = TransactionBlock(self._session, self._twin._calls, threading.current_thread())
-        try:
-            yield self
-            if block.has_to_be_committed():
-                self.commit_transaction()
-        except BaseException:
-            self._note_undelivered_state()
-            if block.has_to_be_aborted:
-                self.abort_transaction()
-            raise
+        block = TransactionBlock(self._session, self._twin._calls)
+        with block.entered():
+            self.begin_transaction()
+            try:
+                yield self
+                if block.has_to_be_committed():
+                    self.commit_transaction()
+            except BaseException:
+                self._note_undelivered_state()
+                if block.has_to_be_aborted:
+                    self.abort_transaction()
+                raise
 
     def commit_transaction(self) -> None:
         """Wait until all records are written, and commit.
@@ -381,19 +384,10 @@ class TransactionalProducer:
                 appender.ending_call = None
 
     def _deliver(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None) -> Result:
-        """Run a call of which the caller has to know the outcome, even if a signal interrupts it and it is repeated."""
-
+        """Run a call of which the caller has to know the outcome, even if a signal interrupts it and its thread repeats it."""
         caller = threading.current_thread()  # Another thread must not get the outcome of this one's call.
-        session = self._session
-
-        async def noted() -> Result:
-            result = await work()
-            number, by = session.ended_by
-            if by is asyncio.current_task():
-                session.ended_by = number, caller
-            return result
 
         def key() -> tuple[object, ...]:
-            return name, argument, caller, session.transactions  # A later transaction has calls of its own.
+            return name, argument, caller, self._session.transactions  # A later transaction has calls of its own.
 
-        return self._delivery.call(self._running(), key, noted, (OperationTimedOutError, IllegalStateError))
+        return self._delivery.call(self._running(), key, work, (OperationTimedOutError, IllegalStateError))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Protocol, TypeVar
 
+from stuntbroker.client.blocking.claim import Claim
 from stuntbroker.client.blocking.loop_thread import LoopThread
 from stuntbroker.client.producer.errors import IllegalStateError
 
@@ -29,8 +29,8 @@ class Served(Generic[Twin]):
         self._name = name
         self._thread: LoopThread | None = None
         self._twin: Twin | None = None
-        self._may_start = threading.Lock()
-        """Free while `start` may be called."""
+        self._claim = Claim()
+        """That of the call of `start`."""
         self._starting: asyncio.Task[Any] | None = None
         """The task that starts the twin, until that ends."""
         self._is_stopping = False
@@ -55,18 +55,19 @@ class Served(Generic[Twin]):
 
         Raises IllegalStateError the second time, and if another thread stops it meanwhile.
         """
-        if not self._may_start.acquire(blocking=False):
-            raise IllegalStateError(f"start() of the {self._name}: called before")
         thread: LoopThread | None = None
+        caller = object()
         try:
+            if not self._claim.take(caller):
+                raise IllegalStateError(f"start() of the {self._name}: called before")
             thread = self._thread = LoopThread(f"stuntbroker {self._name}")
             thread.call(lambda: self._start(begin))
         except BaseException:
             if thread is not None:
                 thread.stop()
-            if not self._is_stopping:
+            if self._claim.is_of(caller) and not self._is_stopping:
                 self._thread = self._twin = None
-                self._may_start.release()
+                self._claim.release(caller)
             raise
 
     async def _start(self, begin: Callable[[], Coroutine[Any, Any, Twin]]) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Collection
+from typing import Final
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.metadata import MetadataRequest
 
@@ -12,6 +15,11 @@ from stuntbroker.client.producer.authentication import connect
 from stuntbroker.client.producer.errors import AuthenticationError, IllegalStateError
 from stuntbroker.client.producer.session import log
 from stuntbroker.protocol.addresses import Address
+
+OnAuthenticated = Callable[[AuthenticationError | None], None]
+"""Called with the error after a broker and the client have not accepted each other, and with None after they have."""
+BACKOFF_S_MAX: Final = 10.0
+"""Longest time, in seconds, for which the bootstrap servers are not asked again."""
 
 
 async def bootstrap(client: AIOKafkaClient) -> None:
@@ -52,24 +60,58 @@ async def _read_metadata(client: AIOKafkaClient, address: Address) -> None:
             connection.close()
 
 
-async def connect_to_bootstrap(client: AIOKafkaClient) -> bool:
-    """Open a connection to a bootstrap server, from which aiokafka reads the next metadata; return whether there is one.
+class MetadataUpdates:
+    """aiokafka's `_metadata_update`, which also asks the bootstrap servers if no known broker gives the metadata (KIP-899).
 
-    The known brokers may all have moved, while the bootstrap servers are still there (KIP-899).
+    The known brokers may all have moved. The bootstrap servers are asked with an increasing back-off.
     """
-    key = ("bootstrap", ConnectionGroup.DEFAULT)
-    for host, port, _ in client.hosts:
-        try:
-            connection = await connect(client, Address(host, port))
-        except Exception as fault:  # For example of a token provider.
-            log.info("no connection to the bootstrap server %s:%s: %r", host, port, fault)
-            continue
-        before = client._conns.get(key)
-        client._conns[key] = connection
-        if before is not None:
-            before.close()
-        return True
-    return False
+
+    def __init__(self, client: AIOKafkaClient, on_authenticated: OnAuthenticated | None) -> None:
+        self._client = client
+        self._update = client._metadata_update
+        self._on_authenticated = on_authenticated
+        self._backoff_s = 0.0
+        self._not_before_s = 0.0
+        """When the bootstrap servers may be asked again, in seconds of the event loop's clock."""
+
+    async def __call__(self, cluster: ClusterMetadata, topics: Collection[str]) -> bool:
+        """Read the metadata of these topics, of all if there are none; return whether some broker has given them."""
+        if await self._update(cluster, topics):
+            self._backoff_s = 0.0
+            return True
+        now_s = asyncio.get_running_loop().time()
+        if now_s < self._not_before_s:
+            return False
+        self._backoff_s = min(max(2 * self._backoff_s, self._client._retry_backoff), BACKOFF_S_MAX)
+        self._not_before_s = now_s + self._backoff_s
+        for host, port, _ in self._client.hosts:
+            address = Address(host, port)
+            try:
+                if await _read_topics(self._client, address, cluster, topics):
+                    return True
+            except AuthenticationError as refusal:
+                log.warning("no metadata from the bootstrap server %s: %s", address, refusal)
+                if self._on_authenticated is not None:
+                    self._on_authenticated(refusal)
+            except Exception as fault:  # For example of a token provider.
+                log.info("no metadata from the bootstrap server %s: %r", address, fault)
+        return False
+
+
+async def _read_topics(
+    client: AIOKafkaClient, address: Address, cluster: ClusterMetadata, topics: Collection[str]
+) -> bool:
+    """Read the metadata of topics from a server; return whether it knows any broker."""
+    connection = await connect(client, address)
+    try:
+        request = MetadataRequest(list(topics) if topics else None)
+        request._allow_auto_topic_creation = False
+        metadata = await connection.send(request)
+    finally:
+        connection.close()
+    if metadata.brokers:
+        cluster.update_metadata(metadata)
+    return bool(metadata.brokers)
 
 
 def _no_server(client: AIOKafkaClient, faults: dict[Address, Exception]) -> Exception:

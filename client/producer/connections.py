@@ -26,7 +26,7 @@ from stuntbroker.client.producer.authentication import (
     is_authenticated,
     uses_tokens,
 )
-from stuntbroker.client.producer.bootstrap import bootstrap, connect_to_bootstrap
+from stuntbroker.client.producer.bootstrap import MetadataUpdates, OnAuthenticated, bootstrap
 from stuntbroker.client.producer.errors import (
     AuthenticationError,
     DisconnectedError,
@@ -76,10 +76,6 @@ class Link:
         return chosen
 
 
-OnAuthenticated = Callable[[AuthenticationError | None], None]
-"""Called with the error after a broker and the client have not accepted each other, and with None after they have."""
-
-
 def guard_connections(
     client: AIOKafkaClient,
     wanted_topics: Collection[str] | None = None,
@@ -113,7 +109,7 @@ def guard_connections(
     client._get_conn = get_guarded
     client.bootstrap = partial(bootstrap, client)
     client.close = partial(_close, client, client.close)
-    client._metadata_update = partial(_update_metadata, client, client._metadata_update)
+    client._metadata_update = MetadataUpdates(client, on_authenticated)
     if client._sasl_oauth_token_provider is not None:
         client._sasl_oauth_token_provider = TokenProvider(client._sasl_oauth_token_provider, client._request_timeout_ms)
 
@@ -167,13 +163,6 @@ async def _close(client: AIOKafkaClient, close: Callable[[], Awaitable[None]]) -
             for transport in transports:
                 transport.abort()
     await closing
-
-
-async def _update_metadata(client: AIOKafkaClient, update: Callable[..., Awaitable[bool]], *arguments: Any) -> bool:
-    """Read the metadata; from the bootstrap servers if none of the known brokers gives them (KIP-899)."""
-    if await update(*arguments):
-        return True
-    return await connect_to_bootstrap(client) and await update(*arguments)
 
 
 def _send(
@@ -245,6 +234,8 @@ class Connections:
         """Whether the connections are started, and not closed."""
         self._starting: asyncio.Task[None] | None = None
         """The task of `start`, until that ends."""
+        self._stops = 0
+        """Number of calls of `stop`."""
         self._links: dict[int, Link] = {}
         self.partitions = KnownPartitions(self._client.cluster)
         """The partitions of each topic."""
@@ -256,20 +247,26 @@ class Connections:
         """
         if self.is_open or self._starting is not None:
             raise IllegalStateError("start(): the connections were started before")
+        stops = self._stops
         starting = self._starting = asyncio.ensure_future(self._client.bootstrap())
         try:
             await asyncio.wait({starting})
+            if starting.cancelled() or self._stops != stops:
+                raise IllegalStateError("start(): the connections were stopped meanwhile")
+            starting.result()
+            self.is_open = True
+        except BaseException:
+            starting.cancel()
+            await asyncio.wait({starting})
+            await self._client.close()
+            raise
         finally:
             self._starting = None
-            starting.cancel()
-        if starting.cancelled():
-            raise IllegalStateError("start(): the connections were stopped meanwhile")
-        starting.result()
-        self.is_open = True
 
     async def stop(self) -> None:
         """Close all connections."""
         self.is_open = False
+        self._stops += 1
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait({self._starting})
@@ -283,11 +280,7 @@ class Connections:
             warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
 
     async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.stop()
-            raise
+        await self.start()
         return self
 
     async def __aexit__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, SupportsIndex
@@ -138,8 +139,8 @@ def check_bootstrap(bootstrap_servers: object) -> None:
         raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: each text of a list is one HOST:PORT")
     for address in ",".join(servers).split(","):
         port = address.rpartition(":")[2].strip()
-        if port.lstrip("-").isdecimal() and not 0 <= int(port) <= PORT_MAX:  # aiokafka would connect to another port.
-            raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: a port is at most {PORT_MAX}")
+        if re.fullmatch(r"-?\d+", port) and not 0 <= int(port) <= PORT_MAX:  # aiokafka would connect to another port.
+            raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: a port is from 0 to {PORT_MAX}")
 
 
 def check_functions(

@@ -301,6 +301,7 @@ class TransactionalProducer:
         """Begin a transaction. No request is sent before its first record or offset."""
         self._calls.check(Call.BEGIN_TRANSACTION)
         self._session.begin_transaction()
+        TransactionBlock.note_begin(self._session)
 
     def share_transaction(self) -> PreparedTxnState:
         """Let other producers join the transaction; return the identity to pass to their `join_transaction`.
@@ -322,19 +323,21 @@ class TransactionalProducer:
         during the commit, the commit continues in the background: call `commit_transaction` again.
 
         A transaction that the block has prepared is never aborted, because your database may have committed, unless
-        `prepare_transaction` was cancelled and has returned no state. A transaction that the block has ended itself is left as
-        it is. Raises IllegalStateError if another task has aborted it meanwhile, by `stop` for example.
+        `prepare_transaction` was cancelled and has returned no state. A transaction that was ended within the block,
+        or in a task that was created there, is left as it is. Raises IllegalStateError if it was aborted elsewhere, by `stop` for
+        example: its records are lost.
         """
-        await self.begin_transaction()
-        block = TransactionBlock(self._session, self._calls, asyncio.current_task())
-        try:
-            yield self
-            if block.has_to_be_committed():
-                await self.commit_transaction()
-        except BaseException:
-            if block.has_to_be_aborted:
-                await self.abort_transaction()
-            raise
+        block = TransactionBlock(self._session, self._calls)
+        with block.entered():
+            await self.begin_transaction()
+            try:
+                yield self
+                if block.has_to_be_committed():
+                    await self.commit_transaction()
+            except BaseException:
+                if block.has_to_be_aborted:
+                    await self.abort_transaction()
+                raise
 
     async def commit_transaction(self) -> None:
         """Wait until all records are written, and commit.
@@ -352,9 +355,9 @@ class TransactionalProducer:
         Records that are not written yet fail. Raises FatalError, OperationTimedOutError.
         """
         self._calls.drop_undelivered(Call.PREPARE_TRANSACTION)
-        number = self._session.transactions
+        outcome = self._session.outcome
         await self._calls.run(Call.ABORT_TRANSACTION, State.ABORTING_TRANSACTION, lambda: self._transactions.abort())
-        self._session.ended_by = number, asyncio.current_task()
+        TransactionBlock.note_end(outcome)
 
     async def prepare_transaction(self) -> PreparedTxnState:
         """Wait until all records are written, and prepare the transaction: then it can only be completed (KIP-939).
@@ -388,9 +391,9 @@ class TransactionalProducer:
                 return False
         is_commit = session.prepared == state
         target = State.COMMITTING_TRANSACTION if is_commit else State.ABORTING_TRANSACTION
-        number = session.transactions
+        outcome = session.outcome
         result: bool = await self._calls.run(call, target, lambda: self._transactions.complete(is_commit), state)
-        session.ended_by = number, asyncio.current_task()
+        TransactionBlock.note_end(outcome)
         return result
 
     # --- records and offsets

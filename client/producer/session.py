@@ -30,6 +30,17 @@ def _no_fault() -> None:
     """Return None: there are no records."""
 
 
+class TransactionOutcome:
+    """How a transaction has ended, once it has."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        """Whether it has been committed or aborted."""
+        self.is_committed = False
+        self.ended_within: tuple[object, ...] = ()
+        """The `transaction()` blocks within which it was aborted, or completed."""
+
+
 class Session:
     """State of one transactional id during the lifetime of its producer."""
 
@@ -71,12 +82,8 @@ class Session:
         """Partitions that the coordinator has added to the transaction by AddPartitionsToTxn."""
         self.is_commit_under_way = False
         """Whether EndTxn (commit) was sent: then only its response decides the outcome of the transaction."""
-        self.has_ended = False
-        """Whether the most recent transaction has been committed or aborted."""
-        self.last_committed = -1
-        """Number of the transaction that was committed last."""
-        self.ended_by: tuple[int, object] = (-1, None)
-        """Number of the transaction that a call has ended last, and the task or thread that made the call."""
+        self.outcome = TransactionOutcome()
+        """Outcome of the most recent transaction."""
         self.has_started = False
         """Whether the coordinator or a leader was told of the transaction. If not, there is nothing to end."""
         self.may_have_started = False
@@ -125,7 +132,7 @@ class Session:
     def begin_transaction(self) -> None:
         """Go to IN_TRANSACTION, with no partitions or groups yet."""
         self.reset_transaction()
-        self.has_ended = False
+        self.outcome = TransactionOutcome()
         self.move(State.IN_TRANSACTION)
 
     def reset_transaction(self) -> None:

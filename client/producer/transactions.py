@@ -82,7 +82,7 @@ class Transactions:
                 session.is_commit_under_way = False
         if not is_committed and session.state is not State.COMMITTING_TRANSACTION:
             session.check(Call.COMMIT_TRANSACTION)
-        session.last_committed = session.transactions
+        session.outcome.is_committed = True
         try:
             await self._prepare_next()
         except FatalError as fault:
@@ -98,7 +98,7 @@ class Transactions:
     async def _prepare_next(self) -> None:
         """Get ready for the next transaction, under a new epoch if there is one or if one is needed."""
         session = self._session
-        session.has_ended = True
+        session.outcome.has_ended = True
         if session.state is State.FATAL_ERROR:
             session.check(Call.BEGIN_TRANSACTION)
         # EndTxn returns a new epoch only under transaction version 2, and is not sent if the transaction has not started.

@@ -183,7 +183,47 @@ async def test_a_consumer_that_does_not_reach_its_coordinator_says_so_and_names_
         )
         with pytest.raises(KafkaConnectionError, match=f"no coordinator of group 'group'.* 1 at {away}"):
             await consumer.start()
+        assert len(broker._sockets) <= 15  # The bootstrap server is asked with an increasing back-off.
     assert other_tasks() == set()
+
+
+async def test_a_consumer_waits_for_a_rebalance_that_takes_longer_than_a_request(stuntbroker: Broker) -> None:
+    class Slow(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types.
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            if revoked:
+                await asyncio.sleep(1.5)
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            pass
+
+    options: dict[str, Any] = {"bootstrap_servers": stuntbroker.bootstrap, "group_id": "group"}
+    slow = TransactionalConsumer(heartbeat_interval_ms=50, **options)
+    slow.subscribe(["in"], listener=Slow())
+    async with slow, TransactionalConsumer("in", request_timeout_ms=200, retry_backoff_ms=10, **options) as second:
+        assert second.group_metadata().generation_id > 0
+
+
+async def test_a_second_start_leaves_connections_open_for_those_who_use_them(stuntbroker: Broker) -> None:
+    async with Connections(bootstrap_servers=stuntbroker.bootstrap) as connections:
+        with pytest.raises(IllegalStateError, match="were started before"):
+            async with connections:
+                raise AssertionError("it was started again")
+        assert (await connections.link(1)).address.port
+
+
+async def test_connections_that_are_stopped_at_the_moment_they_are_open_stay_closed(stuntbroker: Broker) -> None:
+    connections = Connections(bootstrap_servers=stuntbroker.bootstrap)
+    bootstrap, stopping = connections._client.bootstrap, []
+
+    async def stop_behind() -> None:
+        await bootstrap()
+        stopping.append(asyncio.ensure_future(connections.stop()))
+
+    connections._client.bootstrap = stop_behind
+    with pytest.raises(IllegalStateError, match="stopped meanwhile"):
+        await connections.start()
+    await stopping[0]
+    assert not connections.is_open and other_tasks() == set()
 
 
 async def test_a_client_finds_brokers_that_have_moved_by_the_bootstrap_servers() -> None:

@@ -51,7 +51,10 @@ def test_a_block_whose_transaction_another_thread_has_aborted_raises(
     broker: ModelBroker, end: Callable[[TransactionalProducer], None]
 ) -> None:
     with ready(broker) as producer:
-        with pytest.raises(IllegalStateError, match="another task or thread has aborted it"), producer.transaction():
+        with (
+            pytest.raises(IllegalStateError, match="another task or thread has aborted the transaction"),
+            producer.transaction(),
+        ):
             producer.send_and_wait("t", b"of the block")
             assert in_threads(lambda: end(producer)) == [None]
 
@@ -66,5 +69,14 @@ def test_a_block_may_end_its_transaction_itself(broker: ModelBroker) -> None:
         with producer.transaction():
             producer.send("t", b"committed")
             producer.commit_transaction()
+            assert in_threads(lambda: whole(producer, b"of another thread")) == [None]
+        assert broker.committed == [b"committed", b"of another thread"]
+        with producer.transaction():
+            producer.send_and_wait("t", b"aborted")
+            producer.stop()
+        assert broker.committed == [b"committed", b"of another thread"]
 
-        assert broker.committed == [b"committed"]
+
+def whole(producer: TransactionalProducer, value: bytes) -> None:
+    with producer.transaction():
+        producer.send("t", value)

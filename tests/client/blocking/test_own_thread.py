@@ -13,6 +13,7 @@ from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import IllegalStateError, blocking
+from stuntbroker.client.blocking.claim import Claim
 from stuntbroker.fixture.broker import Broker
 
 
@@ -151,3 +152,12 @@ def test_a_subscription_before_start_takes_effect_at_start(stuntbroker: Broker) 
         while not (records := consumer.getmany(timeout_ms=1_000)):
             pass
     assert [record.value for batch in records.values() for record in batch] == [b"record"]
+
+
+def test_a_claim_is_held_by_one_caller_who_may_release_it_without_knowing() -> None:
+    claim, first, second = Claim(), object(), object()
+    assert claim.take(first) and not claim.take(second)
+    claim.release(second)
+    assert claim.is_of(first) and not claim.is_of(second)
+    claim.release(first)
+    assert claim.take(second)

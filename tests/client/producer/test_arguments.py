@@ -39,12 +39,12 @@ WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a port that there is not": (
         {"transactional_id": "id", "bootstrap_servers": "localhost:9092,localhost:99999"},
         ValueError,
-        "bootstrap_servers is 'localhost:9092,localhost:99999': a port is at most",
+        "bootstrap_servers is 'localhost:9092,localhost:99999': a port is from 0 to 65535",
     ),
     "a negative port": (
         {"transactional_id": "id", "bootstrap_servers": "localhost:-1"},
         ValueError,
-        "bootstrap_servers is 'localhost:-1': a port is at most",
+        "bootstrap_servers is 'localhost:-1': a port is from 0 to 65535",
     ),
     "several servers in a text of a list": (
         {"transactional_id": "id", "bootstrap_servers": ["localhost:1,localhost:2"]},
