@@ -1,4 +1,4 @@
-"""What classes tell the compiler, mypyc, when it compiles their module. Without mypy, this has no effect."""
+"""Marks on classes for the compiler, mypyc. Where nothing is compiled, they have no effect."""
 
 from __future__ import annotations
 

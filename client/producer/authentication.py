@@ -56,7 +56,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # The provider has awaited a task that somebody else has cancelled.
+            # The provider has awaited a task of its own, which was cancelled.
             raise ConnectionError("sasl_oauth_token_provider was cancelled, and gave no token") from fault
 
     def extensions(self) -> dict[str, str]:

@@ -146,7 +146,7 @@ async def _check_node(client: AIOKafkaClient, node_id: int) -> None:
 async def _close(client: AIOKafkaClient, close: Callable[[], Awaitable[None]]) -> None:
     """Close all connections of a client, even if the task that refreshes its metadata has failed.
 
-    What a broker has not read within CLOSE_S_MAX is dropped: aiokafka would wait for ever until it does.
+    Data that a broker has not read within CLOSE_S_MAX is dropped: aiokafka would wait for it without a limit.
     """
     reading, client._sync_task = client._sync_task, None
     if reading is not None:

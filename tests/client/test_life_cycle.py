@@ -203,7 +203,7 @@ async def test_a_consumer_waits_for_a_rebalance_that_takes_longer_than_a_request
         assert second.group_metadata().generation_id > 0
 
 
-async def test_a_second_start_leaves_connections_open_for_those_who_use_them(stuntbroker: Broker) -> None:
+async def test_a_second_start_is_refused_and_leaves_the_connections_open(stuntbroker: Broker) -> None:
     async with Connections(bootstrap_servers=stuntbroker.bootstrap) as connections:
         with pytest.raises(IllegalStateError, match="were started before"):
             async with connections:

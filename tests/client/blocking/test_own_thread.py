@@ -154,7 +154,7 @@ def test_a_subscription_before_start_takes_effect_at_start(stuntbroker: Broker) 
     assert [record.value for batch in records.values() for record in batch] == [b"record"]
 
 
-def test_a_claim_is_held_by_one_caller_who_may_release_it_without_knowing() -> None:
+def test_one_caller_at_a_time_has_a_claim() -> None:
     claim, first, second = Claim(), object(), object()
     assert claim.take(first) and not claim.take(second)
     claim.release(second)
