@@ -223,11 +223,8 @@ class TransactionalProducer:
                     await self._calls.wait()
                 if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR) and not self._session.is_joined:
                     await self.abort_transaction()
-        except (
-            KafkaError,
-            TimeoutError,
-            IllegalStateError,
-        ) as fault:  # The last for shared connections that are closed.
+        except (KafkaError, TimeoutError, IllegalStateError) as fault:
+            # IllegalStateError: shared connections were closed before the producers that use them.
             reason = str(fault) or f"it has not ended within {self._max_block_s:g} s"
             log.warning("%r was closed with an open transaction: %s", self.transactional_id, reason)
 
