@@ -251,9 +251,11 @@ class Connections:
         starting = self._starting = asyncio.ensure_future(self._client.bootstrap())
         try:
             await asyncio.wait({starting})
+            fault = None if starting.cancelled() else starting.exception()
             if starting.cancelled() or self._stops != stops:
                 raise IllegalStateError("start(): the connections were stopped meanwhile")
-            starting.result()
+            if fault is not None:
+                raise fault
             self.is_open = True
         except BaseException:
             starting.cancel()
