@@ -142,6 +142,8 @@ class TransactionalProducer:
         self._partitioner = partitioner
         self._shared = check_shared(connections, (bootstrap_servers, *times.values()), security)
         self._is_started = False
+        self._starting: Connections | None = None
+        """Connections that `start` opens, until they are open."""
         self._stopping: asyncio.Task[None] | None = None
         self._adding: asyncio.Task[None] | None = None
 
@@ -166,15 +168,11 @@ class TransactionalProducer:
         if connections is not None and not connections.is_open:
             raise IllegalStateError(f"the connections of producer {self.transactional_id!r} are not started, or closed")
         if connections is None:
-            connections = Connections(**self._connecting)
+            connections = self._starting = Connections(**self._connecting)
             try:
                 await connections.start()
-            except BaseException:
-                await connections.stop()
-                raise
-            if self.state is State.CLOSED:
-                await connections.stop()
-                raise IllegalStateError(f"producer {self.transactional_id!r} was stopped while it started")
+            finally:
+                self._starting = None
         self._connections = connections
         self._sender = Sender(self._session, connections, self._sending, self._telemetry, self._calls)
         self._coordination = Coordination(self._session, connections, self._sending.retry_backoff_ms)
@@ -201,6 +199,8 @@ class TransactionalProducer:
             if not self._calls.is_open:
                 if self.state is not State.CLOSED:
                     self._session.move(State.CLOSED)
+                if self._starting is not None:
+                    await self._starting.stop()
                 return
             self._calls.check_loop("stop")
             self._stopping = asyncio.create_task(self._stop(leave_open))

@@ -67,6 +67,27 @@ async def test_a_stop_during_the_start_ends_it_and_leaves_nothing(name: str, tur
 
 
 @pytest.mark.parametrize("name", CLIENTS)
+async def test_a_stop_ends_a_start_that_waits_for_a_broker(name: str) -> None:
+    is_asked, may_end = threading.Event(), threading.Event()
+    with FakeBroker() as broker:
+
+        def hang(request: Any, version: int) -> None:
+            is_asked.set()
+            may_end.wait(20)
+
+        broker.handlers[3] = hang
+        client = CLIENTS[name](bootstrap_servers=str(broker.address))
+        starting = asyncio.ensure_future(client.start())
+        while not is_asked.is_set():
+            await asyncio.sleep(0.001)
+        await client.stop()
+        with pytest.raises(IllegalStateError, match="stopped"):
+            await starting
+        may_end.set()
+    assert other_tasks() == set()
+
+
+@pytest.mark.parametrize("name", CLIENTS)
 async def test_of_two_starts_at_once_one_is_refused(name: str, stuntbroker: Broker) -> None:
     client = CLIENTS[name](bootstrap_servers=stuntbroker.bootstrap)
     outcomes = await asyncio.gather(*(without_error(asyncio.ensure_future(client.start())) for _ in range(2)))
@@ -104,12 +125,12 @@ def test_of_two_threads_that_start_at_once_one_is_refused(name: str, stuntbroker
 @pytest.mark.parametrize("name", BLOCKING_CLIENTS)
 def test_another_thread_may_stop_a_client_that_starts(name: str) -> None:
     before = set(threading.enumerate())
-    is_asked = threading.Event()
+    is_asked, may_end = threading.Event(), threading.Event()
     with FakeBroker() as broker:
 
         def hang(request: Any, version: int) -> None:
             is_asked.set()
-            threading.Event().wait(1)
+            may_end.wait(20)
 
         broker.handlers[3] = hang
         client = BLOCKING_CLIENTS[name](bootstrap_servers=str(broker.address))
@@ -124,12 +145,10 @@ def test_another_thread_may_stop_a_client_that_starts(name: str) -> None:
         starting = threading.Thread(target=start)
         starting.start()
         assert is_asked.wait(20)
-        if name == "producer":
-            client._thread.stop()  # As at the end of the process: the producer is not started yet.
-        else:
-            client.stop()
+        client.stop()
         starting.join(20)
 
+        may_end.set()
         assert [type(each) for each in raised] == [IllegalStateError]
     assert {each for each in threading.enumerate() if each.name.startswith("stuntbroker")} - before == set()
 

@@ -465,7 +465,7 @@ async def test_a_producer_is_started_once(level: int) -> None:
         starting = asyncio.create_task(other.start())
         await turns(2)
         await other.stop()
-        with pytest.raises(IllegalStateError, match="was stopped while it started"):
+        with pytest.raises(IllegalStateError, match="were stopped meanwhile"):
             await starting
     await turns()
     assert asyncio.all_tasks() == before
