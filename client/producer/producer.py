@@ -57,6 +57,8 @@ class TransactionalProducer:
     A producer belongs to one event loop, and is not usable after a fork. Errors: `stuntbroker.client.producer.errors`.
     """
 
+    _starting: Connections | None = None
+    """Connections that `start` opens, until they are open."""
     # Set by `start`.
     _connections: Connections
     _sender: Sender
@@ -142,8 +144,6 @@ class TransactionalProducer:
         self._partitioner = partitioner
         self._shared = check_shared(connections, (bootstrap_servers, *times.values()), security)
         self._is_started = False
-        self._starting: Connections | None = None
-        """Connections that `start` opens, until they are open."""
         self._stopping: asyncio.Task[None] | None = None
         self._adding: asyncio.Task[None] | None = None
 
