@@ -1,4 +1,4 @@
-"""Who may do what only one caller may do at a time."""
+"""A claim, which one caller at a time can hold."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _OWNER: Final = "owner"
 
 
 class Claim:
-    """Held by one caller at a time, until that releases it. Not a lock: nobody waits.
+    """Held by one caller at a time, until it is released. Unlike with a lock, no caller waits for it.
 
     A signal handler may raise an exception between any two steps of a caller, which can release the claim even if it does not
     know yet whether it has it.

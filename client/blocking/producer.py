@@ -55,7 +55,8 @@ class TransactionalProducer:
         self._name = f"producer {self._twin.transactional_id!r}"
         self._session = self._twin._session
         self._thread: LoopThread | None = None
-        self._start = Claim()
+        self._claim = Claim()
+        """Held by the call of `start` that runs, or has succeeded."""
         self._appender: RecordAppender | None = None
         self._delivery = Delivery()
 
@@ -64,23 +65,24 @@ class TransactionalProducer:
     def start(self) -> None:
         """Connect to the cluster.
 
-        Raises AuthenticationError, or aiokafka's KafkaConnectionError if none of the bootstrap servers answers.
+        Raises AuthenticationError, or aiokafka's KafkaConnectionError if none of the bootstrap servers answers; IllegalStateError
+        if it was started before, or another thread stops it meanwhile.
         """
         thread: LoopThread | None = None
         caller = object()
         try:
-            if self._twin.state is State.CLOSED or not self._start.take(caller):
+            if self._twin.state is State.CLOSED or not self._claim.take(caller):
                 raise IllegalStateError(f"{self._name} was started before")
             thread = LoopThread(f"stuntbroker {self._name}") if self._shared is None else self._shared.thread
             self._thread = thread
             thread.call(self._twin.start)
             self._appender = RecordAppender(self._name, self._twin._dispatcher, self._twin._sender, thread)
         except BaseException:
-            if self._start.is_of(caller):
+            if self._claim.is_of(caller):
                 self._thread = None
                 if thread is not None:
                     self._end_thread(thread)
-                self._start.release(caller)
+                self._claim.release(caller)
             raise
         thread.exit_handlers.append(self._close_at_exit)
 

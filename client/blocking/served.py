@@ -30,7 +30,7 @@ class Served(Generic[Twin]):
         self._thread: LoopThread | None = None
         self._twin: Twin | None = None
         self._claim = Claim()
-        """That of the call of `start`."""
+        """Held by the call of `start` that runs, or has succeeded."""
         self._starting: asyncio.Task[Any] | None = None
         """The task that starts the twin, until that ends."""
         self._is_stopping = False

@@ -34,6 +34,18 @@ BLOCKING_CLIENTS: dict[str, Callable[..., Any]] = {
 }
 
 
+class HangingBroker(FakeBroker):
+    """Gives no metadata until the test ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.may_end = threading.Event(), threading.Event()
+
+    def metadata(self, request: Any, version: int) -> None:  # type: ignore[override]
+        self.is_asked.set()
+        self.may_end.wait(20)
+
+
 def other_tasks() -> set[asyncio.Task[Any]]:
     return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]
 
@@ -68,22 +80,15 @@ async def test_a_stop_during_the_start_ends_it_and_leaves_nothing(name: str, tur
 
 @pytest.mark.parametrize("name", CLIENTS)
 async def test_a_stop_ends_a_start_that_waits_for_a_broker(name: str) -> None:
-    is_asked, may_end = threading.Event(), threading.Event()
-    with FakeBroker() as broker:
-
-        def hang(request: Any, version: int) -> None:
-            is_asked.set()
-            may_end.wait(20)
-
-        broker.handlers[3] = hang
+    with HangingBroker() as broker:
         client = CLIENTS[name](bootstrap_servers=str(broker.address))
         starting = asyncio.ensure_future(client.start())
-        while not is_asked.is_set():
+        while not broker.is_asked.is_set():
             await asyncio.sleep(0.001)
         await client.stop()
         with pytest.raises(IllegalStateError, match="stopped"):
             await starting
-        may_end.set()
+        broker.may_end.set()
     assert other_tasks() == set()
 
 
@@ -125,14 +130,7 @@ def test_of_two_threads_that_start_at_once_one_is_refused(name: str, stuntbroker
 @pytest.mark.parametrize("name", BLOCKING_CLIENTS)
 def test_another_thread_may_stop_a_client_that_starts(name: str) -> None:
     before = set(threading.enumerate())
-    is_asked, may_end = threading.Event(), threading.Event()
-    with FakeBroker() as broker:
-
-        def hang(request: Any, version: int) -> None:
-            is_asked.set()
-            may_end.wait(20)
-
-        broker.handlers[3] = hang
+    with HangingBroker() as broker:
         client = BLOCKING_CLIENTS[name](bootstrap_servers=str(broker.address))
         raised: list[Exception] = []
 
@@ -144,11 +142,11 @@ def test_another_thread_may_stop_a_client_that_starts(name: str) -> None:
 
         starting = threading.Thread(target=start)
         starting.start()
-        assert is_asked.wait(20)
+        assert broker.is_asked.wait(20)
         client.stop()
         starting.join(20)
 
-        may_end.set()
+        broker.may_end.set()
         assert [type(each) for each in raised] == [IllegalStateError]
     assert {each for each in threading.enumerate() if each.name.startswith("stuntbroker")} - before == set()
 
@@ -210,7 +208,7 @@ async def test_a_consumer_waits_for_a_rebalance_that_takes_longer_than_a_request
     class Slow(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types.
         async def on_partitions_revoked(self, revoked: Any) -> None:
             if revoked:
-                await asyncio.sleep(1.5)
+                await asyncio.sleep(2)
 
         async def on_partitions_assigned(self, assigned: Any) -> None:
             pass
@@ -218,7 +216,7 @@ async def test_a_consumer_waits_for_a_rebalance_that_takes_longer_than_a_request
     options: dict[str, Any] = {"bootstrap_servers": stuntbroker.bootstrap, "group_id": "group"}
     slow = TransactionalConsumer(heartbeat_interval_ms=50, **options)
     slow.subscribe(["in"], listener=Slow())
-    async with slow, TransactionalConsumer("in", request_timeout_ms=200, retry_backoff_ms=10, **options) as second:
+    async with slow, TransactionalConsumer("in", request_timeout_ms=600, retry_backoff_ms=10, **options) as second:
         assert second.group_metadata().generation_id > 0
 
 
