@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from live_broker import LiveBroker, batch, committed, held_back, make_topic, rows
-from model_broker import Fault, ModelBroker
+from model_broker import ModelBroker
 
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.cluster import Cluster
@@ -27,6 +27,7 @@ from stuntbroker.client.fetching import end_offset
 from stuntbroker.client.transactions import End, end_all
 from stuntbroker.pipeline.writer import TransactionalWriter
 from stuntbroker.protocol.request_values import READ_UNCOMMITTED
+from tests.kit.transactions.faults import Fault
 
 TOPIC = "t"
 

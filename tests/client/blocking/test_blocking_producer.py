@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from model_broker import Fault, ModelBroker
+from model_broker import ModelBroker
 from ready_producer import ready
 
 from stuntbroker.client import (
@@ -29,6 +29,7 @@ from stuntbroker.client import TransactionalProducer as AsyncProducer
 from stuntbroker.client.blocking import SentRecord, TransactionalProducer
 from stuntbroker.client.blocking.records import RecordAppender
 from stuntbroker.fixture.broker import Broker
+from tests.kit.transactions.faults import Fault
 from tests.kit.transactions.repeated import repeated_blocking
 
 INVALID_RECORD, LOADING, NOT_LEADER = 87, 14, 6

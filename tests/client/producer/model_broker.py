@@ -8,47 +8,26 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from aiokafka.record.memory_records import MemoryRecords
 from fake_broker import FakeBroker
 
 from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
-from stuntbroker.protocol.messages.add_partitions_to_txn_response import (
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopicResult,
-)
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse, FinalizedFeatureKey
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
-from stuntbroker.protocol.messages.find_coordinator_response import FindCoordinatorResponse
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from stuntbroker.protocol.messages.produce_response import (
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
 )
-from stuntbroker.protocol.messages.txn_offset_commit_response import (
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
 from stuntbroker.protocol.primitives import Message
+from tests.kit.transactions.faults import Script, name_of, refusal
 
 PRODUCER_ID = 4000
 OUT_OF_ORDER, INVALID_EPOCH, INVALID_STATE, PRODUCER_FENCED = 45, 47, 48, 90
-
-
-class Fault(NamedTuple):
-    """What goes wrong with a request: an error code, or a connection that breaks when `code` is None."""
-
-    code: int | None
-    is_applied: bool = False
-
-
-Script = Callable[[str, int], Fault | None]
-"""(request, how many of it there were, with this one) -> what goes wrong with it."""
 
 
 class ModelBroker(FakeBroker):
@@ -72,46 +51,30 @@ class ModelBroker(FakeBroker):
         self._sequences: dict[tuple[str, int], tuple[int, int]] = {}
         self._lock = threading.Lock()
         self.handlers |= {
-            0: self._with_faults("Produce", self._produce, _refuse_produce),
-            10: self._find_coordinator_with_faults,
-            22: self._with_faults(
-                "InitProducerId", self._init, lambda request, code: InitProducerIdResponse(0, code, -1, -1)
-            ),
-            24: self._with_faults("AddPartitionsToTxn", self._add_partitions, _refuse_partitions),
-            25: self._with_faults(
-                "AddOffsetsToTxn", self._add_offsets, lambda request, code: AddOffsetsToTxnResponse(0, code)
-            ),
-            26: self._end_with_faults,
-            28: self._with_faults("TxnOffsetCommit", self._commit_offsets, _refuse_offsets),
+            0: self._with_faults(self._produce),
+            10: self._with_faults(self._find_coordinator),
+            22: self._with_faults(self._init),
+            24: self._with_faults(self._add_partitions),
+            25: self._with_faults(self._add_offsets),
+            26: self._with_faults(self._end),
+            28: self._with_faults(self._commit_offsets),
         }
 
     # --- faults
 
-    def _with_faults(
-        self, name: str, apply: Callable[[Any, int], Message], refuse: Callable[[Any, int], Message]
-    ) -> Callable[[Any, int], Message | None]:
+    def _with_faults(self, apply: Callable[[Any, int], Message]) -> Callable[[Any, int], Message | None]:
         def handle(request: Any, version: int) -> Message | None:
             with self._lock:
+                name = name_of(request)
                 self.counts[name] += 1
                 fault = self.script(name, self.counts[name])
                 if fault is None:
                     return apply(request, version)
                 if fault.is_applied:
                     apply(request, version)
-                return None if fault.code is None else refuse(request, fault.code)
+                return None if fault.code is None else refusal(request, fault.code)
 
         return handle
-
-    def _find_coordinator_with_faults(self, request: Any, version: int) -> Message | None:
-        name = "FindCoordinator" if request.key_type else "FindCoordinator (group)"
-        answer = self._with_faults(
-            name, self._find_coordinator, lambda _, code: FindCoordinatorResponse(0, code, None, -1)
-        )
-        return answer(request, version)
-
-    def _end_with_faults(self, request: Any, version: int) -> Message | None:
-        name = f"EndTxn ({'commit' if request.committed else 'abort'})"
-        return self._with_faults(name, self._end, lambda _, code: EndTxnResponse(0, code))(request, version)
 
     # --- rules
 
@@ -134,6 +97,10 @@ class ModelBroker(FakeBroker):
         self.epoch += 1
         return InitProducerIdResponse(0, 0, PRODUCER_ID, self.epoch)
 
+    async def committed_position(self) -> int:
+        """The offset that the group has committed."""
+        return self.committed_offset
+
     def time_out(self) -> None:
         """The coordinator aborts the transaction and fences its epoch."""
         with self._lock:
@@ -153,12 +120,12 @@ class ModelBroker(FakeBroker):
 
     def _add_partitions(self, request: Any, version: int) -> Message:
         if request.v3_and_below_producer_epoch != self.epoch:
-            return _refuse_partitions(request, PRODUCER_FENCED)
+            return refusal(request, PRODUCER_FENCED)
         self.is_ongoing = True
         self._partitions |= {
             (topic.name, number) for topic in request.v3_and_below_topics for number in topic.partitions
         }
-        return _refuse_partitions(request, 0)
+        return refusal(request, 0)
 
     def _add_offsets(self, request: Any, version: int) -> Message:
         if request.producer_epoch != self.epoch:
@@ -170,13 +137,13 @@ class ModelBroker(FakeBroker):
     def _commit_offsets(self, request: Any, version: int) -> Message:
         assert version < 5 or self.level == 2
         if request.producer_epoch != self.epoch:
-            return _refuse_offsets(request, INVALID_EPOCH)
+            return refusal(request, INVALID_EPOCH)
         if version >= 5:
             self.is_ongoing = True
         elif ("group", 0) not in self._partitions:
-            return _refuse_offsets(request, INVALID_STATE)
+            return refusal(request, INVALID_STATE)
         self._offset = request.topics[0].partitions[0].committed_offset
-        return _refuse_offsets(request, 0)
+        return refusal(request, 0)
 
     def _produce(self, request: Any, version: int) -> Message:
         assert version < 12 or self.level == 2
@@ -235,35 +202,3 @@ class ModelBroker(FakeBroker):
             return EndTxnResponse(0, INVALID_STATE)
         self.fenced_epochs += 1
         return EndTxnResponse(0, PRODUCER_FENCED)
-
-
-def _refuse_produce(request: Any, code: int) -> Message:
-    topics = [
-        TopicProduceResponse(
-            topic.name,
-            partition_responses=[PartitionProduceResponse(part.index, code, -1) for part in topic.partition_data],
-        )
-        for topic in request.topic_data
-    ]
-    return ProduceResponse(topics)
-
-
-def _refuse_partitions(request: Any, code: int) -> Message:
-    topics = [
-        AddPartitionsToTxnTopicResult(
-            topic.name, [AddPartitionsToTxnPartitionResult(number, code) for number in topic.partitions]
-        )
-        for topic in request.v3_and_below_topics
-    ]
-    return AddPartitionsToTxnResponse(0, results_by_topic_v3_and_below=topics)
-
-
-def _refuse_offsets(request: Any, code: int) -> Message:
-    topics = [
-        TxnOffsetCommitResponseTopic(
-            topic.name,
-            partitions=[TxnOffsetCommitResponsePartition(part.partition_index, code) for part in topic.partitions],
-        )
-        for topic in request.topics
-    ]
-    return TxnOffsetCommitResponse(0, topics)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from model_broker import Fault, ModelBroker
+from model_broker import ModelBroker
 
 from stuntbroker.client import (
     ApplicationRecoverableError,
@@ -21,6 +21,7 @@ from stuntbroker.client import (
     blocking,
 )
 from stuntbroker.protocol.batches.records import CONTROL, TRANSACTIONAL, build_batch, read_header, seal, stamp_producer
+from tests.kit.transactions.faults import Fault
 
 MESSAGE_TOO_LARGE, DUPLICATE_SEQUENCE = 10, 46
 BATCH = bytes(build_batch([(None, b"value")], 1))

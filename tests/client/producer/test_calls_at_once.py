@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from model_broker import Fault, ModelBroker, Script
+from model_broker import ModelBroker
 
 from stuntbroker.client import (
     ApplicationRecoverableError,
@@ -24,6 +24,7 @@ from stuntbroker.client import (
     TransactionalProducer,
 )
 from stuntbroker.fixture.broker import Broker
+from tests.kit.transactions.faults import Fault, Script
 from tests.kit.transactions.repeated import repeated
 
 ILLEGAL_GENERATION, TRANSACTION_ABORTABLE, INVALID_RECORD, LOADING = 22, 120, 87, 14

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from application import Application
-from model_broker import Fault, ModelBroker
+from model_broker import ModelBroker
 
 from stuntbroker.client import CommitFailedError
 from stuntbroker.client.producer.error_table import TABLE, Kind, Request, kind_of
 from stuntbroker.protocol.errors import ErrorCode
+from tests.kit.transactions.application import Application
+from tests.kit.transactions.faults import CASES, Fault
 
 INPUTS = 3
 EVERY_TRANSACTION = {
@@ -20,10 +21,7 @@ EVERY_TRANSACTION = {
     Request.END_TXN_COMMIT,
     Request.PRODUCE,
 }
-OLD_REQUESTS = (Request.ADD_PARTITIONS, Request.ADD_OFFSETS)
 FATAL = {Kind.RECOVERABLE, Kind.CONFIGURATION, Kind.FATAL}
-CASES = [(level, request) for level in (1, 2) for request in Request if not (level == 2 and request in OLD_REQUESTS)]
-IDS = [f"level {level}, {request.value}" for level, request in CASES]
 
 
 async def run(level: int, request: Request, fault: Fault, count: int = 1) -> tuple[Application, ModelBroker]:
@@ -33,7 +31,7 @@ async def run(level: int, request: Request, fault: Fault, count: int = 1) -> tup
         return fault if name == request.value and number == count else None
 
     with ModelBroker(level, script) as broker:
-        application = Application(INPUTS, lambda: broker.committed_offset, bootstrap_servers=str(broker.address))
+        application = Application(INPUTS, broker.committed_position, bootstrap_servers=str(broker.address))
         await application.run()
         assert broker.counts[request.value] >= count, "the request was never sent"
     return application, broker
@@ -54,19 +52,14 @@ async def wrong_outcomes(level: int, request: Request, codes: Iterable[ErrorCode
     return wrong
 
 
-@pytest.mark.parametrize(("level", "request_kind"), CASES, ids=IDS)
+@pytest.mark.parametrize(("level", "request_kind"), CASES)
 async def test_an_error_stops_the_process_only_if_it_is_fatal(level: int, request_kind: Request) -> None:
     codes = [code for code in ErrorCode if code is not ErrorCode.NONE]
 
     assert await wrong_outcomes(level, request_kind, codes) == []
 
 
-REPEATED = [case for case in CASES if case[1] in EVERY_TRANSACTION]
-
-
-@pytest.mark.parametrize(
-    ("level", "request_kind"), REPEATED, ids=[f"level {level}, {each.value}" for level, each in REPEATED]
-)
+@pytest.mark.parametrize(("level", "request_kind"), [case for case in CASES if case.values[1] in EVERY_TRANSACTION])
 async def test_an_error_in_a_later_transaction_stops_the_process_only_if_it_is_fatal(
     level: int, request_kind: Request
 ) -> None:
@@ -75,7 +68,7 @@ async def test_an_error_in_a_later_transaction_stops_the_process_only_if_it_is_f
     assert await wrong_outcomes(level, request_kind, codes, count=2) == []
 
 
-@pytest.mark.parametrize(("level", "request_kind"), CASES, ids=IDS)
+@pytest.mark.parametrize(("level", "request_kind"), CASES)
 @pytest.mark.parametrize("is_applied", [False, True], ids=["lost request", "lost response"])
 async def test_a_broken_connection_never_stops_the_process(level: int, request_kind: Request, is_applied: bool) -> None:
     application, broker = await run(level, request_kind, Fault(None, is_applied))
@@ -98,7 +91,7 @@ async def test_a_commit_whose_response_was_lost_is_never_reported_as_failed(leve
             return Fault(code) if code and name == next_request.value and number == 2 else None
 
         with ModelBroker(level, script) as broker:
-            application = Application(INPUTS, lambda: broker.committed_offset, bootstrap_servers=str(broker.address))
+            application = Application(INPUTS, broker.committed_position, bootstrap_servers=str(broker.address))
             await application.run()
         denied = [error for error in application.abortable if isinstance(error, CommitFailedError)]
         if denied or not application.has_written(broker.committed):

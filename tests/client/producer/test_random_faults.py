@@ -6,9 +6,10 @@ import asyncio
 import random
 
 import pytest
-from model_broker import Fault, ModelBroker
+from model_broker import ModelBroker
 
 from stuntbroker.client.producer.error_table import TABLE, Kind, Request
+from tests.kit.transactions.faults import Fault
 from tests.kit.transactions.random_calls import RandomCalls
 
 SEEDS_OF_A_TEST = 25

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import uvloop
-from model_broker import Fault, ModelBroker
+from model_broker import ModelBroker
 
 from stuntbroker.client import (
     CommitFailedError,
@@ -23,6 +23,7 @@ from stuntbroker.client import (
     TransactionalProducer,
 )
 from stuntbroker.client.producer.connections import Connections, Link
+from tests.kit.transactions.faults import Fault
 from tests.kit.transactions.repeated import repeated
 
 NOT_LEADER, TOO_LARGE, OUT_OF_ORDER, INVALID_RECORD, LOADING = 6, 10, 45, 87, 14

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import aiokafka.errors
 import pytest
 from aiokafka.errors import KafkaError
-from model_broker import Fault, ModelBroker
+from model_broker import ModelBroker
 
 import stuntbroker
 from stuntbroker.client import (
@@ -19,8 +19,6 @@ from stuntbroker.client import (
     CommitFailedError,
     IllegalStateError,
     OperationTimedOutError,
-    PreparedTxnState,
-    ProduceFailedError,
     ProducerError,
     ProducerFencedError,
     TransactionAbortableError,
@@ -32,149 +30,42 @@ from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import OUTCOMES, SUCCESSORS, Call, Outcome, State, diagram
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
-from tests.kit.transactions.repeated import repeated
+from tests.kit.transactions.faults import Fault
+from tests.kit.transactions.producer_states import (
+    CALLS,
+    INVALID_RECORD,
+    NOT_PERMITTED,
+    Faults,
+    Move,
+    check_call,
+    producer_brought_into,
+)
 
-COORDINATOR_LOADING, INVALID_RECORD, NOT_PERMITTED, PRODUCER_FENCED, TRANSACTION_ABORTABLE = 14, 87, 53, 90, 120
-SOMEBODY = PreparedTxnState(1, 1)
-
-CALLS: dict[Call, Callable[[TransactionalProducer], Awaitable[object]]] = {
-    Call.INIT_TRANSACTIONS: lambda producer: producer.init_transactions(),
-    Call.JOIN_TRANSACTION: lambda producer: producer.join_transaction(SOMEBODY),
-    Call.SHARE_TRANSACTION: lambda producer: _share(producer),
-    Call.BEGIN_TRANSACTION: lambda producer: producer.begin_transaction(),
-    Call.SEND: lambda producer: producer.send("t", b"value"),
-    Call.FLUSH: lambda producer: producer.flush(),
-    Call.SEND_OFFSETS: lambda producer: producer.send_offsets_to_transaction({("t", 0): 1}, "group"),
-    Call.PREPARE_TRANSACTION: lambda producer: producer.prepare_transaction(),
-    Call.COMPLETE_TRANSACTION: lambda producer: producer.complete_transaction(
-        SOMEBODY if producer.state is State.ABORTING_TRANSACTION else producer.identity
-    ),
-    Call.COMMIT_TRANSACTION: lambda producer: producer.commit_transaction(),
-    Call.ABORT_TRANSACTION: lambda producer: producer.abort_transaction(),
-}
-
-
-STATE_AFTER = {
-    Call.INIT_TRANSACTIONS: State.READY,
-    Call.JOIN_TRANSACTION: State.IN_TRANSACTION,
-    Call.BEGIN_TRANSACTION: State.IN_TRANSACTION,
-    Call.PREPARE_TRANSACTION: State.PREPARED_TRANSACTION,
-    Call.COMPLETE_TRANSACTION: State.READY,
-    Call.COMMIT_TRANSACTION: State.READY,
-    Call.ABORT_TRANSACTION: State.READY,
-}
-"""The state after a call that has run, if it is another one."""
+PRODUCER_FENCED, TRANSACTION_ABORTABLE = 90, 120
 BUGS = {
     (State.UNINITIALIZED, State.FATAL_ERROR),
     (State.READY, State.FATAL_ERROR),
     (State.PREPARED_TRANSACTION, State.FATAL_ERROR),
 }
 """Transitions that only a mistake of this client can cause: no request is in flight in these states."""
-Move = tuple[State, State]
-
-
-async def _share(producer: TransactionalProducer) -> object:
-    return producer.share_transaction()
-
-
-ERRORS: dict[Outcome, type[BaseException]] = {
-    Outcome.WAIT: OperationTimedOutError,
-    Outcome.ABORTABLE: TransactionAbortableError,
-    Outcome.COMMIT_FAILED: CommitFailedError,
-    Outcome.FATAL: AuthorizationError,
-    Outcome.ILLEGAL: IllegalStateError,
-}
 
 
 @asynccontextmanager
 async def producer_in(
     state: State, by: Call | None = None, moves: set[Move] | None = None
 ) -> AsyncIterator[tuple[TransactionalProducer, ModelBroker]]:
-    """A producer in this state; in one that lasts only as long as a call, because of the call `by`, which timed out.
-
-    `moves`: gets the transitions that the producer makes.
-    """
-    faults: dict[str, Fault] = {}
+    """A producer in this state with a broker of its own: see `producer_brought_into`."""
     level = 1 if state is State.INITIALIZING and by not in (None, Call.INIT_TRANSACTIONS) else 2
-    with ModelBroker(
-        level, lambda request, count: faults.pop(f"{request} once", None) or faults.get(request)
-    ) as broker:
-        producer = TransactionalProducer(
-            bootstrap_servers=str(broker.address),
-            transactional_id="id",
-            enable_2pc=True,
-            retry_backoff_ms=1,
-            max_block_ms=150
-            if state in (State.INITIALIZING, State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION)
-            else 9000,
-        )
-        if moves is not None:
-            producer._session.on_move = lambda before, after, error: moves.add((before, after))
-        await producer.start()
-        try:
-            await _bring_into(producer, broker, state, by, faults)
-            assert producer.state is state
+    faults = Faults()
+    with ModelBroker(level, faults.script) as broker:
+
+        def upgrade() -> None:
+            broker.level = 2
+
+        async with producer_brought_into(
+            state, str(broker.address), faults, by, moves=moves, upgrade=upgrade
+        ) as producer:
             yield producer, broker
-        finally:
-            faults.clear()
-            await producer.stop()
-
-
-async def _bring_into(
-    producer: TransactionalProducer, broker: ModelBroker, state: State, by: Call | None, faults: dict[str, Fault]
-) -> None:
-    if state is State.CLOSED:
-        await producer.stop()
-        return
-    if state is State.UNINITIALIZED:
-        return
-    if state is State.INITIALIZING and by in (None, Call.INIT_TRANSACTIONS):
-        faults["InitProducerId"] = Fault(COORDINATOR_LOADING)
-        await _until(producer, state, producer.init_transactions)
-        return
-    if by is Call.JOIN_TRANSACTION:
-        faults["FindCoordinator"] = Fault(COORDINATOR_LOADING)
-        await _until(producer, state, lambda: producer.join_transaction(SOMEBODY))
-        return
-    await repeated(producer.init_transactions)
-    if state is State.READY:
-        return
-    await producer.begin_transaction()
-    if state is State.ABORTABLE_ERROR:
-        faults["Produce"] = Fault(INVALID_RECORD)
-        with pytest.raises(ProduceFailedError):
-            await producer.send_and_wait("t", b"value")
-        return
-    await repeated(lambda: producer.send_and_wait("t", b"value"))
-    if state is State.PREPARED_TRANSACTION or by is Call.COMPLETE_TRANSACTION:
-        prepared = await repeated(producer.prepare_transaction)
-    if state is State.FATAL_ERROR:
-        faults["EndTxn (commit)"] = Fault(NOT_PERMITTED)
-        with pytest.raises(AuthorizationError):
-            await producer.commit_transaction()
-    if state is State.INITIALIZING:
-        # The cluster goes on to transaction version 2, which begins with a new epoch. The next connection learns of it.
-        broker.level = 2
-        faults["EndTxn (commit) once"] = faults["EndTxn (abort) once"] = Fault(None)
-        faults["InitProducerId"] = Fault(COORDINATOR_LOADING)
-        complete = by is Call.COMPLETE_TRANSACTION
-        await _until(
-            producer, state, lambda: producer.complete_transaction(prepared) if complete else CALLS[by](producer)
-        )
-    if state in (State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION):
-        commit = state is State.COMMITTING_TRANSACTION
-        faults[f"EndTxn ({'commit' if commit else 'abort'})"] = Fault(COORDINATOR_LOADING)
-        if by is Call.COMPLETE_TRANSACTION:
-            await _until(producer, state, lambda: producer.complete_transaction(prepared if commit else SOMEBODY))
-        else:
-            await _until(producer, state, producer.commit_transaction if commit else producer.abort_transaction)
-
-
-async def _until(producer: TransactionalProducer, state: State, call: Callable[[], Awaitable[object]]) -> None:
-    """Make a call that ends by a time-out in this state: on a slow machine it may end so before."""
-    while producer.state is not state:
-        with pytest.raises(OperationTimedOutError):
-            await call()
 
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
@@ -182,14 +73,7 @@ async def test_a_call_does_in_a_state_what_the_table_says(state: State) -> None:
     for call in Call:
         outcome = OUTCOMES[state, call]
         async with producer_in(state, by=call if outcome is Outcome.WAIT else None) as (producer, _):
-            if outcome is Outcome.RUN:
-                await CALLS[call](producer)
-                assert producer.state is STATE_AFTER.get(call, state)
-            else:
-                with pytest.raises(ERRORS[outcome]) as raised:
-                    await CALLS[call](producer)
-                assert type(raised.value) is ERRORS[outcome], (call, raised.value)
-                assert producer.state is state
+            await check_call(producer, call)
 
 
 @pytest.mark.parametrize("state", [state for state in State if state is not State.CLOSED], ids=lambda state: state.name)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from aiokafka.errors import KafkaError
-from model_broker import Fault, ModelBroker
+from model_broker import ModelBroker
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -28,6 +28,7 @@ from stuntbroker.client import (
     blocking,
 )
 from stuntbroker.protocol.errors import ErrorCode
+from tests.kit.transactions.faults import Fault
 
 INVALID_RECORD, NOT_PERMITTED = 87, 53
 

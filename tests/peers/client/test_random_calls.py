@@ -8,10 +8,10 @@ import random
 import pytest
 
 from tests.kit.brokers.judge import check_nothing_is_open
+from tests.kit.transactions.faulty_wire import BreaksAtRandom, FaultyWire
 from tests.kit.transactions.random_calls import PARTITIONS, RandomCalls
 from tests.peers.aiokafka_steps import create_topic
 from tests.peers.client.committed import committed, producing
-from tests.peers.client.faulty_wire import FaultyWire
 
 SEEDS = 6
 FENCING = 0.2
@@ -29,8 +29,8 @@ async def test_readable_transactions_are_exactly_those_reported_as_committed(
         topic = await create_topic(each_bootstrap, name, partitions=PARTITIONS)
         options = {"bootstrap_servers": each_bootstrap, "transactional_id": name, "max_block_ms": BLOCK_MS}
         calls = RandomCalls(chance, TRANSACTIONS, topic, options, group=name)
-        wire = FaultyWire(chance, probability=0.12, faults_max=30)
-        with wire.installed(monkeypatch):
+        faults = BreaksAtRandom(chance, probability=0.12, faults_max=30)
+        with FaultyWire(faults).installed(monkeypatch):
             async with asyncio.timeout(60):
                 await calls.run()
         async with producing(each_bootstrap, name):  # Fences what may be open, and aborts it.
@@ -40,7 +40,7 @@ async def test_readable_transactions_are_exactly_those_reported_as_committed(
         assert calls.problems([value.encode() for part in values for value in part]) == [], seed
         assert calls.fatal == 0, seed
         check_nothing_is_open(each_bootstrap, topic, PARTITIONS)
-        lost, unsent, cancelled = lost + wire.lost, unsent + wire.unsent, cancelled + calls.cancelled
+        lost, unsent, cancelled = lost + faults.lost, unsent + faults.unsent, cancelled + calls.cancelled
     assert lost > SEEDS and unsent > 0 and cancelled > SEEDS
 
 
@@ -54,7 +54,8 @@ async def test_an_instance_that_was_replaced_at_random_commits_nothing_unreporte
         topic = await create_topic(each_bootstrap, name, partitions=PARTITIONS)
         options = {"bootstrap_servers": each_bootstrap, "transactional_id": name, "max_block_ms": BLOCK_MS}
         calls = RandomCalls(chance, TRANSACTIONS, topic, options, group=name, fencing=FENCING)
-        with FaultyWire(chance, probability=0.05, faults_max=10).installed(monkeypatch):
+        faults = BreaksAtRandom(chance, probability=0.05, faults_max=10)
+        with FaultyWire(faults).installed(monkeypatch):
             async with asyncio.timeout(60):
                 await calls.run()
         async with producing(each_bootstrap, name):

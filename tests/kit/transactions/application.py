@@ -5,20 +5,27 @@ A process that ends because of a fatal error is started anew with a new producer
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from stuntbroker.client import CommitFailedError, FatalError, TransactionAbortableError, TransactionalProducer
 
-TOPIC = "t"
-GROUP = "readers"
-
 
 class Application:
-    """`inputs` numbers. `position` is where the next process would begin; a test tells it from the broker."""
+    """`inputs` numbers, which are written as "name number/partition"."""
 
-    def __init__(self, inputs: int, committed_position: Callable[[], int], **options: Any) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        committed_position: Callable[[], Awaitable[int]],
+        topic: str = "t",
+        name: str = "application",
+        **options: Any,
+    ) -> None:
+        """`committed_position`: asks the broker where to begin. `name`: the transactional id and the group."""
         self.inputs = inputs
+        self.topic = topic
+        self.name = name
         self.processes = 0
         self.commits: list[int] = []
         self.fatal: list[FatalError] = []
@@ -26,22 +33,23 @@ class Application:
         self.skip_once = {1}
         """Numbers at which processing fails the first time, so that a transaction is aborted without any fault."""
         self._committed_position = committed_position
-        self._options = {"transactional_id": "application", "retry_backoff_ms": 1, **options}
+        self._options = {"transactional_id": name, "retry_backoff_ms": 1, **options}
 
     async def run(self, processes_max: int = 3) -> None:
         """Work until every input is committed."""
-        while self._committed_position() < self.inputs:
+        while True:
             self.processes += 1
             assert self.processes <= processes_max, self.fatal
             try:
                 await self._process()
+                return
             except FatalError as error:
                 self.fatal.append(error)
 
     async def _process(self) -> None:
         async with TransactionalProducer(**self._options) as producer:
             await self._init(producer)
-            position = self._committed_position()
+            position = await self._committed_position()
             while position < self.inputs:
                 await producer.begin_transaction()
                 try:
@@ -59,7 +67,7 @@ class Application:
                 except CommitFailedError as error:
                     self.abortable.append(error)
                 await producer.abort_transaction()
-                position = self._committed_position()
+                position = await self._committed_position()
 
     async def _init(self, producer: TransactionalProducer) -> None:
         try:
@@ -70,14 +78,21 @@ class Application:
 
     async def _work(self, producer: TransactionalProducer, position: int) -> None:
         for copy in range(2):
-            await producer.send(TOPIC, b"%d/%d" % (position, copy), partition=copy)
+            await producer.send(self.topic, self._value(position, copy), partition=copy)
         await producer.flush()
         if position in self.skip_once:
             self.skip_once.remove(position)
             raise ValueError("an input that cannot be processed")
-        await producer.send_offsets_to_transaction({(TOPIC, 0): position + 1}, GROUP)
+        await producer.send_offsets_to_transaction({(self.topic, 0): position + 1}, self.name)
 
-    def has_written(self, values: list[bytes]) -> bool:
-        """Whether these are what has to be read in the end: two partitions, of which either may be written first."""
-        expected = [b"%d" % position for position in range(self.inputs)]
-        return all([value[:-2] for value in values if value.endswith(b"/%d" % copy)] == expected for copy in range(2))
+    def _value(self, position: int, partition: int) -> bytes:
+        return b"%s %d/%d" % (self.name.encode(), position, partition)
+
+    def has_written(self, values: Iterable[bytes]) -> bool:
+        """Whether these are, in the order of each partition, what has to be read in the end; those of others are ignored."""
+        own = [value for value in values if value.startswith(self.name.encode() + b" ")]
+        return all(
+            [value for value in own if value.endswith(b"/%d" % partition)]
+            == [self._value(position, partition) for position in range(self.inputs)]
+            for partition in range(2)
+        )
