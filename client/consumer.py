@@ -95,6 +95,10 @@ class TransactionalConsumer(CheckedConsumer):
 
     Options are those of AIOKafkaConsumer, with four exceptions: `group_id` is required, `isolation_level` is always
     read_committed, `enable_auto_commit` is always off, and `auto_offset_reset` defaults to "earliest".
+
+    Errors are those of the producer: FatalError, RetriableError, IllegalStateError. What an application handles by name is still
+    an error of aiokafka: CommitFailedError (of `commit`), NoOffsetForPartitionError, OffsetOutOfRangeError,
+    CorruptRecordException, ConsumerStoppedError.
     """
 
     def __init__(
@@ -161,7 +165,7 @@ class TransactionalConsumer(CheckedConsumer):
     async def start(self) -> None:
         """Connect to the cluster and join the group.
 
-        Raises AuthenticationError, and aiokafka's KafkaConnectionError and UnknownTopicOrPartitionError. If no broker was found,
+        Raises FatalError, and aiokafka's KafkaConnectionError and UnknownTopicOrPartitionError. If no broker was found,
         `start` may be called again. After any other failure, or a cancellation, the consumer is closed. If there is no connection
         to the group's coordinator for `request_timeout_ms`, that is a failure too.
         """
@@ -176,8 +180,10 @@ class TransactionalConsumer(CheckedConsumer):
             if self._fetcher is not None:
                 await self._undo_start()
             raise
-        except BaseException:
+        except BaseException as fault:
             await self._undo_start()
+            if isinstance(fault, KafkaError) and not isinstance(fault, UnknownTopicOrPartitionError):
+                raise self._errors.translated(fault)  # noqa: B904  # It has its cause.
             raise
         finally:
             self._starting = None
@@ -427,7 +433,10 @@ class TransactionalConsumer(CheckedConsumer):
 
     async def _send(self, node_id: int, request: Any, *, group: int = ConnectionGroup.DEFAULT) -> Any:
         if isinstance(request, OffsetFetchRequest):
-            return await fetch_stable_offsets(self._client, self._send_plainly, node_id, request, group)
+            offsets = await fetch_stable_offsets(self._client, self._send_plainly, node_id, request, group)
+            for code in offsets.codes():
+                self._errors.note(request, code)
+            return offsets
         if isinstance(request, LeaveGroupRequest):
             try:
                 async with asyncio.timeout(LEAVE_S):  # A broker that hangs must not hold up `stop`.
@@ -437,6 +446,8 @@ class TransactionalConsumer(CheckedConsumer):
         answer = await self._send_plainly(node_id, request, group=group)
         if isinstance(request, HeartbeatRequest | JoinGroupRequest):
             answer.error_code = retriable_code(request, answer.error_code)
+        if isinstance(request, HeartbeatRequest | JoinGroupRequest | SyncGroupRequest):
+            self._errors.note(request, answer.error_code)
         if isinstance(request, SyncGroupRequest) and not answer.error_code:
             # No records are returned before the assignment in this response is in use.
             self._membership = GroupMetadata(

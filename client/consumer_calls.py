@@ -8,9 +8,10 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from aiokafka.errors import ConsumerStoppedError
+from aiokafka.errors import ConsumerStoppedError, KafkaError
 from aiokafka.errors import IllegalStateError as AiokafkaIllegalStateError
 
+from stuntbroker.client.consumer_errors import ConsumerErrors
 from stuntbroker.client.consumer_types import ConsumerBase
 from stuntbroker.client.producer.errors import AuthenticationError, IllegalStateError
 
@@ -48,7 +49,7 @@ class CheckedConsumer(ConsumerBase):
     """AIOKafkaConsumer whose calls fail at once if the consumer is not started, or stopped.
 
     Calls at the wrong time, such as a seek in a partition that is not assigned, raise IllegalStateError. After `stop`, calls that
-    read or change something raise aiokafka's ConsumerStoppedError.
+    read or change something raise aiokafka's ConsumerStoppedError. Other errors of aiokafka are translated (`consumer_errors`).
     """
 
     _group_name: str
@@ -56,6 +57,7 @@ class CheckedConsumer(ConsumerBase):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._errors = ConsumerErrors(options["group_id"])
         self._refusal: AuthenticationError | None = None
         """Why the client and a broker have not accepted each other when they connected last; None if they have."""
         self._until_refused: set[asyncio.Future[None]] = set()
@@ -122,6 +124,8 @@ def _checked(name: str, call: Callable[..., Any], needs_start: bool) -> Callable
             return await (waiting if name in _READING else self._unless_refused(waiting))
         except (AiokafkaIllegalStateError, AssertionError) as fault:
             raise self._illegal(name, fault) from None
+        except KafkaError as fault:
+            raise self._errors.translated(fault)  # noqa: B904  # It has its cause.
 
     @functools.wraps(call)
     def run(self: CheckedConsumer, *arguments: Any, **options: Any) -> Any:

@@ -42,6 +42,10 @@ class StableOffsets(NamedTuple):
     topics: list[tuple[str, list[tuple[int, int, str, int]]]]
     """[(topic, [(partition, offset, metadata, error code)])]"""
 
+    def codes(self) -> set[int]:
+        """Return the error codes of the partitions, with 0 for those without an error."""
+        return {part[3] for _, parts in self.topics for part in parts}
+
 
 def retriable_code(request: Any, code: int) -> int:
     """Return the error code of a response to aiokafka's request, in a form with which aiokafka tries again where it should."""
@@ -71,8 +75,7 @@ async def fetch_stable_offsets(
         call = Call(OFFSET_FETCH, STABLE_VERSION, message, OffsetFetchResponse)
         answer: OffsetFetchResponse = await send(node_id, call, group=group)
         offsets = _as_aiokafka_reads(answer, request, message)
-        codes = {part[3] for _, parts in offsets.topics for part in parts}
-        if ErrorCode.UNSTABLE_OFFSET_COMMIT not in codes:
+        if ErrorCode.UNSTABLE_OFFSET_COMMIT not in offsets.codes():
             return offsets
         await asyncio.sleep(backoff_s)
         backoff_s = next_backoff_s(backoff_s)

@@ -57,7 +57,7 @@ class TransactionalConsumer:
     def start(self) -> None:
         """Connect to the cluster and join the group.
 
-        Raises AuthenticationError, aiokafka's KafkaConnectionError and UnknownTopicOrPartitionError; IllegalStateError if the
+        Raises FatalError, aiokafka's KafkaConnectionError and UnknownTopicOrPartitionError; IllegalStateError if the
         consumer was started before, or another thread stops it meanwhile.
         """
 

@@ -1,10 +1,10 @@
-"""Errors of a transactional producer. The class says what the application does next (KIP-691, KIP-1050).
+"""Errors of the transactional producer and consumer. The class says what the application does next (KIP-691, KIP-1050).
 
 | class | what the application does |
 |---|---|
 | RetriableError | repeats the same call |
 | TransactionAbortableError, CommitFailedError | calls abort_transaction and continues with the same producer |
-| ApplicationRecoverableError | closes the producer, creates a new one and continues from the last committed transaction |
+| ApplicationRecoverableError | closes producer and consumer, creates new ones and continues from the last committed transaction |
 | InvalidConfigurationError | stops: configuration or permissions have to be corrected first |
 | UnexpectedError | stops |
 | IllegalStateError | has a bug to fix: it calls methods in an invalid order |
@@ -28,7 +28,7 @@ class IllegalStateError(RuntimeError, IllegalOperation):  # type: ignore[misc]
 
 
 class ProducerError(KafkaError):  # type: ignore[misc]  # aiokafka has no types.
-    """Base class of a producer's errors, except for IllegalStateError.
+    """Base class of the errors of producers and consumers, except for IllegalStateError.
 
     `code` is Kafka's error code, None if no broker sent one. `reason` is the broker's explanation: for a fenced producer,
     Stuntbroker with `--control` says who fenced it, when, and what to do.
@@ -96,11 +96,11 @@ class CommitFailedError(TransactionAbortableError):
 
 
 class FatalError(ProducerError):
-    """This producer is unusable, and has to be stopped."""
+    """This producer or consumer is unusable, and has to be stopped."""
 
 
 class ApplicationRecoverableError(FatalError):
-    """This producer is unusable. A new one can continue from the last committed transaction."""
+    """This producer or consumer is unusable. A new one can continue from the last committed transaction."""
 
 
 class ProducerFencedError(ApplicationRecoverableError, ProducerFenced):  # type: ignore[misc]
@@ -123,7 +123,7 @@ class AuthenticationError(InvalidConfigurationError):
 
 
 class AuthorizationError(InvalidConfigurationError):
-    """The producer may not use the transactional id, the group, the topic or the cluster."""
+    """The client may not use the transactional id, the group, the topic or the cluster."""
 
 
 class UnsupportedVersionError(InvalidConfigurationError):
